@@ -1,0 +1,2 @@
+//! The `vltava` binary.
+fn main() {}

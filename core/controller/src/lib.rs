@@ -1,0 +1,1 @@
+//! Who decides what the cluster is.

@@ -1,0 +1,1 @@
+//! Record batches: the bytes stored and sent unchanged.

@@ -1,0 +1,1 @@
+//! One partition on this broker.

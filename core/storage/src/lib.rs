@@ -1,0 +1,3 @@
+//! One partition's log and its directory.
+
+pub mod disk;

@@ -1,0 +1,1 @@
+//! The Kafka protocol: frames, headers, every message of every version.

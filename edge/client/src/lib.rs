@@ -1,0 +1,1 @@
+//! Client of a Vltava or Kafka cluster.

@@ -1,0 +1,1 @@
+//! Listeners, frames in, answers out.

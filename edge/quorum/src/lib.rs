@@ -1,0 +1,1 @@
+//! Commits metadata records.

@@ -1,0 +1,1 @@
+//! Log lines and metrics.

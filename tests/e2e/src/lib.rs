@@ -1,0 +1,1 @@
+//! Real processes: crash, power cut, hostile input.
