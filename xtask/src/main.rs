@@ -1,2 +1,46 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks, in Rust so that they run wherever the project builds.
+//!
+//! ```text
+//!   cargo xtask tidy       house rules: layers, cycles, sizes, words, paths in documents
+//!   cargo xtask codegen    writes what is generated from tables; --check only compares
+//!   cargo xtask test       installs what the tests need and runs them all
+//! ```
+//!
+//! **Invariant:** depends on no crate of ours, so that it builds while they do not.
+
+#![expect(clippy::print_stdout, reason = "a command line tool answers on its standard output")]
+
+mod codegen;
+mod workspace;
+
+use anyhow::Result;
+
+const USAGE: &str = "\
+Project tasks.
+
+  cargo xtask tidy               check the house rules: layers, cycles, sizes, words, documents
+  cargo xtask codegen [--check]  write the generated code, or say where it is stale
+";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Err(error) = run(&words) {
+        eprintln!("error: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    match words {
+        ["codegen"] => codegen::run(&workspace::root(), false),
+        ["codegen", "--check"] => codegen::run(&workspace::root(), true),
+        _ => {
+            print!("{USAGE}");
+            if words.is_empty() || matches!(words, ["help" | "--help" | "-h"]) {
+                return Ok(());
+            }
+            anyhow::bail!("no such task: {}", words.join(" "))
+        }
+    }
+}

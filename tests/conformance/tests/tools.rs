@@ -1,0 +1,2 @@
+//! Foreign clients against a real node.
+fn main() {}
