@@ -1,0 +1,350 @@
+//! A disk that forgets, tears, reorders, rots and lies, as the seed says.
+//!
+//! It keeps the promises of [`storage::disk`] and not one more: bytes are durable after `sync`, names
+//! after `sync_dir`, and a power cut decides about everything else.
+//!
+//! ```text
+//!   write ─▶ cached ─ sync, or writeback of random sectors ─▶ media ─ power cut ─▶ cached again
+//! ```
+//!
+//! Power goes at a chosen operation, in the middle of whatever the caller is doing: from there on
+//! every call fails, until [`SimDisk::restore_power`].
+
+mod contents;
+mod fault;
+mod handle;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+
+pub use contents::{PAGE_BYTES, PowerCut, SECTOR_BYTES};
+pub use fault::{Fault, FaultKind, Operation};
+
+use crate::random::Random;
+use crate::trace::{Trace, hash};
+use fault::Faults;
+use handle::SimFile;
+use tree::{PathError, Tree};
+
+/// The end of the name of a file that is about to replace another.
+const BESIDE: &str = ".tmp";
+
+/// A simulated disk. A clone is the same disk.
+#[derive(Debug, Clone)]
+pub struct SimDisk(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+pub(crate) struct State {
+    tree: Tree,
+    faults: Faults,
+    random: Random,
+    trace: Trace,
+    /// Chances in a thousand that an operation comes with writeback nobody asked for.
+    writeback_per_thousand: u32,
+    /// Counts starts of the machine: a handle from an earlier one is dead.
+    boot: u32,
+    power: Power,
+    /// Operations that changed something, or tried to.
+    changes: u64,
+    damage: Vec<Damage>,
+}
+
+/// Whether the machine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    On,
+    /// On for this many more changing operations.
+    Until(u64),
+    Off,
+}
+
+/// Something the disk did to bytes it had promised to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Which file.
+    pub path: PathBuf,
+    /// The bytes that may be wrong.
+    pub bytes: std::ops::Range<usize>,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new(random: Random, trace: Trace) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            tree: Tree::new(),
+            faults: Faults::default(),
+            random,
+            trace,
+            writeback_per_thousand: 0,
+            boot: 0,
+            power: Power::On,
+            changes: 0,
+            damage: Vec::new(),
+        })))
+    }
+
+    /// Sets how often writeback happens that nobody asked for, in a thousand operations.
+    pub fn set_writeback(&self, per_thousand: u32) {
+        self.lock().writeback_per_thousand = per_thousand;
+    }
+
+    /// Arms a fault.
+    pub fn arm(&self, fault: Fault) {
+        self.lock().faults.arm(fault);
+    }
+
+    /// Takes all armed faults away, also the lasting ones; whether one had struck.
+    pub fn disarm(&self) -> bool {
+        self.lock().faults.disarm()
+    }
+
+    /// Whether an armed fault has struck since the last [`SimDisk::disarm`].
+    pub fn has_struck(&self) -> bool {
+        self.lock().faults.has_struck()
+    }
+
+    /// Lets the power go at the changing operation that comes after `operations` more.
+    pub fn cut_power_after(&self, operations: u64) {
+        self.lock().power = Power::Until(operations);
+    }
+
+    /// Whether the power is gone.
+    pub fn is_off(&self) -> bool {
+        self.lock().power == Power::Off
+    }
+
+    /// The machine comes back after a power cut: the page cache is what the media gave back.
+    pub fn restore_power(&self, cut: PowerCut) {
+        let mut state = self.lock();
+        let State { tree, random, .. } = &mut *state;
+        tree.cut_power(cut, random);
+        state.reboot();
+        state.note(format!("power cut, keeping {cut:?}"));
+    }
+
+    /// The process was killed, the machine was not: the page cache is as it was, handles are dead.
+    pub fn kill_process(&self) {
+        let mut state = self.lock();
+        state.reboot();
+        state.note("process killed".to_owned());
+    }
+
+    /// Flips the bits of `mask` in one byte at rest.
+    pub fn rot(&self, path: &Path, position: usize, mask: u8) {
+        let mut state = self.lock();
+        let Ok(file) = state.tree.file(path) else { return };
+        if let Some(contents) = state.tree.contents_mut(file) {
+            contents.rot(position, mask);
+        }
+        state.note(format!("rot {} at {position} by {mask:#04x}", path.display()));
+    }
+
+    /// What the page cache shows of a file.
+    pub fn peek(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let file = state.tree.file(path).ok()?;
+        state.tree.contents(file).map(|contents| contents.cached().to_vec())
+    }
+
+    /// What a power cut would certainly leave of a file; `None` if its name may be gone.
+    pub fn on_media(&self, path: &Path) -> Option<Vec<u8>> {
+        self.lock().tree.on_media(path).map(<[u8]>::to_vec)
+    }
+
+    /// Every path to a file, in order.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.lock().tree.files().into_iter().map(PathBuf::from).collect()
+    }
+
+    /// How many operations have changed something, or tried to.
+    pub fn changes(&self) -> u64 {
+        self.lock().changes
+    }
+
+    /// What the disk broke of its promises since it was last asked.
+    pub fn take_damage(&self) -> Vec<Damage> {
+        std::mem::take(&mut self.lock().damage)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>, DiskError> {
+        let mut state = self.lock();
+        state.admit_quietly(Operation::Open, path)?;
+        let file = match state.tree.file(path) {
+            Ok(file) => file,
+            Err(PathError::Missing) if mode == OpenMode::Create => {
+                state.admit(Operation::Create, path, 0)?;
+                state.tree.create_file(path).map_err(|why| refuse(Operation::Open, path, why))?
+            }
+            Err(why) => return Err(refuse(Operation::Open, path, why)),
+        };
+        let boot = state.boot;
+        drop(state);
+        Ok(Arc::new(SimFile::new(self.clone(), file, path.to_owned(), mode, boot)))
+    }
+
+    fn read(&self, path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>, DiskError> {
+        let mut state = self.lock();
+        state.admit_quietly(Operation::Read, path)?;
+        let file = match state.tree.file(path) {
+            Ok(file) => file,
+            Err(PathError::Missing) => return Ok(None),
+            Err(why) => return Err(refuse(Operation::Read, path, why)),
+        };
+        let bytes = state.tree.contents(file).map(|contents| contents.cached().to_vec()).unwrap_or_default();
+        if bytes.len() as u64 > bytes_max {
+            return Err(error(Operation::Read, path, "larger than it may be", false));
+        }
+        Ok(Some(bytes))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(BESIDE);
+        let beside = PathBuf::from(beside);
+        let file = self.open(&beside, OpenMode::Create)?;
+        file.set_len(0)?;
+        file.write_at(&[std::io::IoSlice::new(bytes)], 0)?;
+        file.sync()?;
+        self.rename(&beside, path)?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("/")))
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.admit(Operation::CreateDir, path, 0)?;
+        state.tree.create_dir(path).map_err(|why| refuse(Operation::CreateDir, path, why))
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
+        let mut state = self.lock();
+        state.admit_quietly(Operation::List, path)?;
+        let entries = state.tree.list(path).map_err(|why| refuse(Operation::List, path, why))?;
+        Ok(entries.into_iter().map(|(name, is_dir, len)| DirEntry { name, is_dir, len }).collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.admit(Operation::Rename, to, hash(0, from.as_os_str().as_encoded_bytes()))?;
+        state.tree.rename(from, to).map_err(|why| refuse(Operation::Rename, from, why))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.admit(Operation::Remove, path, 0)?;
+        match state.tree.file(path) {
+            Err(PathError::Missing) => Ok(()),
+            Err(why) => Err(refuse(Operation::Remove, path, why)),
+            Ok(_) => state.tree.unlink(path).map_err(|why| refuse(Operation::Remove, path, why)),
+        }
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<(), DiskError> {
+        let entries = {
+            let mut state = self.lock();
+            state.admit_quietly(Operation::List, path)?;
+            match state.tree.list(path) {
+                Err(PathError::Missing) => return Ok(()),
+                Err(why) => return Err(refuse(Operation::Remove, path, why)),
+                Ok(entries) => entries,
+            }
+        };
+        for (name, is_dir, _) in entries {
+            let child = path.join(name);
+            match is_dir {
+                true => self.remove_dir(&child)?,
+                false => self.remove_file(&child)?,
+            }
+        }
+        let mut state = self.lock();
+        state.admit(Operation::Remove, path, 0)?;
+        state.tree.unlink(path).map_err(|why| refuse(Operation::Remove, path, why))
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
+        let mut state = self.lock();
+        state.admit(Operation::SyncDir, path, 0)?;
+        state.tree.sync_dir(path).map_err(|why| refuse(Operation::SyncDir, path, why))
+    }
+}
+
+impl State {
+    /// Lets an operation that changes something begin, or says why it fails. The answer is how a
+    /// barrier has to lie, if it has to.
+    fn admit(
+        &mut self,
+        operation: Operation,
+        path: &Path,
+        detail: u64,
+    ) -> Result<Option<FaultKind>, DiskError> {
+        match self.power {
+            Power::On => {}
+            Power::Until(0) | Power::Off => {
+                if self.power != Power::Off {
+                    self.note(format!("power gone at {} {}", operation.name(), path.display()));
+                }
+                self.power = Power::Off;
+                return Err(error(operation, path, "the power is off", false));
+            }
+            Power::Until(left) => self.power = Power::Until(left - 1),
+        }
+        self.changes += 1;
+        self.note(format!("{} {} {detail:x}", operation.name(), path.display()));
+        if self.random.chance(self.writeback_per_thousand) {
+            let Self { tree, random, .. } = self;
+            tree.write_back_some(random);
+        }
+        self.strike(operation, path)
+    }
+
+    /// The same for an operation that only looks.
+    fn admit_quietly(&mut self, operation: Operation, path: &Path) -> Result<(), DiskError> {
+        if self.power == Power::Off {
+            return Err(error(operation, path, "the power is off", false));
+        }
+        self.strike(operation, path).map(|_| ())
+    }
+
+    fn strike(&mut self, operation: Operation, path: &Path) -> Result<Option<FaultKind>, DiskError> {
+        match self.faults.strike(operation) {
+            lie @ (None | Some(FaultKind::LostWrite | FaultKind::Misdirected)) => Ok(lie),
+            Some(FaultKind::Io) => {
+                self.note(format!("{} {} fails", operation.name(), path.display()));
+                Err(error(operation, path, "input/output error", false))
+            }
+            Some(FaultKind::Full) => {
+                self.note(format!("{} {} finds no room", operation.name(), path.display()));
+                Err(error(operation, path, "no space left on device", true))
+            }
+        }
+    }
+
+    fn note(&self, event: String) {
+        self.trace.event(event);
+    }
+
+    fn reboot(&mut self) {
+        self.boot += 1;
+        self.power = Power::On;
+        self.faults.disarm();
+    }
+}
+
+fn error(operation: Operation, path: &Path, reason: &str, full: bool) -> DiskError {
+    DiskError { operation: operation.name(), path: path.to_owned(), reason: reason.to_owned(), full }
+}
+
+fn refuse(operation: Operation, path: &Path, why: PathError) -> DiskError {
+    error(operation, path, why.reason(), false)
+}
+
+#[cfg(test)]
+mod tests;
