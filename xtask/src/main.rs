@@ -11,6 +11,7 @@
 #![expect(clippy::print_stdout, reason = "a command line tool answers on its standard output")]
 
 mod codegen;
+mod tidy;
 mod workspace;
 
 use anyhow::Result;
@@ -33,6 +34,7 @@ fn main() {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
+        ["tidy"] => tidy::run(&workspace::root()),
         ["codegen"] => codegen::run(&workspace::root(), false),
         ["codegen", "--check"] => codegen::run(&workspace::root(), true),
         _ => {

@@ -1,0 +1,193 @@
+//! Who may import whom: each `Cargo.toml` against `layers.toml`.
+//!
+//! The table and the crates must agree both ways, so that the table is the truth and not a wish: a
+//! crate uses exactly the crates its line names. What only its tests use may lie anywhere below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::Finding;
+use super::files::Tree;
+
+/// Crates of others that wait, read clocks or open sockets; nothing in `core/` may use them.
+const NOT_IN_CORE: &[&str] = &[
+    "anyhow",
+    "axum",
+    "mimalloc",
+    "parking_lot",
+    "rand",
+    "rustix",
+    "socket2",
+    "tokio",
+    "tracing",
+    "tracing-subscriber",
+];
+
+/// Section (the folder) → crate → the crates it uses.
+type Layers = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+struct Manifest {
+    #[serde(default)]
+    dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    dev_dependencies: BTreeMap<String, toml::Value>,
+    #[serde(default)]
+    build_dependencies: BTreeMap<String, toml::Value>,
+    workspace: Option<WorkspaceTable>,
+}
+
+#[derive(Deserialize)]
+struct WorkspaceTable {
+    #[serde(default)]
+    dependencies: BTreeMap<String, toml::Value>,
+}
+
+pub(super) fn check(tree: &Tree, found: &mut Vec<Finding>) -> Result<()> {
+    let layers: Layers = parse(tree, "layers.toml")?;
+    let ours = our_crates(tree)?;
+    check_table(tree, &layers, found);
+    for name in tree.names.iter().filter(|name| name.ends_with("/Cargo.toml")) {
+        let manifest: Manifest = parse(tree, name)?;
+        let folder = name.trim_end_matches("/Cargo.toml");
+        check_crate(folder, &manifest, &layers, &ours, found);
+    }
+    Ok(())
+}
+
+fn parse<T: serde::de::DeserializeOwned>(tree: &Tree, name: &str) -> Result<T> {
+    let text = tree.texts.get(name).with_context(|| format!("{name} is missing"))?;
+    toml::from_str(text).with_context(|| format!("{name} cannot be parsed"))
+}
+
+/// The short names under which the workspace imports its own crates.
+fn our_crates(tree: &Tree) -> Result<BTreeSet<String>> {
+    let root: Manifest = parse(tree, "Cargo.toml")?;
+    let table = root.workspace.context("Cargo.toml has no [workspace]")?.dependencies;
+    let ours = table.into_iter().filter(|(_, value)| value.get("path").is_some());
+    Ok(ours.map(|(name, _)| name).collect())
+}
+
+/// Every crate that the table names must exist.
+fn check_table(tree: &Tree, layers: &Layers, found: &mut Vec<Finding>) {
+    for (section, crates) in layers {
+        for name in crates.keys() {
+            if !tree.names.contains(&format!("{section}/{name}/Cargo.toml")) {
+                found.push(Finding::new("layers.toml", format!("names {section}/{name}, which is no crate")));
+            }
+        }
+    }
+}
+
+fn check_crate(
+    folder: &str,
+    manifest: &Manifest,
+    layers: &Layers,
+    ours: &BTreeSet<String>,
+    found: &mut Vec<Finding>,
+) {
+    let used = |table: &BTreeMap<String, toml::Value>| -> BTreeSet<String> {
+        table.keys().filter(|name| ours.contains(*name)).cloned().collect()
+    };
+    let uses = &used(&manifest.dependencies) | &used(&manifest.build_dependencies);
+    let tests_use = used(&manifest.dev_dependencies);
+    let Some((section, name)) = folder.split_once('/') else {
+        // A tool beside the layers builds while they do not.
+        for other in uses.union(&tests_use) {
+            found.push(Finding::new(folder, format!("uses {other}, but a tool uses no crate of ours")));
+        }
+        return;
+    };
+    let listed = layers.get(section).and_then(|crates| crates.get(name));
+    let Some(listed) = listed else {
+        if tree_member(folder) {
+            found.push(Finding::new(folder, "has no line in layers.toml"));
+        }
+        return;
+    };
+    for other in uses.difference(listed) {
+        found
+            .push(Finding::new(folder, format!("uses {other}, which its line in layers.toml does not name")));
+    }
+    for other in listed.difference(&uses) {
+        found.push(Finding::new(
+            folder,
+            format!("does not use {other}: take it out of its line in layers.toml"),
+        ));
+    }
+    let below = below(listed, layers);
+    for other in tests_use.difference(&below) {
+        found.push(Finding::new(folder, format!("its tests use {other}, which does not lie below it")));
+    }
+    if section == "core" {
+        for other in NOT_IN_CORE.iter().filter(|other| manifest.dependencies.contains_key(**other)) {
+            found.push(Finding::new(folder, format!("uses {other}: core/ decides, it does not do")));
+        }
+    }
+}
+
+/// Fuzz targets are built apart from the workspace, with another toolchain.
+fn tree_member(folder: &str) -> bool {
+    folder != "tests/fuzz"
+}
+
+/// Everything that lies below a crate with these layers.
+fn below(listed: &BTreeSet<String>, layers: &Layers) -> BTreeSet<String> {
+    let mut below = BTreeSet::new();
+    let mut next: Vec<&String> = listed.iter().collect();
+    while let Some(name) = next.pop() {
+        if below.insert(name.clone()) {
+            next.extend(layers.values().filter_map(|crates| crates.get(name)).flatten());
+        }
+    }
+    below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    fn findings(folder: &str, manifest: &str) -> Vec<String> {
+        let layers: Layers = toml::from_str(
+            "[core]\nbase = []\nrecords = ['base']\nstorage = ['records']\n[edge]\ndisk = ['storage']",
+        )
+        .expect("the table is well-formed");
+        let manifest: Manifest = toml::from_str(manifest).expect("the manifest is well-formed");
+        let mut found = Vec::new();
+        let ours = set(&["base", "records", "storage", "disk"]);
+        check_crate(folder, &manifest, &layers, &ours, &mut found);
+        found.into_iter().map(|finding| finding.wrong).collect()
+    }
+
+    #[test]
+    fn a_crate_uses_exactly_what_its_line_names() {
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("core/storage", "[dependencies]\nrecords = '1'\nbytes = '1'", &[]),
+            ("core/storage", "[dependencies]", &["does not use records"]),
+            ("core/storage", "[dependencies]\nrecords = '1'\ndisk = '1'", &["uses disk"]),
+            (
+                "core/records",
+                "[dependencies]\nbase = '1'\n[dev-dependencies]\nstorage = '1'",
+                &["its tests use storage"],
+            ),
+            ("edge/disk", "[dependencies]\nstorage = '1'\n[dev-dependencies]\nbase = '1'", &[]),
+            ("core/base", "[dependencies]\ntokio = '1'", &["uses tokio"]),
+            ("core/other", "", &["has no line"]),
+            ("xtask", "[dependencies]\nbase = '1'", &["uses base"]),
+        ];
+        for (folder, manifest, expected) in cases {
+            let found = findings(folder, manifest);
+            assert_eq!(found.len(), expected.len(), "{folder} {manifest}: {found:?}");
+            for (finding, start) in found.iter().zip(*expected) {
+                assert!(finding.starts_with(start), "{finding}");
+            }
+        }
+    }
+}
