@@ -1,1 +1,26 @@
-//! What the cluster is: record, delta, image.
+//! What the cluster is: record, image, delta; and the table of settings.
+//!
+//! ```text
+//!   MetadataRecord ── replay ──▶ Image        every committed record, in order
+//!                        └─────▶ Delta        what those records changed, for whoever must act on it
+//! ```
+//!
+//! The cluster's state is nothing but the replay of its committed records. [`Image`] is that state at
+//! one place in the metadata log: immutable to its readers, cheap to clone, because what two images
+//! have in common they share.
+//!
+//! **Invariant:** replay cannot fail and asks nobody: the same records make the same image on every node.
+
+mod delta;
+mod image;
+mod metadata_record;
+pub mod settings;
+mod shared_map;
+
+pub use delta::Delta;
+pub use image::{Broker, ConfigMap, ConfigResource, Endpoint, Image, Partition, Topic, Unsettled};
+pub use metadata_record::{
+    BrokerChange, ConfigChange, FeatureLevel, MetadataRecord, NewPartition, NewTopic, PartitionChange,
+    ProducerIds,
+};
+pub use shared_map::SharedMap;

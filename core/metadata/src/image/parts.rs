@@ -1,0 +1,194 @@
+//! What an image is made of.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use base::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicName, Uuid};
+
+/// Settings by name, as they were written.
+pub type ConfigMap = BTreeMap<String, String>;
+
+/// Whose settings.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConfigResource {
+    /// A topic's.
+    Topic(TopicName),
+    /// One broker's.
+    Broker(BrokerId),
+    /// Every broker's that has none of its own.
+    DefaultBroker,
+}
+
+impl fmt::Display for ConfigResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic(name) => write!(f, "topic {name}"),
+            Self::Broker(id) => write!(f, "broker {id}"),
+            Self::DefaultBroker => f.write_str("every broker"),
+        }
+    }
+}
+
+/// A topic and its partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    /// Its id.
+    pub id: TopicId,
+    /// Its name.
+    pub name: TopicName,
+    /// By index; dense in all that a controller makes.
+    partitions: Vec<Arc<Partition>>,
+}
+
+impl Topic {
+    /// A topic without partitions.
+    pub fn new(name: TopicName, id: TopicId) -> Self {
+        Self { id, name, partitions: Vec::new() }
+    }
+
+    /// Its partitions, by index.
+    pub fn partitions(&self) -> &[Arc<Partition>] {
+        &self.partitions
+    }
+
+    /// One of its partitions.
+    pub fn partition(&self, index: PartitionIndex) -> Option<&Arc<Partition>> {
+        self.place(index).ok().and_then(|at| self.partitions.get(at))
+    }
+
+    /// Puts a partition in, in the place of one with the same index; whether there was none.
+    pub(super) fn put(&mut self, partition: Partition) -> bool {
+        match self.place(partition.index) {
+            Ok(at) => {
+                self.partitions[at] = Arc::new(partition);
+                false
+            }
+            Err(at) => {
+                // A topic has few partitions or gets many at once: the first fits exactly.
+                if self.partitions.is_empty() {
+                    self.partitions.reserve_exact(1);
+                }
+                self.partitions.insert(at, Arc::new(partition));
+                true
+            }
+        }
+    }
+
+    pub(super) fn partition_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
+        let at = self.place(index).ok()?;
+        Some(Arc::make_mut(&mut self.partitions[at]))
+    }
+
+    fn place(&self, index: PartitionIndex) -> Result<usize, usize> {
+        let guess = usize::try_from(index.0).unwrap_or(usize::MAX);
+        match self.partitions.get(guess) {
+            Some(partition) if partition.index == index => Ok(guess),
+            _ => self.partitions.binary_search_by_key(&index, |partition| partition.index),
+        }
+    }
+}
+
+/// One partition: who has it, who leads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// Which of its topic's partitions.
+    pub index: PartitionIndex,
+    /// Who leads it; [`BrokerId::NONE`] when nobody does.
+    pub leader: BrokerId,
+    /// Which leadership this is.
+    pub leader_epoch: LeaderEpoch,
+    /// Grows with every change of the partition.
+    pub partition_epoch: i32,
+    /// Whether the leader is recovering from an unclean election.
+    pub recovering: bool,
+    /// Who has it, in order of preference.
+    pub replicas: Box<[BrokerId]>,
+    /// Who has all of it.
+    pub isr: Box<[BrokerId]>,
+    /// The log directory of each replica, in the order of `replicas`.
+    pub directories: Box<[Uuid]>,
+    /// What is there only while replicas move or are missing.
+    pub unsettled: Option<Box<Unsettled>>,
+}
+
+/// The part of a partition that is empty as long as all is well.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Replicas on their way in.
+    pub adding: Vec<BrokerId>,
+    /// Replicas on their way out.
+    pub removing: Vec<BrokerId>,
+    /// Replicas that left the in-sync set but have all that was committed.
+    pub eligible: Vec<BrokerId>,
+    /// The last of those that was known.
+    pub last_known_eligible: Vec<BrokerId>,
+}
+
+impl Partition {
+    /// The directory of a replica whose broker has not chosen one.
+    pub const DIRECTORY_UNASSIGNED: Uuid = Uuid::ZERO;
+
+    /// Replicas that left the in-sync set but have all that was committed.
+    pub fn eligible(&self) -> &[BrokerId] {
+        self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.eligible)
+    }
+
+    /// The eligible replicas that were known last.
+    pub fn last_known_eligible(&self) -> &[BrokerId] {
+        self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.last_known_eligible)
+    }
+
+    /// Replicas on their way in.
+    pub fn adding(&self) -> &[BrokerId] {
+        self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.adding)
+    }
+
+    /// Replicas on their way out.
+    pub fn removing(&self) -> &[BrokerId] {
+        self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.removing)
+    }
+}
+
+/// A broker as it registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broker {
+    /// Its `node.id`.
+    pub id: BrokerId,
+    /// Which of its lives this is.
+    pub epoch: BrokerEpoch,
+    /// The id of the process.
+    pub incarnation: Uuid,
+    /// Where clients and brokers reach it, in the order of its listeners.
+    pub endpoints: Vec<Endpoint>,
+    /// The features it can speak: name, lowest and highest level.
+    pub features: Vec<(String, i16, i16)>,
+    /// The rack it is in.
+    pub rack: Option<String>,
+    /// Whether it may not lead nor serve.
+    pub fenced: bool,
+    /// Whether it is about to stop.
+    pub in_controlled_shutdown: bool,
+    /// The ids of its log directories.
+    pub log_dirs: Vec<Uuid>,
+}
+
+/// Where a listener of a broker is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The listener's name, as `PLAINTEXT`.
+    pub listener: String,
+    /// The host that clients are told.
+    pub host: String,
+    /// The port that clients are told.
+    pub port: u16,
+    /// Kafka's number of the security protocol: 0 is PLAINTEXT.
+    pub security_protocol: i16,
+}
+
+impl Broker {
+    /// Its endpoint on a listener.
+    pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
+        self.endpoints.iter().find(|endpoint| endpoint.listener == listener)
+    }
+}

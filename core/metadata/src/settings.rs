@@ -1,0 +1,87 @@
+//! Every setting there is, in one typed table.
+//!
+//! ```text
+//!   topic override ─▶ broker, dynamic ─▶ every broker, dynamic ─▶ file and command line ─▶ default
+//!   retention.ms      log.retention.ms, then .minutes, then .hours                         604800000
+//! ```
+//!
+//! The table knows of each setting its name (Kafka's, where Kafka has it), type, default, range, who may
+//! change it, and why it is as it is. What a request may set, what `DescribeConfigs` answers, what
+//! `vltava config` prints and what the documents say all come from it.
+
+mod broker;
+mod broker_table;
+mod describe;
+mod listener;
+mod properties;
+mod render;
+mod setting;
+#[cfg(test)]
+mod tests;
+mod topic;
+mod topic_table;
+
+pub use broker::{BrokerSettings, StartError};
+pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_topic};
+pub use listener::{Listener, SecurityProtocol};
+pub use properties::{PropertyError, parse_properties};
+pub use render::render_markdown;
+pub use setting::{Allowed, Kind, Scope, Setting, SettingError, Value};
+pub use topic::{Cleanup, CompressionType, FlushPolicy, TimestampType, TopicSettings};
+
+use crate::image::ConfigMap;
+
+/// Every setting: a topic's first, then a broker's, each by name.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
+    topic_table::TOPIC.iter().chain(broker_table::BROKER)
+}
+
+/// A topic's settings, by name.
+pub fn topic_settings() -> &'static [Setting] {
+    topic_table::TOPIC
+}
+
+/// A broker's settings, by name.
+pub fn broker_settings() -> &'static [Setting] {
+    broker_table::BROKER
+}
+
+/// A setting of topics, by name.
+pub fn find_topic(name: &str) -> Option<&'static Setting> {
+    find_in(topic_table::TOPIC, name)
+}
+
+/// A setting of brokers, by name.
+pub fn find_broker(name: &str) -> Option<&'static Setting> {
+    find_in(broker_table::BROKER, name)
+}
+
+/// A setting by name; a topic's if both have one.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    find_topic(name).or_else(|| find_broker(name))
+}
+
+/// Checks what would be a topic's overrides: each alone, then those that depend on each other.
+pub fn validate_topic(overrides: &ConfigMap) -> Result<(), SettingError> {
+    for (name, value) in overrides {
+        let setting = find_topic(name).ok_or_else(|| SettingError::UnknownTopicSetting(name.clone()))?;
+        setting.parse(value)?;
+    }
+    topic::validate_together(overrides)
+}
+
+/// Checks what would be a broker's dynamic overrides.
+pub fn validate_broker(overrides: &ConfigMap) -> Result<(), SettingError> {
+    for (name, value) in overrides {
+        let setting = find_broker(name).ok_or_else(|| SettingError::UnknownBrokerSetting(name.clone()))?;
+        if setting.scope != Scope::BrokerDynamic {
+            return Err(SettingError::ReadOnly(name.clone()));
+        }
+        setting.parse(value)?;
+    }
+    Ok(())
+}
+
+fn find_in(table: &'static [Setting], name: &str) -> Option<&'static Setting> {
+    table.binary_search_by(|setting| setting.name.cmp(name)).ok().and_then(|at| table.get(at))
+}

@@ -1,0 +1,232 @@
+//! What a broker's settings are, read once at start.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::BrokerId;
+
+use super::find_broker;
+use super::listener::Listener;
+use super::setting::{Setting, SettingError, Value, split_list};
+use crate::image::ConfigMap;
+
+/// A broker's settings that something in it reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BrokerSettings {
+    /// `node.id`.
+    pub node_id: BrokerId,
+    /// `broker.rack`.
+    pub rack: Option<String>,
+    /// `log.dirs`; at least one.
+    pub log_dirs: Vec<PathBuf>,
+    /// `listeners`; at least one.
+    pub listeners: Vec<Listener>,
+    /// `advertised.listeners`; `None` for what is listened on.
+    pub advertised: Option<Vec<Listener>>,
+    /// `http.listen`, as `host:port`; `None` for no HTTP.
+    pub http_listen: Option<String>,
+    /// `num.io.threads`; `None` lets the node choose.
+    pub io_threads: Option<usize>,
+    /// `auto.create.topics.enable`.
+    pub auto_create_topics: bool,
+    /// `delete.topic.enable`.
+    pub delete_topics: bool,
+    /// `num.partitions`.
+    pub partitions_default: i32,
+    /// `default.replication.factor`.
+    pub replication_factor_default: i16,
+    /// `flush.interval.ms`.
+    pub flush_interval: Duration,
+    /// `log.retention.check.interval.ms`.
+    pub retention_check_interval: Duration,
+    /// `log.flush.offset.checkpoint.interval.ms`.
+    pub checkpoint_interval: Duration,
+    /// `num.recovery.threads.per.data.dir`.
+    pub recovery_threads: usize,
+    /// `socket.request.max.bytes`.
+    pub request_bytes_max: u32,
+    /// `fetch.max.bytes`.
+    pub fetch_bytes_max: u32,
+    /// `connections.max.idle.ms`.
+    pub connection_idle_max: Duration,
+    /// `max.connections`.
+    pub connections_max: usize,
+    /// `max.connections.per.ip`.
+    pub connections_per_ip_max: usize,
+    /// `queued.max.request.bytes`; `None` lets the node choose.
+    pub queued_request_bytes_max: Option<u64>,
+    /// `max.incremental.fetch.session.cache.slots`.
+    pub fetch_sessions_max: usize,
+    /// `producer.id.expiration.ms`.
+    pub producer_id_expiration: Duration,
+    /// What was set, by name: the layer that is fixed while the node runs.
+    pub fixed: ConfigMap,
+}
+
+/// Why a node cannot start with what it was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// A value does not fit.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// There is no such setting.
+    #[error("there is no setting {name}{hint}; `vltava config` lists all of them", hint = hint(.near))]
+    Unknown {
+        /// What was set.
+        name: String,
+        /// A setting whose name is close.
+        near: Option<&'static str>,
+    },
+}
+
+fn hint(near: &Option<&'static str>) -> String {
+    near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default()
+}
+
+impl BrokerSettings {
+    /// Reads what was set at start: the file's lines, then the command line's, the last one counts.
+    pub fn parse<N, V>(given: impl IntoIterator<Item = (N, V)>) -> Result<Self, StartError>
+    where
+        N: Into<String>,
+        V: Into<String>,
+    {
+        let mut fixed = ConfigMap::new();
+        for (name, value) in given {
+            let (name, value) = (renamed(name.into()), value.into());
+            let Some(setting) = find_broker(&name) else {
+                return Err(StartError::Unknown { near: nearest(&name), name });
+            };
+            setting.parse(&value)?;
+            fixed.insert(name, value);
+        }
+        Ok(Self::read(fixed)?)
+    }
+
+    fn read(fixed: ConfigMap) -> Result<Self, SettingError> {
+        let reader = Reader { fixed: &fixed };
+        Ok(Self {
+            node_id: BrokerId(reader.int("node.id")),
+            rack: reader.optional("broker.rack"),
+            log_dirs: split_list(&reader.text("log.dirs")).into_iter().map(PathBuf::from).collect(),
+            listeners: reader.listeners("listeners")?.unwrap_or_default(),
+            advertised: reader.listeners("advertised.listeners")?,
+            http_listen: reader.optional("http.listen"),
+            io_threads: Some(reader.count("num.io.threads")).filter(|&threads| threads > 0),
+            auto_create_topics: reader.is_on("auto.create.topics.enable"),
+            delete_topics: reader.is_on("delete.topic.enable"),
+            partitions_default: reader.int("num.partitions"),
+            replication_factor_default: i16::try_from(reader.int("default.replication.factor")).unwrap_or(1),
+            flush_interval: reader.duration("flush.interval.ms"),
+            retention_check_interval: reader.duration("log.retention.check.interval.ms"),
+            checkpoint_interval: reader.duration("log.flush.offset.checkpoint.interval.ms"),
+            recovery_threads: reader.count("num.recovery.threads.per.data.dir"),
+            request_bytes_max: reader.bytes("socket.request.max.bytes"),
+            fetch_bytes_max: reader.bytes("fetch.max.bytes"),
+            connection_idle_max: reader.duration("connections.max.idle.ms"),
+            connections_max: reader.count("max.connections"),
+            connections_per_ip_max: reader.count("max.connections.per.ip"),
+            queued_request_bytes_max: u64::try_from(reader.number("queued.max.request.bytes")).ok(),
+            fetch_sessions_max: reader.count("max.incremental.fetch.session.cache.slots"),
+            producer_id_expiration: reader.duration("producer.id.expiration.ms"),
+            fixed,
+        })
+    }
+
+    /// What clients are told to connect to.
+    pub fn advertised_listeners(&self) -> &[Listener] {
+        self.advertised.as_deref().unwrap_or(&self.listeners)
+    }
+}
+
+/// Kafka's other names for the same thing.
+fn renamed(name: String) -> String {
+    match name.as_str() {
+        "broker.id" => "node.id".into(),
+        "log.dir" => "log.dirs".into(),
+        _ => name,
+    }
+}
+
+/// The setting whose name is closest, if it is close.
+fn nearest(name: &str) -> Option<&'static str> {
+    const EDITS_MAX: usize = 4;
+    let near =
+        super::broker_settings().iter().map(|setting| (edits(name, setting.name), setting.name)).min()?;
+    (near.0 <= EDITS_MAX.min(name.len() / 2)).then_some(near.1)
+}
+
+/// How many characters must change to make one name of the other.
+fn edits(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().take(128).enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let edited = (diagonal + usize::from(a != *b)).min(row[j] + 1).min(row[j + 1] + 1);
+            diagonal = std::mem::replace(&mut row[j + 1], edited);
+        }
+    }
+    row[other.len()]
+}
+
+/// Reads settings of the table by name; all values in `fixed` were parsed before.
+struct Reader<'a> {
+    fixed: &'a ConfigMap,
+}
+
+impl Reader<'_> {
+    fn setting(name: &str) -> &'static Setting {
+        find_broker(name).expect("the reader asks for settings of the table")
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        let setting = Self::setting(name);
+        let text = self.fixed.get(name).map(String::as_str).or(setting.default)?;
+        Some(setting.parse(text).expect("it was parsed before"))
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        match self.value(name) {
+            Some(Value::Number(number)) => number,
+            other => panic!("{name} is {other:?}, no number"),
+        }
+    }
+
+    fn int(&self, name: &str) -> i32 {
+        i32::try_from(self.number(name)).unwrap_or(i32::MAX)
+    }
+
+    fn bytes(&self, name: &str) -> u32 {
+        u32::try_from(self.number(name)).unwrap_or(u32::MAX)
+    }
+
+    fn count(&self, name: &str) -> usize {
+        usize::try_from(self.number(name)).unwrap_or(0)
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.value(name) == Some(Value::Boolean(true))
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.value(name).map(|value| value.to_string()).unwrap_or_default()
+    }
+
+    fn optional(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    fn listeners(&self, name: &str) -> Result<Option<Vec<Listener>>, SettingError> {
+        let Some(Value::List(parts)) = self.value(name) else { return Ok(None) };
+        let listeners = Listener::parse_all(&parts).map_err(|why| SettingError::Invalid {
+            name: name.to_owned(),
+            value: parts.join(","),
+            why,
+        })?;
+        Ok(Some(listeners))
+    }
+}

@@ -1,0 +1,145 @@
+//! The settings of brokers, by name: those that are read, those that give topics their defaults, and
+//! the few that tools ask for.
+
+use super::setting::Allowed::{self, Any, AtLeast, Between, BetweenOr, Listeners, NotEmpty, Ratio};
+use super::setting::Kind::{self, Boolean, Double, Int, List, Long, String};
+use super::setting::{Scope, Setting};
+use super::topic_table::{
+    ARRAY_LEN_MAX, CLEANUP_POLICIES, COMPRESSION_TYPES, FLUSH_POLICIES, TIMESTAMP_TYPES,
+};
+
+const FOREVER: &str = "9223372036854775807";
+const KAFKA: &str = "Kafka's default.";
+const INT_MAX: i64 = i32::MAX as i64;
+
+/// Sorted by name.
+pub(super) const BROKER: &[Setting] = &[
+    fixed("advertised.listeners", List, None, Listeners)
+        .doc("What clients are told to connect to, when that is not what `listeners` says.")
+        .why("Not set: `listeners`. Set it behind a NAT, in a container, or to advertise a name."),
+    fixed("auto.create.topics.enable", Boolean, Some("true"), Any)
+        .doc("Whether a topic is created when a client asks for one that is not there.")
+        .why("Kafka's default: a first producer just works. Turn it off where a typing error must not make topics."),
+    fixed("broker.rack", String, None, Any)
+        .doc("The rack, zone or building of this node; replicas are spread over them.")
+        .why("Not set: all nodes are alike."),
+    dynamic("compression.gzip.level", Int, Some("-1"), BetweenOr(1, 9, -1)),
+    dynamic("compression.lz4.level", Int, Some("9"), Between(1, 17)),
+    dynamic("compression.type", String, Some("producer"), COMPRESSION_TYPES),
+    dynamic("compression.zstd.level", Int, Some("3"), Between(-131_072, 22)),
+    fixed("connections.max.idle.ms", Long, Some("600000"), AtLeast(1))
+        .doc("How long a connection may stay silent before it is closed.")
+        .why("Kafka's default; clients close theirs a minute earlier."),
+    fixed("default.replication.factor", Int, Some("1"), Between(1, 32_767))
+        .doc("How many replicas a topic has when its creator does not say.")
+        .why("One node can hold one."),
+    fixed("delete.topic.enable", Boolean, Some("true"), Any)
+        .doc("Whether topics can be deleted.")
+        .why("Kafka's default. Turn it off to make a slip of the hand harmless."),
+    fixed("fetch.max.bytes", Int, Some("57671680"), AtLeast(1024))
+        .doc("The most record bytes in one answer to a fetch, whatever the client asks for.")
+        .why("Kafka's default: 55 MiB, a little more than clients ask for."),
+    fixed("flush.interval.ms", Long, Some("100"), AtLeast(1))
+        .doc("How often dirty partitions are flushed under `flush.policy=interval`.")
+        .why("A tenth of a second is what a power cut can then cost."),
+    dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES),
+    fixed("http.listen", String, Some("127.0.0.1:9644"), Any)
+        .doc("Where health, metrics and the admin API are served over HTTP; empty turns it off.")
+        .why("Loopback only: it asks nobody who they are."),
+    fixed("inter.broker.protocol.version", String, Some("4.4"), Any)
+        .doc("The Kafka release whose protocol is spoken. Setting it changes nothing.")
+        .why("Tools read it to find out what they can ask for."),
+    fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
+        .doc("Where the Kafka protocol is spoken.")
+        .why("Loopback only: what listens on a network should be protected first."),
+    dynamic("log.cleaner.delete.retention.ms", Long, Some("86400000"), AtLeast(0)),
+    dynamic("log.cleaner.max.compaction.lag.ms", Long, Some(FOREVER), AtLeast(1)),
+    dynamic("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Ratio(0.0, 1.0)),
+    dynamic("log.cleaner.min.compaction.lag.ms", Long, Some("0"), AtLeast(0)),
+    dynamic("log.cleanup.policy", List, Some("delete"), CLEANUP_POLICIES),
+    fixed("log.dirs", List, Some("./vltava-data"), NotEmpty)
+        .doc("The directories that hold the data, best one for each disk. The first also holds the metadata.")
+        .why("Beside where the node was started: no root, nothing to prepare."),
+    dynamic("log.flush.interval.messages", Long, Some(FOREVER), AtLeast(1)),
+    dynamic("log.flush.interval.ms", Long, None, Any),
+    fixed("log.flush.offset.checkpoint.interval.ms", Int, Some("60000"), AtLeast(0))
+        .doc("How often it is written down up to where the logs are known to be durable.")
+        .why("Kafka's default. After a crash, what lies above is checked."),
+    fixed("log.flush.scheduler.interval.ms", Long, Some(FOREVER), Any),
+    dynamic("log.index.interval.bytes", Int, Some("4096"), AtLeast(0)),
+    dynamic("log.index.size.max.bytes", Int, Some("10485760"), AtLeast(4)),
+    dynamic("log.local.retention.bytes", Long, Some("-2"), AtLeast(-2)),
+    dynamic("log.local.retention.ms", Long, Some("-2"), AtLeast(-2)),
+    dynamic("log.message.timestamp.after.max.ms", Long, Some("3600000"), AtLeast(0)),
+    dynamic("log.message.timestamp.before.max.ms", Long, Some(FOREVER), AtLeast(0)),
+    dynamic("log.message.timestamp.type", String, Some("CreateTime"), TIMESTAMP_TYPES),
+    dynamic("log.preallocate", Boolean, Some("false"), Any),
+    dynamic("log.remote.copy.lag.bytes", Long, Some("-1"), AtLeast(-1)),
+    dynamic("log.remote.copy.lag.ms", Long, Some("0"), AtLeast(-1)),
+    dynamic("log.retention.bytes", Long, Some("-1"), Any),
+    fixed("log.retention.check.interval.ms", Long, Some("300000"), AtLeast(1))
+        .doc("How often old segments are looked for.")
+        .why("Kafka's default: retention is late by five minutes at most."),
+    fixed("log.retention.hours", Int, Some("168"), Any),
+    fixed("log.retention.minutes", Int, None, Any),
+    dynamic("log.retention.ms", Long, None, Any),
+    fixed("log.roll.hours", Int, Some("168"), AtLeast(1)),
+    fixed("log.roll.jitter.hours", Int, Some("0"), AtLeast(0)),
+    dynamic("log.roll.jitter.ms", Long, None, Any),
+    dynamic("log.roll.ms", Long, None, Any),
+    dynamic("log.segment.bytes", Int, Some("1073741824"), AtLeast(1_048_576)),
+    dynamic("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0)),
+    fixed("max.connections", Int, Some("10000"), AtLeast(1))
+        .doc("How many connections are open at a time; fewer if the system allows fewer files.")
+        .why("Enough for a large site, few enough for the memory of a small node."),
+    fixed("max.connections.per.ip", Int, Some("1000"), AtLeast(1))
+        .doc("How many connections one address may have open.")
+        .why("One client gone wild cannot take them all."),
+    dynamic("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, ARRAY_LEN_MAX)),
+    fixed("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0))
+        .doc("How many fetch sessions are remembered; beyond, the least used one goes.")
+        .why("Kafka's default."),
+    dynamic("message.max.bytes", Int, Some("1048588"), AtLeast(0)),
+    dynamic("min.insync.replicas", Int, Some("1"), AtLeast(1)),
+    fixed("node.id", Int, Some("1"), Between(0, INT_MAX))
+        .doc("The number of this node in its cluster.")
+        .why("A single node needs no choice."),
+    fixed("num.io.threads", Int, Some("0"), AtLeast(0))
+        .doc("How many threads serve connections; 0 is one for every two cores, at least one.")
+        .why("A thread serves many connections; more than the cores only wait for each other."),
+    fixed("num.partitions", Int, Some("1"), Between(1, INT_MAX))
+        .doc("How many partitions a topic has when its creator does not say.")
+        .why("Kafka's default; partitions can be added, never taken away."),
+    fixed("num.recovery.threads.per.data.dir", Int, Some("2"), AtLeast(1))
+        .doc("How many threads open a directory's logs at start.")
+        .why("Kafka's default."),
+    dynamic("producer.id.expiration.ms", Int, Some("86400000"), AtLeast(1))
+        .doc("How long a partition remembers an idempotent producer that is silent.")
+        .why("Kafka's default: a producer that pauses for a day still writes nothing twice."),
+    fixed("queued.max.request.bytes", Long, Some("-1"), BetweenOr(1_048_576, i64::MAX, -1))
+        .doc("How many bytes of requests may wait at a time, over all connections; -1 is a quarter of the memory.")
+        .why("Always bounded: a full budget stops reading sockets and loses nothing."),
+    fixed("socket.request.max.bytes", Int, Some("104857600"), Between(1024, INT_MAX))
+        .doc("The largest request that is read.")
+        .why("Kafka's default: 100 MiB."),
+    dynamic("unclean.leader.election.enable", Boolean, Some("false"), Any),
+];
+
+/// Read once, at start.
+const fn fixed(name: &'static str, kind: Kind, default: Option<&'static str>, allowed: Allowed) -> Setting {
+    Setting {
+        name,
+        kind,
+        default,
+        allowed,
+        doc: "",
+        reason: KAFKA,
+        scope: Scope::BrokerStatic,
+        synonyms: &[],
+    }
+}
+
+/// Can change while the node runs.
+const fn dynamic(name: &'static str, kind: Kind, default: Option<&'static str>, allowed: Allowed) -> Setting {
+    Setting { scope: Scope::BrokerDynamic, ..fixed(name, kind, default, allowed) }
+}

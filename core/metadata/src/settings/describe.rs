@@ -1,0 +1,153 @@
+//! Where a value comes from: what `DescribeConfigs` answers.
+
+use super::setting::Setting;
+use super::{broker_settings, find_broker, topic_settings};
+use crate::image::ConfigMap;
+
+/// What was set for a broker, from the nearest to the farthest.
+#[derive(Debug, Clone, Copy)]
+pub struct Layers<'a> {
+    /// For this broker, while it runs.
+    pub broker: &'a ConfigMap,
+    /// For every broker, while it runs.
+    pub default_broker: &'a ConfigMap,
+    /// In its file and on its command line, at start.
+    pub fixed: &'a ConfigMap,
+}
+
+/// Which layer a value comes from; the numbers are Kafka's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Set for the topic.
+    Topic = 1,
+    /// Set for the broker, while it runs.
+    Broker = 2,
+    /// Set for every broker, while it runs.
+    DefaultBroker = 3,
+    /// Set in the broker's file or on its command line.
+    Static = 4,
+    /// Set by nobody.
+    Default = 5,
+}
+
+impl Source {
+    /// Kafka's number for it.
+    pub const fn code(self) -> i8 {
+        self as i8
+    }
+}
+
+/// A value that a setting has, or would have if what comes before it were taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Synonym {
+    /// The setting that has it: the same one or one it falls back on.
+    pub name: &'static str,
+    /// As it was written.
+    pub value: String,
+    /// Which layer it is from.
+    pub source: Source,
+}
+
+/// A setting with its value and where that is from.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// Its value, in its own unit; `None` when there is none.
+    pub value: Option<String>,
+    /// Where the value is from.
+    pub source: Source,
+    /// All the values it could have, the one it has first.
+    pub synonyms: Vec<Synonym>,
+}
+
+/// A topic's settings, by name.
+pub fn describe_topic<'a>(
+    overrides: &'a ConfigMap,
+    layers: Layers<'a>,
+) -> impl Iterator<Item = Described> + 'a {
+    topic_settings().iter().map(move |setting| {
+        let own = overrides.get(setting.name).map(|value| Synonym {
+            name: setting.name,
+            value: value.clone(),
+            source: Source::Topic,
+        });
+        let synonyms: Vec<Synonym> = own.into_iter().chain(layers.of_topic(setting)).collect();
+        let source = synonyms.first().map_or(Source::Default, |first| first.source);
+        let value = resolve(setting, overrides, layers);
+        Described { setting, value: Some(value), source, synonyms }
+    })
+}
+
+/// A broker's settings, by name.
+pub fn describe_broker(layers: Layers<'_>) -> impl Iterator<Item = Described> + '_ {
+    broker_settings().iter().map(move |setting| {
+        let synonyms: Vec<Synonym> =
+            chain(setting.name).into_iter().flat_map(|name| layers.of_broker(name)).collect();
+        let first = synonyms.iter().find(|synonym| synonym.name == setting.name);
+        let source = first.map_or(Source::Default, |first| first.source);
+        Described { setting, value: first.map(|first| first.value.clone()), source, synonyms }
+    })
+}
+
+/// What a topic's setting is, in the end and in its own unit. What is set and does not parse is passed
+/// over: it was checked when it was set, by a node that may have known more.
+pub(super) fn resolve(setting: &Setting, overrides: &ConfigMap, layers: Layers<'_>) -> String {
+    if let Some(value) = overrides.get(setting.name).filter(|value| setting.parse(value).is_ok()) {
+        return value.clone();
+    }
+    for &(name, factor) in setting.synonyms {
+        let values = [layers.broker.get(name), layers.default_broker.get(name), layers.fixed.get(name)];
+        let scaled = values.into_iter().flatten().find_map(|value| scale(setting, value, factor));
+        if let Some(value) = scaled {
+            return value;
+        }
+    }
+    setting.default.unwrap_or_default().to_owned()
+}
+
+/// A broker's value in the unit of the topic's setting. Hours and minutes below zero mean "for ever".
+fn scale(setting: &Setting, value: &str, factor: i64) -> Option<String> {
+    let scaled = match value.trim().parse::<i64>() {
+        Ok(number) if factor != 1 && number < 0 => "-1".to_owned(),
+        Ok(number) if factor != 1 => number.saturating_mul(factor).to_string(),
+        _ => value.to_owned(),
+    };
+    setting.parse(&scaled).ok().map(|_| scaled)
+}
+
+/// A broker's setting and those it falls back on.
+fn chain(name: &'static str) -> Vec<&'static str> {
+    let names = topic_settings().iter().map(|topic| topic.synonyms).find_map(|synonyms| {
+        let at = synonyms.iter().position(|(known, _)| *known == name)?;
+        Some(synonyms[at..].iter().map(|(name, _)| *name).collect())
+    });
+    names.unwrap_or_else(|| vec![name])
+}
+
+impl Layers<'_> {
+    fn of_topic(self, setting: &'static Setting) -> impl Iterator<Item = Synonym> {
+        setting.synonyms.iter().flat_map(move |(name, _)| self.of_broker(name))
+    }
+
+    fn of_broker(self, name: &'static str) -> Vec<Synonym> {
+        let setting = find_broker(name);
+        let of = |map: &ConfigMap, source| {
+            map.get(name).map(|value| Synonym { name, value: value.clone(), source })
+        };
+        let default = setting.and_then(|setting| setting.default).map(|value| Synonym {
+            name,
+            value: value.to_owned(),
+            source: Source::Default,
+        });
+        [
+            of(self.broker, Source::Broker),
+            of(self.default_broker, Source::DefaultBroker),
+            of(self.fixed, Source::Static),
+            default,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
