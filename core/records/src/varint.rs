@@ -1,0 +1,128 @@
+//! Variable-length integers of records: zigzag, seven bits a byte, lowest first.
+//!
+//! ```text
+//!   0 → 00    -1 → 01    1 → 02    63 → 7e    64 → 80 01    i32: ≤ 5 bytes    i64: ≤ 10 bytes
+//! ```
+//!
+//! Reading takes from the front of a slice, and refuses what runs past its end or past its type.
+
+/// Takes a 32-bit integer; `None` if there is none.
+#[inline]
+pub(crate) fn take_i32(bytes: &mut &[u8]) -> Option<i32> {
+    // Nearly every length and delta is below 64, so one byte is the path to be fast on.
+    let (&first, rest) = bytes.split_first()?;
+    if first < 0x80 {
+        *bytes = rest;
+        return Some(unzigzag(u64::from(first)) as i32);
+    }
+    let raw = take_long(bytes)?;
+    i32::try_from(unzigzag(raw)).ok()
+}
+
+/// Takes a 64-bit integer; `None` if there is none.
+#[inline]
+pub(crate) fn take_i64(bytes: &mut &[u8]) -> Option<i64> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 0x80 {
+        *bytes = rest;
+        return Some(unzigzag(u64::from(first)));
+    }
+    take_long(bytes).map(unzigzag)
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+    let mut raw = 0u64;
+    for (i, &byte) in bytes.iter().enumerate().take(10) {
+        // The tenth byte holds the one bit that is left.
+        if i == 9 && byte > 1 {
+            return None;
+        }
+        raw |= u64::from(byte & 0x7f) << (7 * i);
+        if byte < 0x80 {
+            *bytes = bytes.get(i + 1..)?;
+            return Some(raw);
+        }
+    }
+    None
+}
+
+fn unzigzag(raw: u64) -> i64 {
+    (raw >> 1) as i64 ^ -((raw & 1) as i64)
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+/// Appends an integer of either width.
+#[inline]
+pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
+    let mut raw = zigzag(value);
+    while raw >= 0x80 {
+        out.push(raw as u8 | 0x80);
+        raw >>= 7;
+    }
+    out.push(raw as u8);
+}
+
+/// How many bytes [`put`] appends.
+#[inline]
+pub(crate) fn size(value: i64) -> usize {
+    let bits = 64 - (zigzag(value) | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn it_is_zigzag() {
+        for (value, bytes) in [
+            (0, &[0x00][..]),
+            (-1, &[0x01]),
+            (1, &[0x02]),
+            (63, &[0x7e]),
+            (64, &[0x80, 0x01]),
+            (i64::from(i32::MAX), &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
+            (i64::from(i32::MIN), &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+            (i64::MIN, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]),
+        ] {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_or_does_not_end_is_refused() {
+        assert_eq!(take_i32(&mut &[][..]), None);
+        assert_eq!(take_i32(&mut &[0x80][..]), None);
+        assert_eq!(take_i32(&mut &[0xff, 0xff, 0xff, 0xff, 0x1f][..]), None);
+        assert_eq!(take_i64(&mut &[0xff; 10][..]), None);
+        assert_eq!(take_i64(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..]), None);
+        assert_eq!(take_i64(&mut &[0x80; 11][..]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn it_comes_back(value: i64) {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            prop_assert_eq!(out.len(), size(value));
+            let mut rest = &out[..];
+            prop_assert_eq!(take_i64(&mut rest), Some(value));
+            prop_assert!(rest.is_empty());
+            let mut rest = &out[..];
+            prop_assert_eq!(take_i32(&mut rest), i32::try_from(value).ok());
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..12)) {
+            let _ = take_i32(&mut &bytes[..]);
+            let _ = take_i64(&mut &bytes[..]);
+        }
+    }
+}
