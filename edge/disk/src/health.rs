@@ -1,0 +1,88 @@
+//! Whether a directory can still be trusted, shared by all who use it.
+
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use storage::disk::DiskError;
+
+/// The state of one log directory, and what was done in it.
+#[derive(Debug, Default)]
+pub struct DirHealth {
+    retired: OnceLock<DiskError>,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl DirHealth {
+    /// The error that retired the directory; `None` while it is good.
+    pub fn retired(&self) -> Option<&DiskError> {
+        self.retired.get()
+    }
+
+    /// Bytes written since the start.
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
+    }
+
+    /// Barriers passed since the start, of files and directories.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wrote(&self, bytes: usize) {
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn synced(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Refuses to change anything in a directory that is retired.
+    pub(crate) fn check(&self, operation: &'static str, path: &Path) -> Result<(), DiskError> {
+        match self.retired() {
+            None => Ok(()),
+            Some(first) => Err(DiskError {
+                operation,
+                path: path.to_owned(),
+                reason: format!("the directory is retired since {first}"),
+                full: first.full,
+            }),
+        }
+    }
+
+    /// An error after which nothing is known: retires the directory.
+    pub(crate) fn retire(&self, operation: &'static str, path: &Path, error: io::Error) -> DiskError {
+        let error = disk_error(operation, path, &error);
+        if self.retired.set(error.clone()).is_ok() {
+            tracing::error!(%error, "log directory retired: nothing is written to it until a restart");
+        }
+        error
+    }
+
+    /// An error of a change to names. The disk is at fault, and the directory retired, unless the
+    /// error is about the names themselves or about this process.
+    pub(crate) fn judge(&self, operation: &'static str, path: &Path, error: io::Error) -> DiskError {
+        const DISK_FAULTS: [Errno; 8] = [
+            Errno::IO,
+            Errno::NOSPC,
+            Errno::DQUOT,
+            Errno::ROFS,
+            Errno::NODEV,
+            Errno::NXIO,
+            Errno::UCLEAN,
+            Errno::SHUTDOWN,
+        ];
+        match Errno::from_io_error(&error) {
+            Some(errno) if DISK_FAULTS.contains(&errno) => self.retire(operation, path, error),
+            _ => disk_error(operation, path, &error),
+        }
+    }
+}
+
+pub(crate) fn disk_error(operation: &'static str, path: &Path, error: &io::Error) -> DiskError {
+    let full = matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT));
+    DiskError { operation, path: path.to_owned(), reason: error.to_string(), full }
+}
