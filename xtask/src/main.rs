@@ -11,6 +11,7 @@
 #![expect(clippy::print_stdout, reason = "a command line tool answers on its standard output")]
 
 mod codegen;
+mod test;
 mod tidy;
 mod workspace;
 
@@ -21,6 +22,7 @@ Project tasks.
 
   cargo xtask tidy               check the house rules: layers, cycles, sizes, words, documents
   cargo xtask codegen [--check]  write the generated code, or say where it is stale
+  cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
 ";
 
 fn main() {
@@ -34,6 +36,8 @@ fn main() {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
+        ["test"] => test::run(&workspace::root(), test::Rings::All),
+        ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick),
         ["tidy"] => tidy::run(&workspace::root()),
         ["codegen"] => codegen::run(&workspace::root(), false),
         ["codegen", "--check"] => codegen::run(&workspace::root(), true),

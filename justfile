@@ -1,0 +1,48 @@
+# `just` alone prints this list.
+_list:
+    @just --list --unsorted
+
+# A node on 127.0.0.1:9092, data under ./vltava-data
+server *arguments:
+    cargo run --release -- server {{arguments}}
+
+# What a change must pass before it is pushed; writes nothing
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo xtask test --quick
+
+# Formats, writes what is generated, applies what clippy is sure of
+fix:
+    cargo xtask codegen
+    cargo xtask docs
+    cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+    cargo fmt --all
+
+# Every test, with what they need installed first
+test:
+    cargo xtask test
+
+# The house rules alone
+tidy:
+    cargo xtask tidy
+
+# The tests of one crate: just crate storage
+crate name *arguments:
+    cargo test --package vltava-{{name}} {{arguments}}
+
+# The whole of CI
+ci:
+    .ci/run
+
+# Licences, duplicates and sources of the dependencies; needs cargo-deny
+deny:
+    cargo deny check bans licenses sources
+
+# One fuzz target for a minute: just fuzz frame
+fuzz target seconds="60":
+    cd tests/fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+
+# The binary as it is shipped and measured
+dist:
+    cargo build --profile dist

@@ -1,0 +1,124 @@
+//! Everything that proves the project, in one command: prepare, build once, run ring after ring, sum up.
+//!
+//! ```text
+//!   prepare ─▶ tidy, codegen ─▶ build ─▶ tests of the crates ─▶ simulation ─▶ conformance ─▶ e2e
+//!                                        └──────── quick ──┘   └──────── the long rings ───────┘
+//! ```
+//!
+//! Test programs are built by one call of Cargo and started from here: a call per package would build
+//! the dependencies again for each new set of features.
+
+mod build;
+mod prepare;
+mod report;
+mod run;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use build::Program;
+use report::{Outcome, Report};
+
+/// A ring of tests that takes minutes, starts processes or needs other people's software.
+struct LongRing {
+    /// The package with its tests.
+    package: &'static str,
+    /// What the table calls it.
+    name: &'static str,
+    /// Longer than this, one of its programs hangs.
+    time_max: Duration,
+}
+
+/// In the order they run: what fails sooner and is read more easily comes first.
+const LONG_RINGS: &[LongRing] = &[
+    LongRing { package: "vltava-sim", name: "simulation", time_max: minutes(15) },
+    LongRing { package: "vltava-conformance", name: "conformance", time_max: minutes(30) },
+    LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) },
+];
+
+/// Tests beside the code are done in seconds; a program that is not hangs.
+const TESTS_TIME_MAX: Duration = minutes(10);
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+/// Which tests to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rings {
+    /// All of them.
+    All,
+    /// Those that need nothing but Rust.
+    Quick,
+}
+
+/// Runs the tests, prints what happened, and fails if any test did.
+pub(crate) fn run(root: &Path, rings: Rings) -> Result<()> {
+    let mut report = Report::default();
+    let runs = |ring: &LongRing| rings == Rings::All && root.join("tests").join(ring.folder()).exists();
+    let long: Vec<&LongRing> = LONG_RINGS.iter().filter(|ring| runs(ring)).collect();
+    if rings == Rings::All {
+        prepare::install(root)?;
+    }
+    checks(root, &mut report);
+    if let Some(programs) = built(root, rings, &mut report) {
+        let is_long = |program: &&Program| LONG_RINGS.iter().any(|ring| ring.package == program.package);
+        for program in programs.iter().filter(|program| !is_long(program)) {
+            report.add(program.title(), run::program(root, program, TESTS_TIME_MAX, run::Output::OnFailure));
+        }
+        report.add("examples in documentation", run::doc_tests(root, TESTS_TIME_MAX));
+        for ring in long {
+            for program in programs.iter().filter(|program| program.package == ring.package) {
+                let title = format!("{}: {}", ring.name, program.target);
+                report.add(title, run::program(root, program, ring.time_max, run::Output::Live));
+            }
+        }
+    }
+    report.print();
+    if report.failed() > 0 {
+        bail!("tests failed");
+    }
+    Ok(())
+}
+
+impl LongRing {
+    fn folder(&self) -> &str {
+        self.package.trim_start_matches("vltava-")
+    }
+}
+
+/// What can be said without building anything.
+fn checks(root: &Path, report: &mut Report) {
+    let started = Instant::now();
+    let tidy = crate::tidy::run(root);
+    report.add("tidy", Outcome::of_check(tidy, started));
+    let started = Instant::now();
+    let codegen = crate::codegen::run(root, true);
+    report.add("codegen --check", Outcome::of_check(codegen, started));
+}
+
+/// Builds the binary as users run it and every test program; `None` if something does not compile.
+fn built(root: &Path, rings: Rings, report: &mut Report) -> Option<Vec<Program>> {
+    if rings == Rings::All {
+        let started = Instant::now();
+        let binary = build::binary(root);
+        let stands = binary.is_ok();
+        report.add("build --release", Outcome::of_step(binary, started));
+        if !stands {
+            return None;
+        }
+    }
+    let started = Instant::now();
+    match build::tests(root) {
+        Ok(programs) => {
+            report.add("build tests", Outcome::of_step(Ok(()), started));
+            Some(programs)
+        }
+        Err(error) => {
+            report.add("build tests", Outcome::of_step(Err(error), started));
+            None
+        }
+    }
+}

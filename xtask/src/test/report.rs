@@ -1,0 +1,96 @@
+//! What ran, how long it took, and how it ended.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+/// How one step ended.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) time: Duration,
+    /// What went wrong besides tests that failed.
+    pub(super) error: Option<String>,
+}
+
+impl Outcome {
+    /// A check that counts as one test.
+    pub(super) fn of_check(result: Result<()>, started: Instant) -> Self {
+        let passed = usize::from(result.is_ok());
+        Self { passed, ..Self::of_step(result, started) }
+    }
+
+    /// A step that is no test, but fails the run if it fails.
+    pub(super) fn of_step(result: Result<()>, started: Instant) -> Self {
+        let error = result.err().map(|error| format!("{error:#}"));
+        Self { passed: 0, failed: usize::from(error.is_some()), time: started.elapsed(), error }
+    }
+}
+
+/// The steps so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    steps: Vec<(String, Outcome)>,
+}
+
+impl Report {
+    /// Adds a step.
+    pub(super) fn add(&mut self, title: impl Into<String>, outcome: Outcome) {
+        self.steps.push((title.into(), outcome));
+    }
+
+    /// How many tests and steps failed.
+    pub(super) fn failed(&self) -> usize {
+        self.steps.iter().map(|(_, outcome)| outcome.failed).sum()
+    }
+
+    fn passed(&self) -> usize {
+        self.steps.iter().map(|(_, outcome)| outcome.passed).sum()
+    }
+
+    /// Prints the table and, last and alone on its line, the sum.
+    pub(super) fn print(&self) {
+        println!("\n{}", self.table());
+        println!("{} passed, {} failed", self.passed(), self.failed());
+    }
+
+    fn table(&self) -> String {
+        let width = self.steps.iter().map(|(title, _)| title.chars().count()).max().unwrap_or(0).max(4);
+        let mut table = format!("      {:width$}  passed  failed      time\n", "step");
+        for (title, outcome) in &self.steps {
+            let mark = if outcome.failed == 0 { "ok" } else { "FAIL" };
+            let time = format!("{:.1} s", outcome.time.as_secs_f64());
+            let line =
+                format!("{mark:4}  {title:width$}  {:>6}  {:>6}  {time:>8}", outcome.passed, outcome.failed);
+            table.push_str(&line);
+            if let Some(error) = &outcome.error {
+                table.push_str(&format!("  {error}"));
+            }
+            table.push('\n');
+        }
+        let time: Duration = self.steps.iter().map(|(_, outcome)| outcome.time).sum();
+        table.push_str(&format!("      {:width$}  {:>24.1} s\n", "in all", time.as_secs_f64()));
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_failed() {
+        let mut report = Report::default();
+        let outcome =
+            |passed, failed| Outcome { passed, failed, time: Duration::from_millis(1500), error: None };
+        report.add("base", outcome(3, 0));
+        report.add("storage", outcome(4, 1));
+        report.add("build", Outcome::of_step(Err(anyhow::anyhow!("does not compile")), Instant::now()));
+        let table = report.table();
+        assert!(table.contains("ok    base          3       0     1.5 s\n"), "{table}");
+        assert!(table.contains("FAIL  storage       4       1     1.5 s\n"), "{table}");
+        assert!(table.contains("does not compile"), "{table}");
+        assert_eq!((report.passed(), report.failed()), (7, 2));
+    }
+}

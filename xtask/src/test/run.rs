@@ -1,0 +1,167 @@
+//! Starts one test program, watches it, and counts its tests.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::build::{Program, binary_path, cargo};
+use super::report::Outcome;
+
+/// When a program's output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    /// Line by line, as it comes: for programs that take minutes.
+    Live,
+    /// Whole, and only if a test failed.
+    OnFailure,
+}
+
+/// Runs a test program where its tests expect to be.
+pub(super) fn program(root: &Path, program: &Program, time_max: Duration, output: Output) -> Outcome {
+    println!("── {}", program.title());
+    let mut command = Command::new(&program.path);
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    watched(root, command, time_max, output)
+}
+
+/// Runs the examples in the documentation of the crates.
+pub(super) fn doc_tests(root: &Path, time_max: Duration) -> Outcome {
+    println!("── examples in documentation");
+    let mut command = cargo(root);
+    command.args(["test", "--workspace", "--doc", "--quiet"]);
+    watched(root, command, time_max, Output::OnFailure)
+}
+
+fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output) -> Outcome {
+    let started = Instant::now();
+    command.env("VLTAVA_BIN", binary_path(root));
+    let mut count = Count::default();
+    match finish(command, time_max, output, &mut count) {
+        Ok(End::Exit { success }) => {
+            // A program may die without a word about the test that killed it.
+            let failed = if success { count.failed } else { count.failed.max(1) };
+            Outcome { passed: count.passed, failed, time: started.elapsed(), error: None }
+        }
+        Ok(End::Hung) => {
+            let error = format!("did not end within {} s and was killed", time_max.as_secs());
+            Outcome {
+                passed: count.passed,
+                failed: count.failed + 1,
+                time: started.elapsed(),
+                error: Some(error),
+            }
+        }
+        Err(error) => Outcome::of_step(Err(error), started),
+    }
+}
+
+enum End {
+    Exit { success: bool },
+    Hung,
+}
+
+fn finish(mut command: Command, time_max: Duration, output: Output, count: &mut Count) -> Result<End> {
+    let deadline = Instant::now() + time_max;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let lines = lines_of(&mut child)?;
+    let mut kept = Vec::new();
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                count.read(&line);
+                match output {
+                    Output::Live => println!("{line}"),
+                    Output::OnFailure => kept.push(line),
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                child.kill()?;
+                child.wait()?;
+                kept.iter().for_each(|line| println!("{line}"));
+                return Ok(End::Hung);
+            }
+        }
+    }
+    let success = child.wait()?.success();
+    if !success {
+        kept.iter().for_each(|line| println!("{line}"));
+    }
+    Ok(End::Exit { success })
+}
+
+/// What the program writes to either of its outputs, until both are closed.
+fn lines_of(child: &mut Child) -> Result<Receiver<String>> {
+    let (to, lines) = channel();
+    let out = child.stdout.take().context("the output is a pipe")?;
+    let err = child.stderr.take().context("the error output is a pipe")?;
+    let second = to.clone();
+    std::thread::spawn(move || forward(out, &to));
+    std::thread::spawn(move || forward(err, &second));
+    Ok(lines)
+}
+
+fn forward(from: impl Read, to: &Sender<String>) {
+    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        if to.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+            return;
+        }
+    }
+}
+
+/// How many tests passed and failed, by the last words of the harness.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: usize,
+    failed: usize,
+}
+
+impl Count {
+    /// Looks for `test result: ok. 3 passed; 0 failed; …`.
+    fn read(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        for part in result.split(['.', ';']) {
+            let mut words = part.split_whitespace();
+            match (words.next().and_then(|number| number.parse::<usize>().ok()), words.next()) {
+                (Some(number), Some("passed")) => self.passed += number,
+                (Some(number), Some("failed")) => self.failed += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_counted_by_the_words_of_the_harness() {
+        let mut count = Count::default();
+        count.read(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s",
+        );
+        count.read("test result: FAILED. 2 passed; 3 failed; 0 ignored");
+        count.read("test a ... ok");
+        assert_eq!(count, Count { passed: 14, failed: 3 });
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let mut command = Command::new("tail");
+        command.args(["-f", "/dev/null"]);
+        let mut count = Count::default();
+        let end =
+            finish(command, Duration::from_millis(50), Output::OnFailure, &mut count).expect("tail starts");
+        assert!(matches!(end, End::Hung));
+    }
+}
