@@ -1,2 +1,2 @@
-//! Foreign clients against a real node.
+//! Foreign clients.
 fn main() {}

@@ -1,0 +1,151 @@
+"""librdkafka, through confluent-kafka."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import driver
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, NewTopic
+
+BASE = {"bootstrap.servers": sys.argv[1], "client.id": sys.argv[2]}
+admin = AdminClient(BASE)
+
+
+def create(command):
+    topic = NewTopic(command["topic"], command["partitions"], 1, config=command["configs"])
+    for future in admin.create_topics([topic], operation_timeout=30).values():
+        future.result()
+    return {}
+
+
+def metadata(command):
+    topic = admin.list_topics(command["topic"], timeout=30).topics[command["topic"]]
+    if topic.error is not None:
+        raise ck.KafkaException(topic.error)
+    return {"partitions": len(topic.partitions)}
+
+
+def send(command, records):
+    """Offsets in the order of the records."""
+    limit = command.get("batch_bytes_max")
+    producer = ck.Producer(
+        {
+            **BASE,
+            **({"message.max.bytes": limit, "batch.size": limit} if limit else {}),
+            "acks": command["acks"],
+            "enable.idempotence": command["idempotent"],
+            "compression.type": command["compression"],
+            "queue.buffering.max.messages": 200_000,
+            "linger.ms": 5,
+        }
+    )
+    offsets, errors = [], []
+
+    def delivered(error, message):
+        if error is not None:
+            errors.append(error)
+        else:
+            offset = message.offset()
+            offsets.append(offset if offset is not None and offset >= 0 else None)
+
+    for key, value, headers, timestamp in records:
+        producer.produce(
+            command["topic"],
+            value,
+            key,
+            command["partition"],
+            on_delivery=delivered,
+            timestamp=timestamp or 0,
+            headers=headers,
+        )
+        producer.poll(0)
+    left = producer.flush(driver.PATIENCE_S)
+    if errors:
+        raise ck.KafkaException(errors[0])
+    if left:
+        raise TimeoutError(f"{left} records were not delivered")
+    return offsets
+
+
+def produce(command):
+    return {"offsets": send(command, driver.spelled(command))}
+
+
+def produce_many(command):
+    offsets = send(command, driver.generated(command))
+    return {"first": offsets[0], "last": offsets[-1]}
+
+
+def reader():
+    return ck.Consumer(
+        {
+            **BASE,
+            "group.id": "unused",  # librdkafka wants one even where none is joined
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "fetch.message.max.bytes": driver.FETCH_BYTES_MAX,
+            "fetch.wait.max.ms": 100,
+        }
+    )
+
+
+def for_time(consumer, command):
+    at = ck.TopicPartition(command["topic"], command["partition"], command["timestamp"])
+    return consumer.offsets_for_times([at], timeout=30)[0].offset
+
+
+def read(command):
+    consumer = reader()
+    offset = command.get("offset")
+    if offset is None:
+        offset = for_time(consumer, command)
+    consumer.assign([ck.TopicPartition(command["topic"], command["partition"], offset)])
+    left, deadline = command["count"], driver.deadline()
+    try:
+        while left > 0 and time.monotonic() < deadline:
+            for message in consumer.consume(min(left, 10_000), timeout=1):
+                if message.error() is not None:
+                    raise ck.KafkaException(message.error())
+                left -= 1
+                yield (
+                    message.offset(),
+                    message.timestamp()[1],
+                    message.key(),
+                    message.value(),
+                    message.headers() or [],
+                )
+    finally:
+        consumer.close()
+
+
+def offset_for_time(command):
+    consumer = reader()
+    offset = for_time(consumer, command)
+    consumer.close()
+    return {"offset": offset if offset >= 0 else None}
+
+
+def offsets(command):
+    consumer = reader()
+    partition = ck.TopicPartition(command["topic"], command["partition"])
+    start, end = consumer.get_watermark_offsets(partition, timeout=30)
+    consumer.close()
+    return {"start": start, "end": end}
+
+
+driver.serve(
+    f"librdkafka {ck.libversion()[0]}",
+    {
+        "create": create,
+        "metadata": metadata,
+        "produce": produce,
+        "produce_many": produce_many,
+        "consume": lambda command: driver.answer_records(read(command)),
+        "consume_many": lambda command: driver.answer_digest(read(command)),
+        "offset_for_time": offset_for_time,
+        "offsets": offsets,
+    },
+)

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Installs the foreign clients and Kafka's tools that the conformance tests run, into .cache here.
+#   install.sh [kcat|python|java|go|kafka ...]     all of them without arguments
+# What is there already is left alone, so it may be called before each run. Needs bash, Python 3.9,
+# Java 17, Maven and Go; kcat comes from the Debian package.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+home=${CONFORMANCE_HOME:-$here/.cache}
+copy=org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies
+
+say() { echo "conformance: $*" >&2; }
+fail() { say "$@"; exit 1; }
+need() { command -v "$1" >/dev/null || fail "$1 is missing: install $2"; }
+
+# stale MARK FILE...: whether the files differ from those that MARK was made from
+stale() {
+  local mark=$home/$1.installed
+  shift
+  sum=$(cat "$@" | sha256sum)
+  [[ ! -e $mark || $(<"$mark") != "$sum" ]]
+}
+done_() { echo "$sum" >"$home/$1.installed"; }
+
+install_kcat() {
+  command -v kcat >/dev/null && return
+  say "kcat, from the Debian package"
+  local sudo=''
+  ((EUID == 0)) || sudo='sudo -n'
+  # shellcheck disable=SC2086 # empty for root
+  { $sudo apt-get -qq update && $sudo apt-get -qq -y install kcat >/dev/null; } ||
+    fail "kcat cannot be installed: install it by hand"
+}
+
+install_python() {
+  need python3 "Python 3.9 or newer with venv"
+  stale python "$here/drivers/requirements.txt" || return 0
+  say "confluent-kafka and kafka-python, from PyPI"
+  rm -rf "$home/python"
+  python3 -m venv "$home/python"
+  "$home/python/bin/pip" install -q --disable-pip-version-check -r "$here/drivers/requirements.txt"
+  done_ python
+}
+
+# jars POM VERSION FOLDER
+jars() {
+  mkdir -p "$3"
+  mvn -q -B -Dstyle.color=never -f "$1" -Dkafka.version="$2" "$copy" -DoutputDirectory="$3" >&2
+}
+
+install_java() {
+  need mvn Maven
+  need javac "a JDK, 17 or newer"
+  stale java "$here"/drivers/java/{pom.xml,Driver.java} || return 0
+  rm -rf "$home/java"
+  for version in 4.3.1 4.4.0; do
+    say "kafka-clients $version, from Maven"
+    jars "$here/drivers/java/pom.xml" "$version" "$home/java/$version"
+  done
+  javac -cp "$home/java/4.4.0/*" -d "$home/java/classes" "$here/drivers/java/Driver.java"
+  done_ java
+}
+
+install_kafka() {
+  need mvn Maven
+  need javac "a JDK, 17 or newer"
+  stale kafka "$here"/tools/{pom.xml,Tools.java} || return 0
+  say "Apache Kafka 4.3.1 and its tools, from Maven"
+  rm -rf "$home/kafka"
+  jars "$here/tools/pom.xml" 4.3.1 "$home/kafka/libs"
+  javac -cp "$home/kafka/libs/*" -d "$home/kafka/classes" "$here/tools/Tools.java"
+  done_ kafka
+}
+
+install_go() {
+  need go "Go 1.24 or newer"
+  mkdir -p "$home/go"
+  for client in franz-go sarama; do
+    stale "$client" "$here/drivers/$client"/{go.mod,go.sum,main.go} || continue
+    say "$client, from the Go proxy"
+    (cd "$here/drivers/$client" && go build -o "$home/go/$client" .)
+    done_ "$client"
+  done
+}
+
+mkdir -p "$home"
+(($#)) || set -- kcat python java go kafka
+for part; do
+  declare -F "install_$part" >/dev/null || fail "nothing is called $part"
+  "install_$part"
+done
