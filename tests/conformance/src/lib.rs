@@ -1,1 +1,18 @@
 //! Foreign clients against a real node.
+//!
+//! A driver is a small program per client, all speaking one line protocol (`drivers/PROTOCOL.md`), so that
+//! what is written and checked is said once, here. `matrix.toml` says which client can do what.
+//!
+//! ```text
+//! stories ── commands ──▶ driver ── Kafka's protocol ──▶ node: vltava, or Kafka itself
+//! ```
+//!
+//! The node under test is chosen by the environment, and nothing else in the suite depends on it:
+//! by default the `vltava` binary of this build, `VLTAVA_BIN` names another, `CONFORMANCE_NODE=kafka`
+//! starts Apache Kafka, and `BOOTSTRAP=host:port` takes a server that runs already.
+
+pub mod home; // where install.sh puts things
+pub mod kafka;
+pub mod node; // start here
+
+pub use node::{Node, Program, Setup};
