@@ -1,0 +1,164 @@
+//! Metrics as text.
+//!
+//! The encoder writes OpenMetrics. The older Prometheus text, which everything understands, differs
+//! in three lines: it names a counter with its `_total`, and knows neither units nor an end mark.
+
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use crate::meters::Histogram;
+
+/// The two texts that Prometheus reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextFormat {
+    /// `text/plain; version=0.0.4`.
+    Prometheus,
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+}
+
+impl TextFormat {
+    /// What to put in an HTTP header.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The text, given the OpenMetrics one.
+    pub(crate) fn from_open_metrics(self, text: String) -> String {
+        match self {
+            Self::OpenMetrics => text,
+            Self::Prometheus => prometheus_text(&text),
+        }
+    }
+}
+
+fn prometheus_text(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len() + 256);
+    let mut lines = open_metrics.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line == "# EOF" || line.starts_with("# UNIT ") {
+            continue;
+        }
+        let is_counter = line.starts_with("# TYPE ") && line.ends_with(" counter");
+        let is_help_of_counter = line.starts_with("# HELP ")
+            && lines.peek().is_some_and(|next| next.starts_with("# TYPE ") && next.ends_with(" counter"));
+        if is_counter || is_help_of_counter {
+            let mut words = line.splitn(4, ' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (hash, kind, name, rest) = (word(), word(), word(), word());
+            text.push_str(&format!("{hash} {kind} {name}_total {rest}"));
+        } else {
+            text.push_str(line);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes metrics, one after the other.
+pub(crate) struct Page<'a>(pub(crate) DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    /// A counter without labels. Its name is written without `_total`.
+    pub(crate) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        encode_counter(&mut encoder, value)
+    }
+
+    /// A counter of seconds, without labels.
+    pub(crate) fn counter_seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        encoder.encode_counter::<NoLabelSet, _, u64>(&seconds, None)
+    }
+
+    /// A gauge without labels.
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        encode_gauge(&mut encoder, value)
+    }
+
+    /// A histogram without labels.
+    pub(crate) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        encode_histogram(&mut encoder, histogram)
+    }
+
+    /// Counters with labels.
+    pub(crate) fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in rows {
+            encode_counter(&mut encoder.encode_family(&labels)?, value)?;
+        }
+        Ok(())
+    }
+
+    /// Gauges with labels.
+    pub(crate) fn gauges<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in rows {
+            encode_gauge(&mut encoder.encode_family(&labels)?, value)?;
+        }
+        Ok(())
+    }
+
+    /// Histograms with labels.
+    pub(crate) fn histograms<'h, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, &'h Histogram)>,
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, histogram) in rows {
+            encode_histogram(&mut encoder.encode_family(&labels)?, histogram)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode_counter(encoder: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn encode_gauge(encoder: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
+    encoder.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn encode_histogram(encoder: &mut MetricEncoder<'_>, histogram: &Histogram) -> fmt::Result {
+    // Read once, so that the count is the sum of the buckets that are shown.
+    let buckets = histogram.buckets();
+    let count = buckets.iter().map(|(_, count)| count).sum();
+    encoder.encode_histogram::<NoLabelSet>(histogram.sum().as_secs_f64(), count, &buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_text_names_counters_in_full() {
+        let open = "# HELP a_bytes All of a.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total 1\n\
+                    # HELP b # TYPE b counter\n# TYPE b gauge\nb{x=\"# TYPE c counter\"} 2\n# EOF\n";
+        assert_eq!(
+            TextFormat::Prometheus.from_open_metrics(open.to_owned()),
+            "# HELP a_bytes_total All of a.\n# TYPE a_bytes_total counter\na_bytes_total 1\n\
+             # HELP b # TYPE b counter\n# TYPE b gauge\nb{x=\"# TYPE c counter\"} 2\n"
+        );
+        assert_eq!(TextFormat::OpenMetrics.from_open_metrics(open.to_owned()), open);
+    }
+}

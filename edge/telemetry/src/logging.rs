@@ -1,0 +1,99 @@
+//! Log lines on standard error, for people or for programs.
+//!
+//! error: an operator must act · warn: something is wrong that may pass · info: what an operator
+//! wants to read the next day · debug: what a developer wants to know about one connection.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::util::TryInitError;
+
+/// The environment variable that says what is logged, when no argument does.
+const FILTER_VARIABLE: &str = "VLTAVA_LOG";
+const FILTER_DEFAULT: &str = "info";
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One line of text.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, Default)]
+pub struct LogSettings {
+    /// A level, or `target=level` pairs separated by commas. `None`: what `VLTAVA_LOG` says, else
+    /// `info`.
+    pub filter: Option<String>,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// Why there is no log.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// The filter cannot be read.
+    #[error("log filter {filter:?}: {source}; try a level, such as info, or target=level pairs")]
+    Filter {
+        /// The filter.
+        filter: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// Somebody has set up a log before.
+    #[error(transparent)]
+    Taken(#[from] TryInitError),
+}
+
+/// Sets up the log of this process, for lines and for panics. To be called once.
+pub fn init_logging(settings: &LogSettings) -> Result<(), LoggingError> {
+    use tracing_subscriber::util::SubscriberInitExt;
+
+    let filter = filter(settings.filter.clone().or_else(|| std::env::var(FILTER_VARIABLE).ok()))?;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match settings.format {
+        LogFormat::Text => lines.finish().try_init()?,
+        LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).finish().try_init()?,
+    }
+    log_panics();
+    Ok(())
+}
+
+fn filter(text: Option<String>) -> Result<EnvFilter, LoggingError> {
+    let filter = text.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| FILTER_DEFAULT.to_owned());
+    EnvFilter::try_new(&filter).map_err(|source| LoggingError::Filter { filter, source })
+}
+
+/// A panic is a bug of ours: it belongs where the operator looks.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+        let backtrace = std::backtrace::Backtrace::capture();
+        tracing::error!(thread, place, %backtrace, "panic: {message}");
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_level_or_pairs() {
+        let shown = |text: Option<&str>| filter(text.map(str::to_owned)).map(|filter| filter.to_string());
+        assert_eq!(shown(None).unwrap(), "info");
+        assert_eq!(shown(Some("  ")).unwrap(), "info");
+        assert_eq!(shown(Some("debug")).unwrap(), "debug");
+        assert_eq!(shown(Some("info,vltava_net=debug")).unwrap(), "vltava_net=debug,info");
+        let error = shown(Some("vltava_net=loud")).unwrap_err().to_string();
+        assert!(error.starts_with("log filter \"vltava_net=loud\": "), "{error}");
+    }
+}

@@ -1,0 +1,351 @@
+//! All numbers of a broker, in one place that everything can reach.
+//!
+//! What this process counts itself is a field. What others know already, such as the listener or a
+//! log directory, is watched: read when somebody looks.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+
+use crate::clients::Clients;
+use crate::exposition::{Page, TextFormat};
+use crate::meters::{Counter, Gauge, Histogram};
+use crate::process::Process;
+use crate::requests::RequestMetrics;
+
+/// Which program this is.
+#[derive(Debug, Clone, Copy)]
+pub struct Build {
+    /// Its version.
+    pub version: &'static str,
+    /// The commit it was built from; empty if not known.
+    pub commit: &'static str,
+}
+
+/// Numbers about sockets of the Kafka port.
+#[derive(Debug, Default)]
+pub struct NetworkMetrics {
+    /// Bytes of requests.
+    pub bytes_in: Counter,
+    /// Bytes of answers.
+    pub bytes_out: Counter,
+    /// Connections ended by us because of what the peer did or did not do.
+    pub connections_cut: Counter,
+}
+
+/// Numbers about what producers sent.
+#[derive(Debug, Default)]
+pub struct ProduceMetrics {
+    /// Batches appended.
+    pub batches: Counter,
+    /// Records appended.
+    pub records: Counter,
+    /// Bytes of batches appended.
+    pub bytes: Counter,
+    /// Batches refused.
+    pub batches_refused: Counter,
+    /// Batches that were there already and were answered as such.
+    pub batches_duplicate: Counter,
+}
+
+/// Numbers about what consumers took.
+#[derive(Debug, Default)]
+pub struct FetchMetrics {
+    /// Parts of answers, one per partition, that carried records.
+    pub parts: Counter,
+    /// Bytes of records.
+    pub bytes: Counter,
+    /// Reads that had to wait for the disk before they could be sent.
+    pub cold_reads: Counter,
+}
+
+/// Numbers about files.
+#[derive(Debug, Default)]
+pub struct LogMetrics {
+    /// How long a flush took.
+    pub flushes: Histogram,
+    /// How long a partition was locked for an append.
+    pub append_locks: Histogram,
+    /// Segments begun because the one before was full or old.
+    pub segments_rolled: Counter,
+    /// Segments deleted by retention or on request.
+    pub segments_deleted: Counter,
+    /// Bytes of segments deleted.
+    pub bytes_deleted: Counter,
+}
+
+/// What the broker has at the moment.
+#[derive(Debug, Default)]
+pub struct StateMetrics {
+    /// Topics that there are.
+    pub topics: Gauge,
+    /// Partitions on this broker.
+    pub partitions: Gauge,
+    /// Partitions on this broker that cannot be used.
+    pub partitions_offline: Gauge,
+    /// Produce requests that wait for acks.
+    pub parked_produce: Gauge,
+    /// Fetch requests that wait for records.
+    pub parked_fetch: Gauge,
+    /// Fetch sessions.
+    pub fetch_sessions: Gauge,
+}
+
+/// How a watched number behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchKind {
+    /// It only grows. Its name is given without `_total`.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// All numbers of a broker.
+pub struct Metrics {
+    /// Requests by API.
+    pub requests: RequestMetrics,
+    /// Sockets.
+    pub network: NetworkMetrics,
+    /// What producers sent.
+    pub produce: ProduceMetrics,
+    /// What consumers took.
+    pub fetch: FetchMetrics,
+    /// Files.
+    pub log: LogMetrics,
+    /// What there is at the moment.
+    pub state: StateMetrics,
+    /// What software connects.
+    pub clients: Clients,
+    watched: Mutex<Vec<Watched>>,
+    build: Build,
+    started: Instant,
+    started_at: SystemTime,
+}
+
+struct Watched {
+    name: &'static str,
+    help: &'static str,
+    kind: WatchKind,
+    labels: Vec<(&'static str, String)>,
+    read: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Metrics {
+    /// Zero everywhere. `apis` are the keys and names of the APIs this broker speaks.
+    pub fn new(build: Build, apis: &[(i16, &'static str)]) -> Arc<Self> {
+        Arc::new(Self {
+            requests: RequestMetrics::new(apis),
+            network: NetworkMetrics::default(),
+            produce: ProduceMetrics::default(),
+            fetch: FetchMetrics::default(),
+            log: LogMetrics::default(),
+            state: StateMetrics::default(),
+            clients: Clients::default(),
+            watched: Mutex::default(),
+            build,
+            started: Instant::now(),
+            started_at: SystemTime::now(),
+        })
+    }
+
+    /// Shows a number that somebody else keeps. Numbers of one name differ in their labels and share
+    /// kind and help.
+    ///
+    /// The name begins with `vltava_`; `read` must be quick and must not wait.
+    pub fn watch(
+        &self,
+        kind: WatchKind,
+        name: &'static str,
+        help: &'static str,
+        labels: &[(&'static str, &str)],
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) {
+        let labels = labels.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.push(Watched { name, help, kind, labels, read: Box::new(read) });
+        // Stable, so that lines keep the order in which they were given.
+        watched.sort_by_key(|watched| watched.name);
+    }
+
+    /// The page that Prometheus reads.
+    pub fn render(self: &Arc<Self>, format: TextFormat) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Everything(self.clone())));
+        let mut text = String::with_capacity(16 << 10);
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a string takes any text");
+        format.from_open_metrics(text)
+    }
+
+    fn encode_requests(&self, page: &mut Page<'_>) -> fmt::Result {
+        let apis = || self.requests.apis.iter().filter(|api| api.requests.get() > 0);
+        page.counters(
+            "vltava_requests",
+            "Requests read, by API.",
+            apis().map(|api| ([("api", api.name)], api.requests.get())),
+        )?;
+        page.counters(
+            "vltava_requests_failed",
+            "Requests that could not be served at all, by API.",
+            apis().map(|api| ([("api", api.name)], api.failed.get())),
+        )?;
+        page.counters(
+            "vltava_errors",
+            "Errors answered, by Kafka's name of them.",
+            self.requests.errors().map(|(error, count)| ([("error", error)], count)),
+        )?;
+        page.histograms(
+            "vltava_request_seconds",
+            "How long requests took, by API and stage.",
+            apis()
+                .flat_map(|api| {
+                    [("total", api, &api.total), ("queue", api, &api.queue), ("local", api, &api.local)]
+                })
+                .filter(|(_, _, histogram)| histogram.count() > 0)
+                .map(|(stage, api, histogram)| ([("api", api.name), ("stage", stage)], histogram)),
+        )
+    }
+
+    fn encode_traffic(&self, page: &mut Page<'_>) -> fmt::Result {
+        let (network, produce, fetch) = (&self.network, &self.produce, &self.fetch);
+        for (name, help, counter) in [
+            ("vltava_network_in_bytes", "Bytes of requests.", &network.bytes_in),
+            ("vltava_network_out_bytes", "Bytes of answers.", &network.bytes_out),
+            (
+                "vltava_connections_cut",
+                "Connections ended because of what the peer did.",
+                &network.connections_cut,
+            ),
+            ("vltava_produce_batches", "Batches appended.", &produce.batches),
+            ("vltava_produce_records", "Records appended.", &produce.records),
+            ("vltava_produce_bytes", "Bytes of batches appended.", &produce.bytes),
+            ("vltava_produce_batches_refused", "Batches refused.", &produce.batches_refused),
+            (
+                "vltava_produce_batches_duplicate",
+                "Batches that were there already.",
+                &produce.batches_duplicate,
+            ),
+            ("vltava_fetch_parts", "Parts of fetch answers that carried records.", &fetch.parts),
+            ("vltava_fetch_bytes", "Bytes of records in fetch answers.", &fetch.bytes),
+            ("vltava_fetch_cold_reads", "Reads that waited for the disk.", &fetch.cold_reads),
+        ] {
+            page.counter(name, help, counter.get())?;
+        }
+        Ok(())
+    }
+
+    fn encode_log(&self, page: &mut Page<'_>) -> fmt::Result {
+        let log = &self.log;
+        page.histogram("vltava_log_flush_seconds", "How long flushes took.", &log.flushes)?;
+        page.histogram(
+            "vltava_log_append_lock_seconds",
+            "How long partitions were locked for an append.",
+            &log.append_locks,
+        )?;
+        page.counter("vltava_log_segments_rolled", "Segments begun.", log.segments_rolled.get())?;
+        page.counter("vltava_log_segments_deleted", "Segments deleted.", log.segments_deleted.get())?;
+        page.counter("vltava_log_deleted_bytes", "Bytes of segments deleted.", log.bytes_deleted.get())
+    }
+
+    fn encode_state(&self, page: &mut Page<'_>) -> fmt::Result {
+        let state = &self.state;
+        page.gauge("vltava_topics", "Topics.", state.topics.get())?;
+        page.gauge("vltava_partitions", "Partitions on this broker.", state.partitions.get())?;
+        page.gauge(
+            "vltava_partitions_offline",
+            "Partitions on this broker that cannot be used.",
+            state.partitions_offline.get(),
+        )?;
+        page.gauges(
+            "vltava_parked_requests",
+            "Requests that wait for acks or records, by API.",
+            [
+                ([("api", "Produce")], state.parked_produce.get()),
+                ([("api", "Fetch")], state.parked_fetch.get()),
+            ],
+        )?;
+        page.gauge("vltava_fetch_sessions", "Fetch sessions.", state.fetch_sessions.get())?;
+        page.counters(
+            "vltava_clients_connected",
+            "Connections by the software that clients say they are.",
+            self.clients
+                .seen()
+                .into_iter()
+                .map(|((name, version), count)| ([("name", name), ("version", version)], count)),
+        )
+    }
+
+    fn encode_watched(&self, page: &mut Page<'_>) -> fmt::Result {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for family in watched.chunk_by(|a, b| a.name == b.name) {
+            let first = &family[0];
+            let rows = family.iter().map(Watched::row);
+            match (first.kind, first.labels.is_empty()) {
+                (WatchKind::Counter, true) => page.counter(first.name, first.help, (first.read)())?,
+                (WatchKind::Counter, false) => page.counters(first.name, first.help, rows)?,
+                (WatchKind::Gauge, true) => page.gauge(first.name, first.help, (first.read)())?,
+                (WatchKind::Gauge, false) => page.gauges(first.name, first.help, rows)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_process(&self, page: &mut Page<'_>) -> fmt::Result {
+        let process = Process::read();
+        for (name, help, value) in [
+            ("process_resident_memory_bytes", "Resident memory size in bytes.", process.resident_bytes),
+            ("process_open_fds", "Number of open file descriptors.", process.descriptors),
+            ("process_max_fds", "Maximum number of open file descriptors.", process.descriptors_max),
+            ("process_threads", "Number of threads.", process.threads),
+        ] {
+            if let Some(value) = value {
+                page.gauge(name, help, value)?;
+            }
+        }
+        if let Some(cpu) = process.cpu {
+            page.counter_seconds("process_cpu_seconds", "CPU time in seconds.", cpu.as_secs_f64())?;
+        }
+        let epoch = self.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        page.gauge("process_start_time_seconds", "Start time since the epoch in seconds.", epoch.as_secs())?;
+        page.gauge("vltava_uptime_seconds", "Seconds since the start.", self.started.elapsed().as_secs())?;
+        page.gauges(
+            "vltava_build",
+            "Always 1; the labels say which program this is.",
+            [([("version", self.build.version), ("commit", self.build.commit)], 1)],
+        )
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Metrics").field("build", &self.build).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    fn row(&self) -> (Vec<(&str, &str)>, u64) {
+        (self.labels.iter().map(|(key, value)| (*key, value.as_str())).collect(), (self.read)())
+    }
+}
+
+/// All numbers as one collector, so that counting never meets the registry.
+#[derive(Debug)]
+struct Everything(Arc<Metrics>);
+
+impl Collector for Everything {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        self.0.encode_requests(&mut page)?;
+        self.0.encode_traffic(&mut page)?;
+        self.0.encode_log(&mut page)?;
+        self.0.encode_state(&mut page)?;
+        self.0.encode_watched(&mut page)?;
+        self.0.encode_process(&mut page)
+    }
+}
+
+#[cfg(test)]
+mod tests;
