@@ -1,1 +1,38 @@
 //! Who decides what the cluster is.
+//!
+//! ```text
+//!   Command ─▶ handle ─▶ (Reply, records) ─▶ commit ─▶ replay ─▶ next command
+//!              looks at the image            durable    changes the image
+//! ```
+//!
+//! One command at a time: its records are committed and replayed before the next one is handled, so that
+//! what [`Controller::handle`] sees is all there is. The reply is given out only then.
+//!
+//! **Invariant:** `handle` changes nothing; `replay` cannot fail, and it is the same on every node.
+
+mod brokers;
+mod command;
+mod configs;
+mod controller;
+mod delete;
+mod error;
+mod partitions;
+mod placement;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+pub use command::{
+    AdoptTopic, AllocateProducerIds, AlterConfigs, Command, ConfigOp, CreatePartitions, CreateTopics,
+    DeleteTopics, IncrementalAlterConfigs, NewTopic, Outcomes, PartitionsCreated, ProducerIdBlock,
+    RegisterBroker, Reply, ResourceConfigs, TopicCreated, TopicDeleted, TopicGrowth, TopicKey,
+    UnregisterBroker,
+};
+pub use controller::{Controller, ControllerSettings};
+pub use error::ControllerError;
+
+/// Partitions that one command may make: their records are one batch, which every node holds in memory.
+pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;
+
+/// Producer ids that a broker is given at a time, as in Kafka.
+pub const PRODUCER_IDS_PER_BLOCK: i64 = 1_000;

@@ -24,3 +24,6 @@ pub use metadata_record::{
     ProducerIds,
 };
 pub use shared_map::SharedMap;
+
+/// The level of `metadata.version` whose records we write: that of Kafka 4.4 (4.4-IV2).
+pub const METADATA_VERSION: i16 = 33;

@@ -22,8 +22,14 @@ impl Image {
         for record in records {
             image.replay(record, &mut delta);
         }
-        image.end = end;
+        image.set_end(end);
         (image, delta)
+    }
+
+    /// Says that the last record that was replayed lies right before `end`: the log has other things in
+    /// it than records of ours.
+    pub fn set_end(&mut self, end: Offset) {
+        self.end = end;
     }
 
     /// Takes one committed record in, and notes what it changed.

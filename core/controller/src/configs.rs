@@ -1,0 +1,197 @@
+//! Settings of topics and brokers, changed while the cluster runs.
+
+use std::collections::BTreeSet;
+
+use metadata::settings::{
+    Kind, Setting, describe_broker, describe_topic, find_broker, find_topic, validate_broker, validate_topic,
+};
+use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord};
+
+use crate::command::{AlterConfigs, ConfigOp, IncrementalAlterConfigs, Outcomes, ResourceConfigs};
+use crate::controller::Controller;
+use crate::error::ControllerError;
+
+/// The longest value, as in Kafka: it becomes a record that every node holds.
+const VALUE_BYTES_MAX: usize = 32_767;
+
+type Changed = Result<Vec<MetadataRecord>, ControllerError>;
+
+impl Controller {
+    pub(crate) fn incremental_alter_configs(
+        &self,
+        command: &IncrementalAlterConfigs,
+    ) -> (Outcomes<()>, Vec<MetadataRecord>) {
+        self.alter(&command.resources, command.validate_only, |asked| self.incremental(asked))
+    }
+
+    pub(crate) fn alter_configs(&self, command: &AlterConfigs) -> (Outcomes<()>, Vec<MetadataRecord>) {
+        self.alter(&command.resources, command.validate_only, |asked| self.replace(asked))
+    }
+
+    /// Each resource changes as a whole or not at all, whatever becomes of the others.
+    fn alter<T>(
+        &self,
+        resources: &[ResourceConfigs<T>],
+        validate_only: bool,
+        target: impl Fn(&ResourceConfigs<T>) -> Result<ConfigMap, ControllerError>,
+    ) -> (Outcomes<()>, Vec<MetadataRecord>) {
+        let mut seen = BTreeSet::new();
+        let twice: BTreeSet<&ConfigResource> = resources
+            .iter()
+            .map(|asked| &asked.resource)
+            .filter(|resource| !seen.insert(*resource))
+            .collect();
+        let mut records = Vec::new();
+        let outcomes = resources.iter().map(|asked| {
+            if twice.contains(&asked.resource) {
+                let why = "Each resource must appear at most once.".into();
+                return Err(ControllerError::InvalidRequest(why));
+            }
+            self.check_resource(&asked.resource)?;
+            check_entries(asked)?;
+            let changes = self.changes(&asked.resource, target(asked)?)?;
+            if !validate_only {
+                records.extend(changes);
+            }
+            Ok(())
+        });
+        let outcomes = outcomes.collect();
+        (outcomes, records)
+    }
+
+    fn check_resource(&self, resource: &ConfigResource) -> Result<(), ControllerError> {
+        match resource {
+            ConfigResource::Topic(name) if self.image.topic(name.as_str()).is_none() => {
+                Err(ControllerError::UnknownTopic(name.to_string()))
+            }
+            ConfigResource::Broker(id) if self.image.broker(*id).is_none() => {
+                Err(ControllerError::UnknownBroker(*id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the resource's settings would be after the changes.
+    fn incremental(
+        &self,
+        asked: &ResourceConfigs<(ConfigOp, Option<String>)>,
+    ) -> Result<ConfigMap, ControllerError> {
+        let mut target = self.image.configs(&asked.resource).clone();
+        for (name, (op, value)) in &asked.entries {
+            match (op, value) {
+                (ConfigOp::Delete, _) => {
+                    target.remove(name);
+                }
+                (_, None) => return Err(null_value(&asked.resource, name)),
+                (ConfigOp::Set, Some(value)) => {
+                    target.insert(name.clone(), value.clone());
+                }
+                (ConfigOp::Append | ConfigOp::Subtract, Some(value)) => {
+                    let list = self.edit_list(&asked.resource, (name, *op, value))?;
+                    target.insert(name.clone(), list);
+                }
+            }
+        }
+        Ok(target)
+    }
+
+    fn edit_list(
+        &self,
+        resource: &ConfigResource,
+        (name, op, value): (&str, ConfigOp, &str),
+    ) -> Result<String, ControllerError> {
+        if setting_of(resource, name).is_some_and(|setting| setting.kind != Kind::List) {
+            let op = if op == ConfigOp::Append { "APPEND" } else { "SUBTRACT" };
+            return Err(ControllerError::InvalidConfig(format!(
+                "Can't {op} to key {name} because its type is not LIST."
+            )));
+        }
+        let current = self.effective(resource, name).unwrap_or_default();
+        let mut list = parts(&current);
+        for part in parts(value) {
+            match op {
+                ConfigOp::Append if list.contains(&part) => {}
+                ConfigOp::Append => list.push(part),
+                _ => list.retain(|known| *known != part),
+            }
+        }
+        Ok(list.join(","))
+    }
+
+    /// What a setting is at present, wherever that comes from.
+    fn effective(&self, resource: &ConfigResource, name: &str) -> Option<String> {
+        let own = self.image.configs(resource);
+        if let Some(value) = own.get(name) {
+            return Some(value.clone());
+        }
+        let mut described: Box<dyn Iterator<Item = _>> = match resource {
+            ConfigResource::Topic(_) => Box::new(describe_topic(own, self.layers())),
+            ConfigResource::Broker(_) | ConfigResource::DefaultBroker => {
+                Box::new(describe_broker(self.layers()))
+            }
+        };
+        described.find(|described| described.setting.name == name).and_then(|described| described.value)
+    }
+
+    /// Exactly what was asked for, nothing of what was there.
+    fn replace(&self, asked: &ResourceConfigs<Option<String>>) -> Result<ConfigMap, ControllerError> {
+        let entry = |(name, value): &(String, Option<String>)| match value {
+            Some(value) => Ok((name.clone(), value.clone())),
+            None => Err(null_value(&asked.resource, name)),
+        };
+        asked.entries.iter().map(entry).collect()
+    }
+
+    /// The records that lead from what is set to the target, if the target is sound.
+    fn changes(&self, resource: &ConfigResource, target: ConfigMap) -> Changed {
+        if target.values().any(|value| value.len() > VALUE_BYTES_MAX) {
+            return Err(ControllerError::InvalidConfig(format!(
+                "The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes."
+            )));
+        }
+        match resource {
+            ConfigResource::Topic(_) => validate_topic(&target)?,
+            ConfigResource::Broker(_) | ConfigResource::DefaultBroker => validate_broker(&target)?,
+        }
+        let current = self.image.configs(resource);
+        let change = |name: &String, value: Option<&String>| {
+            let change =
+                ConfigChange { resource: resource.clone(), name: name.clone(), value: value.cloned() };
+            MetadataRecord::Config(change)
+        };
+        let taken_back =
+            current.keys().filter(|name| !target.contains_key(*name)).map(|name| change(name, None));
+        let set = target
+            .iter()
+            .filter(|(name, value)| current.get(*name) != Some(value))
+            .map(|(name, value)| change(name, Some(value)));
+        Ok(taken_back.chain(set).collect())
+    }
+}
+
+fn check_entries<T>(asked: &ResourceConfigs<T>) -> Result<(), ControllerError> {
+    let mut seen = BTreeSet::new();
+    if asked.entries.iter().all(|(name, _)| seen.insert(name)) {
+        return Ok(());
+    }
+    Err(ControllerError::InvalidRequest("Error due to duplicate config keys".into()))
+}
+
+fn null_value(resource: &ConfigResource, name: &str) -> ControllerError {
+    let kind = match resource {
+        ConfigResource::Topic(_) => "topic",
+        ConfigResource::Broker(_) | ConfigResource::DefaultBroker => "broker",
+    };
+    ControllerError::InvalidConfig(format!("Null value not supported for {kind} configs: {name}"))
+}
+
+fn setting_of(resource: &ConfigResource, name: &str) -> Option<&'static Setting> {
+    match resource {
+        ConfigResource::Topic(_) => find_topic(name),
+        ConfigResource::Broker(_) | ConfigResource::DefaultBroker => find_broker(name),
+    }
+}
+
+fn parts(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
