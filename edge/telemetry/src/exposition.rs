@@ -28,8 +28,8 @@ impl TextFormat {
         }
     }
 
-    /// The text, given the OpenMetrics one.
-    pub(crate) fn from_open_metrics(self, text: String) -> String {
+    /// The text, given the one in OpenMetrics.
+    pub(crate) fn convert(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
             Self::Prometheus => prometheus_text(&text),
@@ -155,10 +155,10 @@ mod tests {
         let open = "# HELP a_bytes All of a.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total 1\n\
                     # HELP b # TYPE b counter\n# TYPE b gauge\nb{x=\"# TYPE c counter\"} 2\n# EOF\n";
         assert_eq!(
-            TextFormat::Prometheus.from_open_metrics(open.to_owned()),
+            TextFormat::Prometheus.convert(open.to_owned()),
             "# HELP a_bytes_total All of a.\n# TYPE a_bytes_total counter\na_bytes_total 1\n\
              # HELP b # TYPE b counter\n# TYPE b gauge\nb{x=\"# TYPE c counter\"} 2\n"
         );
-        assert_eq!(TextFormat::OpenMetrics.from_open_metrics(open.to_owned()), open);
+        assert_eq!(TextFormat::OpenMetrics.convert(open.to_owned()), open);
     }
 }

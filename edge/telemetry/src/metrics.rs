@@ -177,7 +177,7 @@ impl Metrics {
         registry.register_collector(Box::new(Everything(self.clone())));
         let mut text = String::with_capacity(16 << 10);
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("a string takes any text");
-        format.from_open_metrics(text)
+        format.convert(text)
     }
 
     fn encode_requests(&self, page: &mut Page<'_>) -> fmt::Result {
