@@ -195,3 +195,45 @@ impl BatchBuilder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_full_at_its_size_but_takes_any_first_record() {
+        let mut builder = BatchBuilder::new(100);
+        assert_eq!(builder.try_append(TimestampMs(1), None, Some(&[0; 500]), &[]), Ok(0));
+        assert_eq!(builder.try_append(TimestampMs(1), None, None, &[]), Err(Full));
+        builder.clear();
+        // 61 bytes of header and 7 of each empty record.
+        let mut appended = 0;
+        while builder.try_append(TimestampMs(1), None, None, &[]).is_ok() {
+            appended += 1;
+        }
+        assert_eq!((appended, builder.count(), builder.size_bytes()), (5, 5, 96));
+    }
+
+    #[test]
+    fn it_is_empty_after_a_batch_and_appends_the_next() {
+        let mut builder = BatchBuilder::new(1000);
+        let mut out = Vec::new();
+        for base in [5, 6] {
+            builder.try_append(TimestampMs(base), None, Some(b"v"), &[]).expect("it fits");
+            let options = BatchOptions { base_offset: Offset(base), ..BatchOptions::default() };
+            let header = builder.finish(&options, &mut Scratch::default(), &mut out).expect("it is small");
+            assert_eq!((header.base_timestamp, header.records_count), (TimestampMs(base), 1));
+            assert!(builder.is_empty());
+        }
+        let batches: Vec<_> = crate::batches(&out).collect::<Result<_, _>>().expect("both are right");
+        assert_eq!(batches.iter().map(|batch| batch.base_offset().0).collect::<Vec<_>>(), [5, 6]);
+    }
+
+    #[test]
+    fn a_time_too_far_from_the_first_does_not_fit() {
+        let mut builder = BatchBuilder::new(1000);
+        builder.try_append(TimestampMs(i64::MAX), None, None, &[]).expect("it fits");
+        assert_eq!(builder.try_append(TimestampMs(-1), None, None, &[]), Ok(1));
+        assert_eq!(builder.try_append(TimestampMs(-2), None, None, &[]), Err(Full));
+    }
+}

@@ -237,3 +237,6 @@ fn check_records(header: &BatchHeader, plain: &[u8], keys_required: bool) -> Res
     }
     Ok(times)
 }
+
+#[cfg(test)]
+mod tests;

@@ -294,3 +294,61 @@ fn take_i32(bytes: &mut &[u8]) -> Option<i32> {
     *bytes = rest;
     Some(i32::from_be_bytes(*taken))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(key: &[u8], value: Option<&[u8]>) -> Result<ControlRecord, ControlError> {
+        let record = Record {
+            offset_delta: 0,
+            timestamp_delta: 0,
+            key: Some(key),
+            value,
+            headers: crate::Headers::default(),
+        };
+        ControlRecord::parse(&record)
+    }
+
+    #[test]
+    fn types_are_numbered_as_kafka_s() {
+        for id in -2..9 {
+            let of = ControlType::from_id(id);
+            assert_eq!(of.id(), id);
+            assert_eq!(matches!(of, ControlType::Unknown(_)), !(0..=6).contains(&id));
+            assert_eq!(ControlType::from_key(&of.key()), Ok(of));
+        }
+        assert_eq!(ControlType::from_key(&[0, 0, 0]), Err(ControlError::Key));
+        assert_eq!(ControlType::from_key(&[0xff, 0xff, 0, 0]), Err(ControlError::Version(-1)));
+    }
+
+    #[test]
+    fn later_versions_are_read_as_the_known_one() {
+        let end = parse(&[0, 3, 0, 1], Some(&[0, 9, 0, 0, 0, 7, 1, 2, 3]));
+        assert_eq!(end, Ok(ControlRecord::End(EndMarker { commit: true, coordinator_epoch: 7 })));
+        let unknown = parse(&[0, 0, 0, 99], None);
+        assert_eq!(unknown, Ok(ControlRecord::Other(ControlType::Unknown(99))));
+    }
+
+    #[test]
+    fn voters_may_carry_directory_ids() {
+        let mut value = vec![0, 1, 0, 0, 0, 2, 2, 0, 0, 0, 2];
+        value.extend([0xab; 16]);
+        value.extend([0, 1, 0]);
+        let read = parse(&ControlType::LeaderChange.key(), Some(&value));
+        let expected = LeaderChange { leader: BrokerId(2), voters: vec![BrokerId(2)], granting: vec![] };
+        assert_eq!(read, Ok(ControlRecord::LeaderChange(expected)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_marker_panics(of in 0i16..8, value in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = parse(&ControlType::from_id(of).key(), Some(&value));
+            let mut leader_change = vec![0, (of & 1) as u8, 0, 0, 0, 1];
+            leader_change.extend(&value);
+            let _ = parse(&ControlType::LeaderChange.key(), Some(&leader_change));
+        }
+    }
+}

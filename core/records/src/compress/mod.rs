@@ -231,3 +231,6 @@ impl Scratch {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
