@@ -1,4 +1,4 @@
-//! Writes batches of the sample records for Kafka's own reader; see `tests/java/Golden.java`.
+//! Writes batches of the sample records for Kafka's own reader; see `core/records/tests/java/Golden.java`.
 
 use std::path::Path;
 

@@ -2,10 +2,9 @@
 
 use base::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 
-use crate::check::seal;
 use crate::compress::{Compression, Scratch};
 use crate::error::BatchError;
-use crate::header::{Attributes, BatchHeader, HEADER_BYTES, TimestampType};
+use crate::header::{Attributes, BatchHeader, HEADER_BYTES, TimestampType, seal};
 use crate::record::{Header, Record, body_bytes, put_record};
 use crate::varint;
 

@@ -8,7 +8,7 @@ use base::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::compress::{Compression, DecompressBound, Scratch};
 use crate::error::{BatchError, Malformed};
-use crate::header::{BatchHeader, HEADER_BYTES, TimestampType};
+use crate::header::{BatchHeader, HEADER_BYTES, TimestampType, seal};
 use crate::record::RecordIter;
 use crate::stored::{StoredBatch, compression, exactly_one, plain_records};
 
@@ -159,17 +159,6 @@ impl<'a> CheckedBatch<'a> {
         let compression = compression(&header)?;
         Ok(CheckedBatch { batch: StoredBatch::known(out, header), compression, times: self.times })
     }
-}
-
-/// Sets length and CRC for the records behind the room of `batch` for its header, and writes it there.
-pub(crate) fn seal(mut header: BatchHeader, batch: &mut [u8]) -> Result<BatchHeader, BatchError> {
-    let too_large = BatchError::TooLarge { size: batch.len(), max: i32::MAX as usize };
-    let size = i32::try_from(batch.len()).map_err(|_| too_large)?;
-    let (room, records) = batch.split_first_chunk_mut().expect("the caller left room for the header");
-    header.batch_length = size - crate::header::LENGTH_PREFIX_BYTES as i32;
-    header.crc = header.compute_crc(records);
-    header.write(room);
-    Ok(header)
 }
 
 fn check_header(header: &BatchHeader, limits: &BatchLimits) -> Result<(), BatchError> {

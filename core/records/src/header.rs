@@ -274,6 +274,17 @@ impl BatchHeader {
     }
 }
 
+/// Sets length and CRC for the records behind the room of `batch` for its header, and writes it there.
+pub(crate) fn seal(mut header: BatchHeader, batch: &mut [u8]) -> Result<BatchHeader, BatchError> {
+    let too_large = BatchError::TooLarge { size: batch.len(), max: i32::MAX as usize };
+    let size = i32::try_from(batch.len()).map_err(|_| too_large)?;
+    let (room, records) = batch.split_first_chunk_mut().expect("the caller left room for the header");
+    header.batch_length = size - LENGTH_PREFIX_BYTES as i32;
+    header.crc = header.compute_crc(records);
+    header.write(room);
+    Ok(header)
+}
+
 fn field<const N: usize>(bytes: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("the header's fields lie within it")
 }

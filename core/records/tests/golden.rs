@@ -1,4 +1,4 @@
-//! Batches that Kafka's client library wrote, and ours next to them. See `java/Golden.java`.
+//! Batches that Kafka's client library wrote, and ours next to them. See `core/records/tests/java/Golden.java`.
 
 mod samples;
 

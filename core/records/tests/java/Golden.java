@@ -30,7 +30,7 @@ import org.apache.kafka.common.utils.Utils;
  *   mvn -q compile exec:java -Dexec.args="read DIR"
  * </pre>
  *
- * The sample records are those of ../samples/mod.rs.
+ * The sample records are those of core/records/tests/samples/mod.rs.
  */
 public final class Golden {
     private static final long BASE_TIME = 1_700_000_000_000L;

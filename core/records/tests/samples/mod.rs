@@ -1,4 +1,4 @@
-//! The sample records of `tests/java/Golden.java`, and what is said of their batches.
+//! The sample records of `core/records/tests/java/Golden.java`, and what is said of their batches.
 
 use base::{ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use vltava_records::{BatchBuilder, BatchOptions, Compression, Header, Producer, Scratch};
