@@ -1,8 +1,11 @@
 //! The one check that makes a producer's bytes appendable.
 //!
-//! The rules and their codes are those of Kafka's `ProduceRequest`, `UnifiedLog` and `LogValidator`,
-//! and where Kafka would rewrite or overlook what no client sends, the batch is refused: a record
-//! whose offset delta is not its place, a length below -1, an unknown compression.
+//! The rules and their codes are those of Kafka 4's `ProduceRequest`, `UnifiedLog` and `LogValidator`.
+//! Where Kafka answers UNKNOWN_SERVER_ERROR (compressed data that is none, an offset delta in it that
+//! is not the record's place, an unknown compression) the code here says what is wrong. And some
+//! things that no client sends, and that Kafka overlooks, are refused as well: bytes after the batch,
+//! a wrong offset delta in plain records, a length below -1, a delete horizon, a timestamp type of
+//! LogAppendTime, a producer id without an epoch.
 
 use base::{LeaderEpoch, Offset, TimestampMs};
 

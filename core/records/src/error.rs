@@ -154,6 +154,8 @@ impl BatchError {
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Length(_) | Self::Crc { .. } | Self::Offsets { .. } => ErrorCode::CorruptMessage,
+            // Formats 0 and 1 are old producers; there has never been another.
+            Self::Magic(magic) if !(0..=1).contains(magic) => ErrorCode::CorruptMessage,
             Self::TooLarge { .. } | Self::Decompress(DecompressError::TooLarge { .. }) => {
                 ErrorCode::MessageTooLarge
             }

@@ -103,11 +103,12 @@ fn the_bytes_must_be_one_batch() {
 }
 
 #[test]
-fn old_formats_are_refused() {
-    for magic in [0, 1, 3, 0x80] {
+fn other_formats_are_refused() {
+    let (old, unknown) = (ErrorCode::InvalidRecord, ErrorCode::CorruptMessage);
+    for (magic, code) in [(0, old), (1, old), (3, unknown), (0x80, unknown)] {
         let mut raw = three(&BatchOptions::default(), true);
         raw[16] = magic;
-        assert_eq!(check_err(&raw).0, BatchError::Magic(magic as i8));
+        assert_eq!(check_err(&raw), (BatchError::Magic(magic as i8), code));
     }
 }
 
