@@ -22,6 +22,8 @@ pub struct BatchLimits {
     pub batch_bytes_max: usize,
     /// Bytes its records may decompress to.
     pub decompressed: DecompressBound,
+    /// Bytes of a single record of a compressed batch; Kafka's `max.decompressed.message.bytes`.
+    pub decompressed_record_bytes_max: usize,
     /// Whether every record must have a key, as in a compacted topic.
     pub keys_required: bool,
     /// Whether control batches are accepted: from coordinators, never from clients.
@@ -34,6 +36,7 @@ impl Default for BatchLimits {
             // Kafka's default: 1 MiB of records, and the length prefix that they are stored with.
             batch_bytes_max: 1024 * 1024 + 12,
             decompressed: DecompressBound::default(),
+            decompressed_record_bytes_max: usize::MAX,
             keys_required: false,
             allow_control: false,
         }
@@ -79,7 +82,7 @@ impl<'a> CheckedBatch<'a> {
         let compression = compression(&header)?;
         let bytes_max = limits.decompressed.bytes_max(raw.len() - HEADER_BYTES);
         let plain = plain_records(&header, raw, bytes_max, scratch)?;
-        let times = check_records(&header, plain, limits.keys_required)?;
+        let times = check_records(&header, plain, limits)?;
         Ok(Self { batch: StoredBatch::known(raw, header), compression, times })
     }
 
@@ -204,15 +207,28 @@ fn check_producer(header: &BatchHeader) -> Result<(), BatchError> {
     })
 }
 
-fn check_records(header: &BatchHeader, plain: &[u8], keys_required: bool) -> Result<RecordTimes, BatchError> {
+fn check_records(
+    header: &BatchHeader,
+    plain: &[u8],
+    limits: &BatchLimits,
+) -> Result<RecordTimes, BatchError> {
+    let packed = compression(header)? != Compression::None;
+    let max = if packed { limits.decompressed_record_bytes_max } else { usize::MAX };
     let base = header.base_timestamp;
     let mut times = RecordTimes { min: None, max: TimestampMs::NONE, max_offset_delta: 0 };
-    for (index, record) in (0..).zip(RecordIter::new(plain, header.records_count)) {
-        let record = record?;
+    let mut records = RecordIter::new(plain, header.records_count);
+    let mut left = plain.len();
+    let mut index = 0;
+    while let Some(record) = records.next().transpose()? {
+        let size = left - records.bytes_left();
+        left = records.bytes_left();
+        if size > max {
+            return Err(BatchError::RecordTooLarge { index, size, max });
+        }
         if record.offset_delta != index {
             return Err(BatchError::Record { index, what: Malformed::OffsetDelta });
         }
-        if keys_required && record.key.is_none() {
+        if limits.keys_required && record.key.is_none() {
             return Err(BatchError::KeyMissing { index });
         }
         let delta = record.timestamp_delta;
@@ -226,6 +242,7 @@ fn check_records(header: &BatchHeader, plain: &[u8], keys_required: bool) -> Res
         if time != TimestampMs::NONE && times.min.is_none_or(|min| time < min) {
             times.min = Some(time);
         }
+        index += 1;
     }
     Ok(times)
 }

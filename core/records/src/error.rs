@@ -78,6 +78,16 @@ pub enum BatchError {
     /// Bytes are left when all records were read.
     #[error("{0} bytes follow the last record of the batch")]
     RecordsTrailing(usize),
+    /// A compressed record that is larger than allowed once it is not.
+    #[error("record {index} of the batch has {size} bytes decompressed, more than the {max} allowed")]
+    RecordTooLarge {
+        /// Its place in the batch.
+        index: i32,
+        /// Its bytes.
+        size: usize,
+        /// Bytes allowed.
+        max: usize,
+    },
     /// A compacted topic keeps the newest record of a key, so a record must have one.
     #[error("record {index} of the batch has no key, which a compacted topic requires")]
     KeyMissing {
@@ -169,6 +179,7 @@ impl BatchError {
             | Self::Count { .. }
             | Self::Record { .. }
             | Self::RecordsTrailing(_)
+            | Self::RecordTooLarge { .. }
             | Self::KeyMissing { .. }
             | Self::Control
             | Self::DeleteHorizon

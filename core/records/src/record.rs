@@ -104,6 +104,11 @@ impl<'a> RecordIter<'a> {
         Self { bytes, index: 0, count }
     }
 
+    /// Bytes of the records that are still to come.
+    pub(crate) const fn bytes_left(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn fail(&mut self, error: BatchError) -> Option<Result<Record<'a>, BatchError>> {
         self.bytes = &[];
         self.index = self.count;

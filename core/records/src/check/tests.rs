@@ -183,6 +183,20 @@ fn a_compacted_topic_requires_keys() {
 }
 
 #[test]
+fn a_compressed_record_is_bounded_by_itself() {
+    // Seven fields of a byte, "key" and "value"; all but the first have a second byte of time.
+    for compression in Compression::ALL {
+        let raw = three(&BatchOptions { compression, ..BatchOptions::default() }, true);
+        let limits = BatchLimits { decompressed_record_bytes_max: 16, ..BatchLimits::default() };
+        assert!(CheckedBatch::check(&raw, &limits, &mut Scratch::default()).is_ok());
+        let limits = BatchLimits { decompressed_record_bytes_max: 15, ..limits };
+        let checked = CheckedBatch::check(&raw, &limits, &mut Scratch::default()).map(|_| ());
+        let refused = Err(BatchError::RecordTooLarge { index: 1, size: 16, max: 15 });
+        assert_eq!(checked, if compression == Compression::None { Ok(()) } else { refused });
+    }
+}
+
+#[test]
 fn a_coordinator_may_write_markers() {
     let mut raw = Vec::new();
     let marker = crate::EndMarker { commit: true, coordinator_epoch: 1 };
