@@ -1,3 +1,45 @@
 //! One partition's log and its directory.
+//!
+//! ```text
+//!   replica ── append, plan_read, truncate, … ──▶ Log ──▶ segments and their tables ──▶ dyn Disk
+//!   caller  ◀── what to bring to the media (Flush), what to send (ReadPlan) ──┘
+//! ```
+//!
+//! Files are Kafka's, byte by byte: its tools read ours, and a directory it wrote can be adopted.
+//!
+//! **Invariant:** no thread, no clock, no lock, no file but through [`disk::Disk`]. What lies on a disk
+//! is data, never trusted: nothing in it makes this crate panic or allocate by a length it declares.
+
+#![forbid(unsafe_code)]
 
 pub mod disk;
+pub mod layout;
+pub mod memory;
+
+mod log; // start here
+mod settings;
+
+mod read; // how its records are found
+mod recent;
+mod scan;
+mod segment;
+
+pub mod checkpoint;
+mod epochs; // what is kept beside the records
+mod home;
+mod index;
+mod producer;
+
+mod recovery; // how it comes back
+
+pub use epochs::Epochs;
+pub use index::{AbortedTxn, OffsetEntry, TimeEntry};
+pub use log::{
+    AppendError, Appended, DeleteError, Flush, FlushScope, Flushed, Log, LookupError, Retained,
+    TimestampedOffset,
+};
+pub use producer::{ProducerError, ProducerView, SnapshotEntry, SnapshotError, parse_snapshot};
+pub use read::{FileSlice, ReadError, ReadPlan};
+pub use recovery::{Cut, Known, OpenError, Recovered};
+pub use scan::Damage;
+pub use settings::{LogSettings, SEGMENT_BYTES_MAX};

@@ -1,0 +1,207 @@
+//! A sorted table of entries of one size: what lies in its file, and the newest entries, which are
+//! written out in batches.
+//!
+//! ```text
+//!   file   e0 e1 e2 … e(stored−1)      searched by reading, never loaded whole
+//!   tail                          e e e   in memory, until written out
+//! ```
+//!
+//! A table says where to start looking, never what is true: its reader checks what it finds there and
+//! looks from the front of the segment if it does not fit.
+
+use std::sync::{Arc, OnceLock};
+
+use base::Offset;
+
+use crate::disk::{DiskError, DiskFile, OpenMode};
+use crate::home::Home;
+use crate::layout::FileKind;
+
+/// How many entries gather before they are written out on their own: half a page of them or more.
+const TAIL_ENTRIES_MAX: usize = 512;
+/// Below this many bytes a search reads the rest at once.
+const BLOCK_BYTES: usize = 1024;
+
+/// An entry of a table.
+pub(crate) trait Entry: Copy + std::fmt::Debug {
+    /// The file it lies in.
+    const KIND: FileKind;
+    /// Its size there.
+    const BYTES: usize;
+    /// From exactly [`Self::BYTES`] bytes.
+    fn read(bytes: &[u8]) -> Self;
+    /// Appends exactly [`Self::BYTES`] bytes.
+    fn write(self, out: &mut Vec<u8>);
+    /// Whether `self` may stand right behind `before`, or at the front.
+    fn may_follow(self, before: Option<Self>) -> bool;
+}
+
+/// The table of one segment.
+#[derive(Debug)]
+pub(crate) struct Table<E> {
+    base: Offset,
+    stored: u32,
+    tail: Vec<E>,
+    /// The newest entry, if it was pushed here: known without a look at the file.
+    newest: Option<E>,
+    file: OnceLock<Arc<dyn DiskFile>>,
+}
+
+impl<E: Entry> Table<E> {
+    /// The table of a segment whose file holds `stored` entries.
+    pub(crate) fn new(base: Offset, stored: u32) -> Self {
+        Self { base, stored, tail: Vec::new(), newest: None, file: OnceLock::new() }
+    }
+
+    /// How many entries a file of this length holds; `None` if it holds no whole number of them.
+    pub(crate) fn entries_in(bytes: u64) -> Option<u32> {
+        let size = E::BYTES as u64;
+        u32::try_from(bytes / size).ok().filter(|_| bytes.is_multiple_of(size))
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.stored.saturating_add(u32::try_from(self.tail.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Adds an entry behind the others.
+    pub(crate) fn push(&mut self, home: &Home, entry: E) -> Result<(), DiskError> {
+        self.newest = Some(entry);
+        self.tail.push(entry);
+        if self.tail.len() >= TAIL_ENTRIES_MAX { self.write_out(home) } else { Ok(()) }
+    }
+
+    /// Brings the newest entries into the file. Makes the file if it is not there.
+    pub(crate) fn write_out(&mut self, home: &Home) -> Result<(), DiskError> {
+        let file = self.file(home, OpenMode::Create)?;
+        if self.tail.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(self.tail.len() * E::BYTES);
+        for &entry in &self.tail {
+            entry.write(&mut bytes);
+        }
+        file.write_at(&[std::io::IoSlice::new(&bytes)], self.position(self.stored))?;
+        self.stored = self.len();
+        self.tail.clear();
+        self.tail.shrink_to(16);
+        Ok(())
+    }
+
+    /// Keeps the first entries for which `keep` holds, in memory and in the file.
+    pub(crate) fn truncate(&mut self, home: &Home, keep: impl Fn(E) -> bool) -> Result<(), DiskError> {
+        let kept = self.tail.partition_point(|&entry| keep(entry));
+        self.tail.truncate(kept);
+        self.newest = self.tail.last().copied();
+        if kept == 0 {
+            self.cut_file(home, self.stored_where(home, keep)?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the file exactly `entries` long. For a file that is longer than its valid entries.
+    pub(crate) fn cut_file(&mut self, home: &Home, entries: u32) -> Result<(), DiskError> {
+        self.stored = entries;
+        let bytes = self.position(entries);
+        let file = self.file(home, OpenMode::Create)?;
+        if file.len()? > bytes { file.set_len(bytes) } else { Ok(()) }
+    }
+
+    /// The newest entry for which `holds` holds; it must hold for a run of entries from the first.
+    pub(crate) fn last_where(&self, home: &Home, holds: impl Fn(E) -> bool) -> Result<Option<E>, DiskError> {
+        if let Some(i) = self.tail.partition_point(|&entry| holds(entry)).checked_sub(1) {
+            return Ok(Some(self.tail[i]));
+        }
+        match self.stored_where(home, holds)?.checked_sub(1) {
+            Some(i) => self.read_entry(home, i),
+            None => Ok(None),
+        }
+    }
+
+    /// The newest entry.
+    pub(crate) fn last(&self, home: &Home) -> Result<Option<E>, DiskError> {
+        match (self.newest, self.stored.checked_sub(1)) {
+            (Some(entry), _) => Ok(Some(entry)),
+            (None, Some(i)) => self.read_entry(home, i),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// How many entries from the first on are in order and satisfy `holds`; reads the file whole, a
+    /// block at a time. Entries behind damage, or the zeroes of a file made long in advance, are not
+    /// counted.
+    pub(crate) fn count_valid(&self, home: &Home, holds: impl Fn(E) -> bool) -> Result<u32, DiskError> {
+        const ENTRIES_PER_READ: u32 = 4096;
+        let mut bytes = Vec::new();
+        let (mut valid, mut before) = (0, None);
+        while valid < self.stored {
+            let count = (self.stored - valid).min(ENTRIES_PER_READ);
+            bytes.resize(count as usize * E::BYTES, 0);
+            let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes, self.position(valid))?;
+            for chunk in bytes[..read].chunks_exact(E::BYTES) {
+                let entry = E::read(chunk);
+                if !entry.may_follow(before) || !holds(entry) {
+                    return Ok(valid);
+                }
+                before = Some(entry);
+                valid += 1;
+            }
+            if read < bytes.len() {
+                break;
+            }
+        }
+        Ok(valid)
+    }
+
+    /// The file, for a barrier; `None` if the table was never written.
+    pub(crate) fn opened(&self) -> Option<&Arc<dyn DiskFile>> {
+        self.file.get()
+    }
+
+    /// Closes the file until it is needed again.
+    pub(crate) fn rest(&mut self) {
+        self.file.take();
+    }
+
+    /// How many entries of the file satisfy `holds`.
+    fn stored_where(&self, home: &Home, holds: impl Fn(E) -> bool) -> Result<u32, DiskError> {
+        let block = u32::try_from(BLOCK_BYTES / E::BYTES).unwrap_or(1);
+        let (mut low, mut high) = (0, self.stored);
+        while high - low > block {
+            let middle = low + (high - low) / 2;
+            match self.read_entry(home, middle)? {
+                Some(entry) if holds(entry) => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        if low == high {
+            return Ok(low);
+        }
+        let mut bytes = [0; BLOCK_BYTES];
+        let wanted = (high - low) as usize * E::BYTES;
+        let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes[..wanted], self.position(low))?;
+        let entries = bytes[..read].chunks_exact(E::BYTES).map(E::read);
+        Ok(low + u32::try_from(entries.take_while(|&entry| holds(entry)).count()).unwrap_or(0))
+    }
+
+    fn read_entry(&self, home: &Home, index: u32) -> Result<Option<E>, DiskError> {
+        let mut bytes = [0; BLOCK_BYTES];
+        let bytes = &mut bytes[..E::BYTES];
+        let read = self.file(home, OpenMode::Read)?.read_at(bytes, self.position(index))?;
+        Ok((read == E::BYTES).then(|| E::read(bytes)))
+    }
+
+    fn position(&self, index: u32) -> u64 {
+        u64::from(index) * E::BYTES as u64
+    }
+
+    fn file(&self, home: &Home, mode: OpenMode) -> Result<&Arc<dyn DiskFile>, DiskError> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        // Opened for writing even by a reader: the handle is kept, and the writer may come next.
+        let mode = if mode == OpenMode::Read { OpenMode::Write } else { mode };
+        let file = home.open(E::KIND, self.base, mode)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+}

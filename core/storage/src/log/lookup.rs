@@ -1,0 +1,204 @@
+//! Looking records up by their time.
+
+use base::{LeaderEpoch, Offset, TimestampMs};
+use records::{Scratch, StoredBatch};
+
+use crate::disk::DiskError;
+use crate::log::Log;
+use crate::scan::{BatchWalk, Damage, Found, ScanError};
+use crate::segment::{Largest, Segment};
+
+/// A record, by its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimestampedOffset {
+    /// Its timestamp.
+    pub timestamp: TimestampMs,
+    /// Where it is.
+    pub offset: Offset,
+    /// The epoch in which it was written.
+    pub epoch: LeaderEpoch,
+}
+
+/// Why a record could not be looked up, or a range not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LookupError {
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The records are damaged.
+    #[error("segment {segment}, position {position}: {damage}")]
+    Damaged {
+        /// The base offset of the segment.
+        segment: Offset,
+        /// Where in its file.
+        position: u32,
+        /// What stands there.
+        damage: Damage,
+    },
+}
+
+impl LookupError {
+    pub(crate) fn of(segment: Offset) -> impl Fn(ScanError) -> Self {
+        move |error| match error {
+            ScanError::Disk(error) => Self::Disk(error),
+            ScanError::Damaged { position, damage } => Self::Damaged { segment, position, damage },
+        }
+    }
+}
+
+impl Log {
+    /// The first record, from the start of the log, whose timestamp is `target` or later.
+    pub fn offset_for_timestamp(
+        &self,
+        target: TimestampMs,
+    ) -> Result<Option<TimestampedOffset>, LookupError> {
+        self.touch();
+        for index in self.segment_of(self.start)..self.segments.len() {
+            let segment = &self.segments[index];
+            let damaged = LookupError::of(segment.base);
+            let largest = self.largest_of(index).map_err(&damaged)?;
+            if largest.is_none_or(|largest| largest.timestamp < target) {
+                continue;
+            }
+            if let Some(found) = self.search_segment(segment, target).map_err(&damaged)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record with the largest timestamp; the first of them if there are several.
+    pub fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, LookupError> {
+        self.touch();
+        let mut best: Option<(usize, Largest)> = None;
+        for index in self.segment_of(self.start)..self.segments.len() {
+            let segment = &self.segments[index];
+            let largest = match segment.base < self.start {
+                true => self.largest_behind_start(segment),
+                false => self.largest_of(index),
+            };
+            let largest = largest.map_err(LookupError::of(segment.base))?;
+            let is_larger = |l: &Largest| best.is_none_or(|(_, b)| l.timestamp > b.timestamp);
+            best = largest.filter(is_larger).map(|largest| (index, largest)).or(best);
+        }
+        let Some((index, largest)) = best else { return Ok(None) };
+        let segment = &self.segments[index];
+        self.first_record(segment, largest).map_err(LookupError::of(segment.base))
+    }
+
+    /// The largest timestamp of a segment.
+    pub(crate) fn largest_of(&self, index: usize) -> Result<Option<Largest>, ScanError> {
+        if index + 1 == self.segments.len() {
+            return Ok(self.growth.largest);
+        }
+        self.segments[index].largest(&self.home)
+    }
+
+    /// The first record of a segment that is not before the start and whose timestamp is `target` or
+    /// later.
+    fn search_segment(
+        &self,
+        segment: &Segment,
+        target: TimestampMs,
+    ) -> Result<Option<TimestampedOffset>, ScanError> {
+        // Up to that batch no record has a timestamp as large.
+        let before = segment.times.last_where(&self.home, |entry| entry.timestamp < target)?;
+        let from = before.map_or(segment.base, |entry| entry.offset(segment.base).next());
+        let mut walk = segment.walk_to(&self.home, from.max(self.start))?;
+        while let Some(found) = walk.next()? {
+            if found.header.max_timestamp < target || found.header.last_offset() < self.start {
+                continue;
+            }
+            let first = self.first_in_batch(segment, &found, |timestamp| timestamp >= target)?;
+            if first.is_some() {
+                return Ok(first);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record with the largest timestamp, which is in the batch that ends at its offset.
+    fn first_record(
+        &self,
+        segment: &Segment,
+        largest: Largest,
+    ) -> Result<Option<TimestampedOffset>, ScanError> {
+        let mut walk = segment.walk_to(&self.home, largest.offset)?;
+        while let Some(found) = walk.next()? {
+            if found.header.last_offset() >= largest.offset {
+                return self.first_in_batch(segment, &found, |timestamp| timestamp >= largest.timestamp);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The largest timestamp of the records of a segment that are not before the start.
+    fn largest_behind_start(&self, segment: &Segment) -> Result<Option<Largest>, ScanError> {
+        let mut best: Option<Largest> = None;
+        let mut walk = segment.walk_to(&self.home, self.start)?;
+        while let Some(found) = walk.next()? {
+            let (header, offset) = (&found.header, found.header.last_offset());
+            if offset < self.start || best.is_some_and(|b| header.max_timestamp <= b.timestamp) {
+                continue;
+            }
+            // The batch that reaches over the start may owe its timestamp to a record before it.
+            let timestamp = match header.base_offset < self.start {
+                true => self.largest_in_batch(segment, &found)?,
+                false => header.max_timestamp,
+            };
+            let is_larger = best.is_none_or(|b| timestamp > b.timestamp) && timestamp.is_some();
+            best = is_larger.then_some(Largest { timestamp, offset }).or(best);
+        }
+        Ok(best)
+    }
+
+    fn largest_in_batch(&self, segment: &Segment, found: &Found) -> Result<TimestampMs, ScanError> {
+        let mut largest = TimestampMs::NONE;
+        self.visit_records(segment, found, &mut |offset, timestamp| {
+            if offset >= self.start {
+                largest = largest.max(timestamp);
+            }
+            true
+        })?;
+        Ok(largest)
+    }
+
+    fn first_in_batch(
+        &self,
+        segment: &Segment,
+        found: &Found,
+        wanted: impl Fn(TimestampMs) -> bool,
+    ) -> Result<Option<TimestampedOffset>, ScanError> {
+        let mut first = None;
+        self.visit_records(segment, found, &mut |offset, timestamp| {
+            if offset >= self.start && wanted(timestamp) {
+                let epoch = found.header.leader_epoch;
+                first = Some(TimestampedOffset { timestamp, offset, epoch });
+            }
+            first.is_none()
+        })?;
+        Ok(first)
+    }
+
+    /// Shows offsets and timestamps of a batch's records, as long as `more` asks for them.
+    fn visit_records(
+        &self,
+        segment: &Segment,
+        found: &Found,
+        more: &mut dyn FnMut(Offset, TimestampMs) -> bool,
+    ) -> Result<(), ScanError> {
+        let damaged = |error| ScanError::Damaged { position: found.position, damage: Damage::Batch(error) };
+        let file = segment.file(&self.home)?.as_ref();
+        let mut walk = BatchWalk::new(file, found.position, found.end());
+        let Some((_, batch)) = walk.next()? else { return Ok(()) };
+        let batch: StoredBatch<'_> = batch;
+        let mut scratch = Scratch::default();
+        for record in batch.records(&mut scratch).map_err(damaged)? {
+            let record = record.map_err(damaged)?;
+            if !more(record.offset(batch.header()), record.timestamp(batch.header())) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! Producers of the log: who they are, their snapshots, and how they are found again.
+
+use std::io::IoSlice;
+
+use base::{Now, Offset};
+
+use crate::disk::{DiskError, OpenMode};
+use crate::index::AbortedTxn;
+use crate::layout::FileKind;
+use crate::log::append::stored_marker;
+use crate::log::{Log, LookupError};
+use crate::producer::snapshot::{format_snapshot, restore_snapshot};
+use crate::producer::{ProducerView, Producers};
+use crate::scan::{BatchWalk, ScanError};
+
+/// The largest snapshot that is read: more than a million producers.
+const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
+
+impl Log {
+    /// The producers the log knows, by their ids.
+    pub fn producers(&self) -> impl Iterator<Item = ProducerView> + '_ {
+        self.producers.views()
+    }
+
+    /// Forgets producers that wrote nothing for `producer.id.expiration.ms`. How many.
+    pub fn expire_producers(&mut self, now: Now) -> usize {
+        let expiry = self.settings.producer_expiry;
+        self.producers.expire(|last| now.wall.saturating_since(last) >= expiry)
+    }
+
+    /// Takes note of how far all in-sync replicas have come: transactions that ended below are over.
+    pub fn on_high_watermark(&mut self, high_watermark: Offset) {
+        self.producers.on_high_watermark(high_watermark);
+    }
+
+    /// The first offset of a transaction that is open, or whose end not all in-sync replicas have.
+    pub fn first_unstable(&self) -> Option<Offset> {
+        self.producers.first_unstable()
+    }
+
+    /// Up to where a reader at `read_committed` may read.
+    pub fn last_stable_offset(&self, high_watermark: Offset) -> Offset {
+        self.first_unstable().map_or(high_watermark, |unstable| unstable.min(high_watermark))
+    }
+
+    /// The aborted transactions that a reader of `from..upto` has to leave out, by first offset.
+    pub fn aborted_transactions(&self, from: Offset, upto: Offset) -> Result<Vec<AbortedTxn>, LookupError> {
+        let mut found = Vec::new();
+        let mut complete = false;
+        for segment in &self.segments[self.segment_of(from)..] {
+            segment.visit_aborted(&self.home, &mut |txn| {
+                if txn.last_offset >= from && txn.first_offset < upto {
+                    found.push(txn);
+                }
+                // Everything that begins before the end of the range has ended by this marker.
+                complete = txn.last_stable_offset >= upto;
+                !complete
+            })?;
+            if complete {
+                break;
+            }
+        }
+        found.sort_by_key(|txn| txn.first_offset);
+        Ok(found)
+    }
+
+    /// Saves the producers as they are at the end of the log.
+    pub(crate) fn save_producers(&mut self) -> Result<(), DiskError> {
+        if self.snapshots.last() == Some(&self.end) {
+            return Ok(());
+        }
+        let bytes = format_snapshot(&self.producers);
+        let file = self.home.open(FileKind::Snapshot, self.end, OpenMode::Create)?;
+        file.set_len(0)?;
+        file.write_at(&[IoSlice::new(&bytes)], 0)?;
+        self.unsynced_snapshots.push(file);
+        self.names_changed += 1;
+        self.drop_snapshots_between()?;
+        self.snapshots.push(self.end);
+        self.growth.saved_at = self.active().bytes;
+        Ok(())
+    }
+
+    /// Keeps one snapshot for each segment: those within are only steps towards the newest.
+    fn drop_snapshots_between(&mut self) -> Result<(), DiskError> {
+        let Self { home, segments, snapshots, .. } = self;
+        let is_base = |offset: Offset| segments.binary_search_by_key(&offset, |s| s.base).is_ok();
+        let (kept, dropped): (Vec<_>, Vec<_>) = snapshots.drain(..).partition(|&at| is_base(at));
+        *snapshots = kept;
+        dropped.into_iter().try_for_each(|at| home.remove(FileKind::Snapshot, at))
+    }
+
+    /// Removes the snapshots for which `keep` does not hold.
+    pub(crate) fn retain_snapshots(&mut self, keep: impl Fn(Offset) -> bool) -> Result<(), DiskError> {
+        let (kept, dropped): (Vec<_>, Vec<_>) = self.snapshots.drain(..).partition(|&at| keep(at));
+        self.snapshots = kept;
+        for at in dropped {
+            self.home.remove(FileKind::Snapshot, at)?;
+            self.names_changed += 1;
+        }
+        Ok(())
+    }
+
+    /// Finds the producers again: from the newest snapshot that can be read, and the batches behind
+    /// it. Snapshots beyond the end of the log are removed first.
+    pub(crate) fn rebuild_producers(&mut self) -> Result<(), ScanError> {
+        let end = self.end;
+        self.retain_snapshots(|at| at <= end)?;
+        let from = self.load_snapshot()?;
+        self.growth.saved_at = if from < end { 0 } else { self.active().bytes };
+        if from < end { self.replay_producers(from) } else { Ok(()) }
+    }
+
+    /// Loads the newest snapshot that can be read; up to where it speaks.
+    fn load_snapshot(&mut self) -> Result<Offset, DiskError> {
+        while let Some(&at) = self.snapshots.last() {
+            let path = self.home.path(FileKind::Snapshot, at);
+            let bytes = self.home.disk.read(&path, SNAPSHOT_BYTES_MAX)?;
+            if let Some(Ok(producers)) = bytes.as_deref().map(restore_snapshot) {
+                self.producers = producers;
+                return Ok(at);
+            }
+            self.snapshots.pop();
+            self.home.remove(FileKind::Snapshot, at)?;
+            self.names_changed += 1;
+        }
+        self.producers = Producers::default();
+        Ok(Offset::ZERO)
+    }
+
+    /// Takes in the batches from `from` on.
+    fn replay_producers(&mut self, from: Offset) -> Result<(), ScanError> {
+        for index in self.segment_of(from)..self.segments.len() {
+            let Self { home, segments, producers, .. } = self;
+            let segment = &mut segments[index];
+            segment.truncate_aborted(home, from)?;
+            let mut aborted = Vec::new();
+            let mut walk = segment.walk_to(home, from)?;
+            while let Some(found) = walk.next()? {
+                let header = &found.header;
+                if header.base_offset < from || !header.has_producer_id() {
+                    continue;
+                }
+                if !header.attributes.is_control() {
+                    producers.apply(header);
+                    continue;
+                }
+                let mut batch = BatchWalk::new(segment.file(home)?.as_ref(), found.position, found.end());
+                let Some((_, batch)) = batch.next()? else { continue };
+                // A marker that cannot be read was not written by a broker; it ends nothing.
+                if let Ok(Some(marker)) = stored_marker(&batch) {
+                    let completed = producers.apply_marker(header, &marker);
+                    aborted.extend(completed.and_then(|completed| completed.aborted));
+                }
+            }
+            for txn in aborted {
+                segment.push_aborted(home, txn)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,369 @@
+//! How a log comes back after its process ended, one way or the other.
+//!
+//! ```text
+//!   segments before the recovery point    segment with it         segments behind
+//!   ──────────────────────────────────┬──────────────┬─────────┬─────────────────
+//!   on media, with their tables       │ from an index entry on: every checksum
+//!   only that they join is looked at  │ below it: damage is quarantined
+//!                                     │              └ above: cut at the first bad batch
+//! ```
+//!
+//! | stop | records | decision |
+//! | --- | --- | --- |
+//! | clean | end where the file ends | believe it |
+//! | clean | do not | as after an unclean stop |
+//! | unclean | bad below the recovery point, or missing | quarantine, change nothing |
+//! | unclean | bad above it | cut there, drop everything behind, make that durable |
+//! | any | good, tables missing or wrong | build them again |
+//!
+//! What lay below the recovery point was promised to others: only they can say what stood there. What
+//! lies above it was never promised, so a torn end is normal. Batches behind a bad one are never taken
+//! back, however good they look. Recovering twice gives the same as recovering once.
+
+mod listing;
+mod scan;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::{Now, Offset, TopicId, Uuid};
+
+use crate::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
+use crate::disk::{Disk, DiskError};
+use crate::epochs::Epochs;
+use crate::home::Home;
+use crate::layout::EPOCHS_FILE;
+use crate::log::Log;
+use crate::scan::{Damage, ScanError};
+use crate::segment::{Growth, Segment};
+use crate::settings::LogSettings;
+
+use listing::Listing;
+use scan::{Batches, Context, join, rebuild_tables, resume_from_index};
+
+/// More epochs than a partition has leaders in its life.
+const EPOCHS_BYTES_MAX: u64 = 64 << 20;
+
+/// What is known of a log before it is opened, from the checkpoints of its log directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// Up to where records are on media for certain; 0 if nothing is known.
+    pub recovery_point: Offset,
+    /// Where readers may begin; 0 if nothing is known.
+    pub log_start: Offset,
+    /// Whether the last stop was an orderly one.
+    pub clean: bool,
+}
+
+/// What recovery did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Whether the records were believed without a look at them.
+    pub clean: bool,
+    /// Bytes of batches whose checksums were compared.
+    pub scanned_bytes: u64,
+    /// What was cut off at the end.
+    pub cut: Option<Cut>,
+    /// Segments whose tables were built again.
+    pub tables_rebuilt: usize,
+}
+
+/// A torn end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Where the log ends instead.
+    pub at: Offset,
+    /// Bytes that were dropped.
+    pub bytes: u64,
+    /// What stood there.
+    pub damage: Damage,
+}
+
+/// Why a log could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Records that were durable are damaged or gone. Nothing was changed; the replica must be
+    /// fetched anew from others.
+    #[error("records at or before offset {at} were durable and are damaged: {damage}")]
+    Quarantined {
+        /// Up to where the records are good.
+        at: Offset,
+        /// What stands there.
+        damage: Damage,
+    },
+    /// The topic's id cannot be read.
+    #[error("partition.metadata: {0}")]
+    Metadata(#[source] CheckpointError),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl Log {
+    /// Opens the log in a directory, and mends what a crash left.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        settings: LogSettings,
+        known: Known,
+        now: Now,
+    ) -> Result<(Self, Recovered), OpenError> {
+        let home = Home { disk, dir };
+        let topic_id = read_partition_metadata(home.disk.as_ref(), &home.dir);
+        let topic_id = topic_id.map_err(OpenError::Metadata)?.unwrap_or(TopicId(Uuid::ZERO));
+        let listing = Listing::read(&home)?;
+        let mut opening = Opening {
+            batches: Batches { known, compacted: settings.compacted, epochs: Vec::new() },
+            settings,
+            home,
+            now,
+            recovered: Recovered::default(),
+        };
+        let Content { segments, growth, end } = opening.segments(listing.segments)?;
+        let Opening { home, settings, recovered, batches, .. } = opening;
+        let mut log = Self::assemble(home, topic_id, settings, segments, now);
+        log.growth = growth;
+        log.snapshots = listing.snapshots;
+        log.names_changed = u64::from(listing.names_changed);
+        let content_end = end;
+        log.finish_opening(content_end, &known, &batches.epochs, recovered.clean)?;
+        if log.end < known.log_start {
+            // Everything was deleted, and the last of it lost before it was durable.
+            log.truncate_fully_and_start_at(now, known.log_start)?;
+        }
+        Ok((log, recovered))
+    }
+
+    fn finish_opening(
+        &mut self,
+        end: Offset,
+        known: &Known,
+        scanned: &[(base::LeaderEpoch, Offset)],
+        clean: bool,
+    ) -> Result<(), OpenError> {
+        let first = self.segments.first().map_or(end, |segment| segment.base);
+        let active = self.active().base;
+        (self.end, self.durable_end, self.recovery_point, self.unsynced_from) = (end, end, end, active);
+        self.start = known.log_start.max(first).min(end);
+        self.load_epochs(scanned)?;
+        if clean && self.snapshots.is_empty() {
+            // An orderly stop leaves a snapshot if there was a producer to save.
+            self.growth.saved_at = self.active().bytes;
+        } else {
+            self.rebuild_producers().map_err(quarantine_at(first))?;
+        }
+        self.producers.advance_start(self.start);
+        self.check();
+        Ok(())
+    }
+
+    /// Reads the epochs and compares them with what the records say.
+    fn load_epochs(&mut self, scanned: &[(base::LeaderEpoch, Offset)]) -> Result<(), OpenError> {
+        let bytes = self.home.disk.read(&self.home.child(EPOCHS_FILE), EPOCHS_BYTES_MAX)?;
+        let stored = bytes.as_deref().map(parse_epochs).and_then(Result::ok).map(Epochs::from_starts);
+        let mut epochs = match &stored {
+            Some(epochs) => epochs.clone(),
+            None => self.epochs_of_batches()?,
+        };
+        epochs.truncate(self.end);
+        for &(epoch, from) in scanned {
+            epochs.begin(epoch, from);
+        }
+        let changed = stored.as_ref().map_or(!epochs.starts().is_empty(), |stored| *stored != epochs);
+        self.epochs = epochs;
+        if changed {
+            self.save_epochs()?;
+        }
+        self.epochs.advance_start(self.start);
+        Ok(())
+    }
+
+    /// The epochs as every batch of the log has them.
+    fn epochs_of_batches(&self) -> Result<Epochs, OpenError> {
+        let mut epochs = Epochs::default();
+        for segment in &self.segments {
+            let walked = (|| {
+                let mut walk = segment.walk_to(&self.home, Offset::NONE)?;
+                while let Some(found) = walk.next()? {
+                    epochs.begin(found.header.leader_epoch, found.header.base_offset);
+                }
+                Ok(())
+            })();
+            walked.map_err(quarantine_at(segment.base))?;
+        }
+        Ok(epochs)
+    }
+}
+
+/// What a log is made of.
+struct Content {
+    segments: Vec<Segment>,
+    growth: Growth,
+    end: Offset,
+}
+
+/// A log that is being opened.
+struct Opening {
+    home: Home,
+    settings: LogSettings,
+    now: Now,
+    recovered: Recovered,
+    batches: Batches,
+}
+
+impl Opening {
+    fn context(&self) -> Context<'_> {
+        Context { home: &self.home, settings: &self.settings, wall: self.now.wall }
+    }
+
+    fn segments(&mut self, mut found: Vec<listing::Found>) -> Result<Content, OpenError> {
+        let known = self.batches.known;
+        if found.is_empty() {
+            let missing = Damage::Missing { end: known.log_start, durable: known.recovery_point };
+            if known.recovery_point > known.log_start {
+                return Err(OpenError::Quarantined { at: known.log_start, damage: missing });
+            }
+            let segment = Segment::create(&self.home, known.log_start)?;
+            self.home.sync_dir()?;
+            self.recovered.clean = known.clean;
+            let growth = Growth::new(self.now.wall);
+            return Ok(Content { segments: vec![segment], growth, end: known.log_start });
+        }
+        if known.clean
+            && let Some(content) = self.believe(&mut found)?
+        {
+            self.recovered.clean = true;
+            return Ok(content);
+        }
+        self.recover(found)
+    }
+
+    /// Takes the segments as an orderly stop left them; `None` if they do not look like it.
+    fn believe(&mut self, found: &mut [listing::Found]) -> Result<Option<Content>, OpenError> {
+        let Some((last, closed)) = found.split_last() else { return Ok(None) };
+        let mut active = last.segment();
+        let resumed = resume_from_index(&self.context(), &mut active, &mut self.batches_checked_by_headers());
+        let resumed = match resumed {
+            Ok(resumed) if resumed.damage.is_none() => resumed,
+            Ok(_) | Err(ScanError::Damaged { .. }) => return Ok(None),
+            Err(ScanError::Disk(error)) => return Err(error.into()),
+        };
+        if resumed.end < self.batches.known.recovery_point {
+            return Ok(None);
+        }
+        let mut segments = Vec::with_capacity(found.len());
+        for file in closed {
+            segments.push(self.closed(file)?);
+        }
+        segments.push(active);
+        Ok(Some(Content { segments, growth: resumed.growth, end: resumed.end }))
+    }
+
+    fn batches_checked_by_headers(&self) -> Batches {
+        Batches { epochs: Vec::new(), ..self.batches.clone() }
+    }
+
+    /// A segment below the recovery point, with tables.
+    fn closed(&mut self, found: &listing::Found) -> Result<Segment, OpenError> {
+        let mut segment = found.segment();
+        if found.tables_missing() {
+            self.rebuild(&mut segment)?;
+        }
+        Ok(segment)
+    }
+
+    fn rebuild(&mut self, segment: &mut Segment) -> Result<(), OpenError> {
+        rebuild_tables(&self.context(), segment).map_err(quarantine_at(segment.base))?;
+        segment.rest();
+        self.recovered.tables_rebuilt += 1;
+        Ok(())
+    }
+
+    /// Looks at everything above the recovery point.
+    fn recover(&mut self, found: Vec<listing::Found>) -> Result<Content, OpenError> {
+        let recovery_point = self.batches.known.recovery_point;
+        let scan_from = found.partition_point(|f| f.base <= recovery_point).saturating_sub(1);
+        let mut segments = Vec::with_capacity(found.len());
+        for (index, file) in found[..scan_from].iter().enumerate() {
+            let mut segment = self.closed(file)?;
+            let next = found[index + 1].base;
+            let joined = join(&self.context(), &segment, next, self.settings.compacted);
+            joined.map_err(quarantine_at(segment.base))?;
+            if segment.is_distrusted() {
+                self.rebuild(&mut segment)?;
+            }
+            segment.rest();
+            segments.push(segment);
+        }
+        self.scan(segments, &found[scan_from..])
+    }
+
+    fn scan(&mut self, mut segments: Vec<Segment>, found: &[listing::Found]) -> Result<Content, OpenError> {
+        let recovery_point = self.batches.known.recovery_point;
+        let scanned_from = segments.len();
+        for (index, file) in found.iter().enumerate() {
+            let next = found.get(index + 1).map(|next| next.base);
+            let mut segment = file.segment();
+            let context = Context { home: &self.home, settings: &self.settings, wall: self.now.wall };
+            let scanned = self.batches.scan(&context, &mut segment, next)?;
+            self.recovered.scanned_bytes += u64::from(segment.bytes - scanned.from);
+            let end = scanned.end;
+            let damage = scanned.damage.or_else(|| self.batches.gap(end, next));
+            let missing = || Damage::Missing { end, durable: recovery_point };
+            if end < recovery_point && (damage.is_some() || next.is_none()) {
+                return Err(OpenError::Quarantined { at: end, damage: damage.unwrap_or_else(missing) });
+            }
+            segments.push(segment);
+            if let Some(damage) = damage {
+                self.cut(&segments, end, damage, &found[index..])?;
+            } else if next.is_some() {
+                let segment = segments.last_mut().expect("pushed above");
+                scanned.growth.finish(&self.home, segment)?;
+                continue;
+            }
+            self.make_durable(&segments[scanned_from..])?;
+            return Ok(Content { segments, growth: scanned.growth, end });
+        }
+        unreachable!("the last segment ends the loop");
+    }
+
+    /// Drops what lies behind the end of the last segment in `segments`; `found` are that one and
+    /// those behind it.
+    fn cut(
+        &mut self,
+        segments: &[Segment],
+        at: Offset,
+        damage: Damage,
+        found: &[listing::Found],
+    ) -> Result<(), DiskError> {
+        let (Some(last), Some((torn, behind))) = (segments.last(), found.split_first()) else {
+            return Ok(());
+        };
+        for file in behind.iter().rev() {
+            file.remove(&self.home)?;
+        }
+        let bytes = torn.bytes - u64::from(last.bytes);
+        if bytes > 0 {
+            last.file(&self.home)?.set_len(u64::from(last.bytes))?;
+        }
+        let bytes = bytes + behind.iter().map(|file| file.bytes).sum::<u64>();
+        self.recovered.cut = Some(Cut { at, bytes, damage });
+        Ok(())
+    }
+
+    /// What was scanned may have been in the page cache only.
+    fn make_durable(&self, scanned: &[Segment]) -> Result<(), DiskError> {
+        for file in scanned.iter().flat_map(Segment::opened) {
+            file.sync()?;
+        }
+        self.home.sync_dir()
+    }
+}
+
+/// Damage where everything was durable.
+fn quarantine_at(at: Offset) -> impl Fn(ScanError) -> OpenError {
+    move |error| match error {
+        ScanError::Disk(error) => OpenError::Disk(error),
+        ScanError::Damaged { damage, .. } => OpenError::Quarantined { at, damage },
+    }
+}

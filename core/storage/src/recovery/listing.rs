@@ -1,0 +1,174 @@
+//! What lies in a partition's directory.
+
+use std::collections::BTreeMap;
+
+use base::Offset;
+
+use crate::disk::{DirEntry, DiskError, OpenMode};
+use crate::home::Home;
+use crate::index::table::Table;
+use crate::index::{AbortedTxn, OffsetEntry, TimeEntry};
+use crate::layout::{FileKind, FileName, file_name, parse_file_name};
+use crate::scan::{HeaderWalk, ScanError};
+use crate::segment::Segment;
+
+const SWAP_SUFFIX: &str = ".swap";
+const CLEANED_SUFFIX: &str = ".cleaned";
+
+/// The files of one segment.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) base: Offset,
+    /// Length of the file of batches.
+    pub(super) bytes: u64,
+    has_records: bool,
+    offset_entries: Option<u32>,
+    time_entries: Option<u32>,
+    aborted: u32,
+}
+
+impl Found {
+    /// The segment as its files' lengths say.
+    pub(super) fn segment(&self) -> Segment {
+        let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
+        let mut segment = Segment::new(self.base, bytes);
+        segment.offsets = Table::new(self.base, self.offset_entries.unwrap_or(0));
+        segment.times = Table::new(self.base, self.time_entries.unwrap_or(0));
+        segment.aborted = self.aborted;
+        segment
+    }
+
+    /// Whether a table is not there, or has no whole number of entries.
+    pub(super) fn tables_missing(&self) -> bool {
+        self.bytes > 0 && (self.offset_entries.is_none() || self.time_entries.is_none())
+    }
+
+    /// Removes all files of the segment. Nobody reads them yet.
+    pub(super) fn remove(&self, home: &Home) -> Result<(), DiskError> {
+        for kind in [FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex, FileKind::Log] {
+            home.remove(kind, self.base)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, kind: FileKind, bytes: u64) {
+        match kind {
+            FileKind::Log => (self.bytes, self.has_records) = (bytes, true),
+            FileKind::OffsetIndex => self.offset_entries = Table::<OffsetEntry>::entries_in(bytes),
+            FileKind::TimeIndex => self.time_entries = Table::<TimeEntry>::entries_in(bytes),
+            FileKind::TxnIndex => {
+                self.aborted = u32::try_from(bytes / AbortedTxn::BYTES as u64).unwrap_or(u32::MAX);
+            }
+            FileKind::Snapshot => {}
+        }
+    }
+}
+
+/// The directory, cleared of what a crash left unfinished.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Ordered by base offset.
+    pub(super) segments: Vec<Found>,
+    /// Offsets of snapshots, in order.
+    pub(super) snapshots: Vec<Offset>,
+    /// Whether a name was removed or changed.
+    pub(super) names_changed: bool,
+}
+
+impl Listing {
+    pub(super) fn read(home: &Home) -> Result<Self, DiskError> {
+        let entries = home.disk.list(&home.dir)?;
+        let swapped = complete_swaps(home, &entries)?;
+        let entries = if swapped { home.disk.list(&home.dir)? } else { entries };
+        let mut listing = Self { names_changed: swapped, ..Self::default() };
+        let mut found: BTreeMap<Offset, Found> = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| !entry.is_dir) {
+            match parse_file_name(&entry.name) {
+                FileName::Part(FileKind::Snapshot, at) => listing.snapshots.push(at),
+                FileName::Part(kind, base) => found.entry(base).or_default().add(kind, entry.len),
+                FileName::Leftover | FileName::Swap(..) => {
+                    home.disk.remove_file(&home.child(&entry.name))?;
+                    listing.names_changed = true;
+                }
+                FileName::Other => {}
+            }
+        }
+        for (base, mut found) in found {
+            found.base = base;
+            if found.has_records {
+                listing.segments.push(found);
+            } else {
+                // Tables without records: those went first when the segment was given up.
+                found.remove(home)?;
+                listing.names_changed = true;
+            }
+        }
+        listing.snapshots.sort_unstable();
+        Ok(listing)
+    }
+}
+
+/// Finishes what Kafka's cleaner had decided when it was stopped: segments it had rewritten take the
+/// place of all they were made from. Whether there was anything.
+fn complete_swaps(home: &Home, entries: &[DirEntry]) -> Result<bool, DiskError> {
+    let swaps: Vec<_> = entries.iter().filter_map(|e| swap_of(&e.name).map(|at| (e, at))).collect();
+    if swaps.is_empty() {
+        return Ok(false);
+    }
+    // With some files still being cleaned, those from there on were not decided yet.
+    let undecided = entries.iter().filter_map(|e| cleaned_of(&e.name)).min();
+    for (entry, (kind, base)) in swaps {
+        let swap = home.child(&entry.name);
+        if undecided.is_some_and(|undecided| base >= undecided) {
+            home.disk.remove_file(&swap)?;
+            continue;
+        }
+        if kind == FileKind::Log {
+            let bytes = u32::try_from(entry.len).unwrap_or(u32::MAX);
+            let end = end_of_swap(home, &entry.name, bytes)?;
+            for replaced in entries.iter().filter_map(|e| log_of(&e.name)) {
+                if base < replaced && replaced < end {
+                    Found { base: replaced, ..Found::default() }.remove(home)?;
+                }
+            }
+        }
+        home.disk.rename(&swap, &home.child(&file_name(kind, base)))?;
+    }
+    home.sync_dir()?;
+    Ok(true)
+}
+
+fn swap_of(name: &str) -> Option<(FileKind, Offset)> {
+    match parse_file_name(name) {
+        FileName::Swap(kind, base) if name.ends_with(SWAP_SUFFIX) => Some((kind, base)),
+        _ => None,
+    }
+}
+
+fn cleaned_of(name: &str) -> Option<Offset> {
+    match parse_file_name(name.strip_suffix(CLEANED_SUFFIX)?) {
+        FileName::Part(_, base) => Some(base),
+        _ => None,
+    }
+}
+
+fn log_of(name: &str) -> Option<Offset> {
+    match parse_file_name(name) {
+        FileName::Part(FileKind::Log, base) => Some(base),
+        _ => None,
+    }
+}
+
+/// Where the batches of a swap file end. What cannot be read replaces nothing more.
+fn end_of_swap(home: &Home, name: &str, bytes: u32) -> Result<Offset, DiskError> {
+    let file = home.disk.open(&home.child(name), OpenMode::Read)?;
+    let mut walk = HeaderWalk::new(file.as_ref(), 0, bytes);
+    let mut end = Offset::ZERO;
+    loop {
+        match walk.next() {
+            Ok(Some(found)) => end = found.header.next_offset(),
+            Ok(None) | Err(ScanError::Damaged { .. }) => return Ok(end),
+            Err(ScanError::Disk(error)) => return Err(error),
+        }
+    }
+}

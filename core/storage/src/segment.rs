@@ -1,0 +1,333 @@
+//! One segment: a file of batches and the tables beside it.
+//!
+//! Files are opened when they are first needed, and closed when the log rests. The segment at the
+//! end of a log is the one that grows; what is known only of that one is its [`Growth`].
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use base::{Offset, OffsetDelta, TimestampMs};
+use records::BatchHeader;
+
+use crate::disk::{DiskError, DiskFile, OpenMode};
+use crate::home::Home;
+use crate::index::table::Table;
+use crate::index::{AbortedTxn, OffsetEntry, TimeEntry};
+use crate::layout::FileKind;
+use crate::recent::{Recent, Spot};
+use crate::scan::{Found, HeaderWalk, ScanError};
+use crate::settings::LogSettings;
+
+/// The largest timestamp of a segment, and the last offset of the first batch that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Largest {
+    pub(crate) timestamp: TimestampMs,
+    pub(crate) offset: Offset,
+}
+
+/// One segment of a log.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) base: Offset,
+    /// Bytes of batches, which is the length of the file.
+    pub(crate) bytes: u32,
+    pub(crate) offsets: Table<OffsetEntry>,
+    pub(crate) times: Table<TimeEntry>,
+    /// How many aborted transactions its index holds.
+    pub(crate) aborted: u32,
+    file: OnceLock<Arc<dyn DiskFile>>,
+    aborted_file: OnceLock<Arc<dyn DiskFile>>,
+    /// Of a segment that does not grow any more.
+    largest: OnceLock<Option<Largest>>,
+    /// Whether the offset index was found to be wrong.
+    distrusted: AtomicBool,
+}
+
+impl Segment {
+    /// A segment of which nothing is in memory.
+    pub(crate) fn new(base: Offset, bytes: u32) -> Self {
+        Self {
+            base,
+            bytes,
+            offsets: Table::new(base, 0),
+            times: Table::new(base, 0),
+            aborted: 0,
+            file: OnceLock::new(),
+            aborted_file: OnceLock::new(),
+            largest: OnceLock::new(),
+            distrusted: AtomicBool::new(false),
+        }
+    }
+
+    /// A segment whose file is made now, empty.
+    pub(crate) fn create(home: &Home, base: Offset) -> Result<Self, DiskError> {
+        let segment = Self::new(base, 0);
+        let file = home.open(FileKind::Log, base, OpenMode::Create)?;
+        if file.len()? > 0 {
+            // What a crash left of a segment that never counted.
+            file.set_len(0)?;
+        }
+        segment.file.get_or_init(|| file);
+        Ok(segment)
+    }
+
+    /// The file of batches.
+    pub(crate) fn file(&self, home: &Home) -> Result<&Arc<dyn DiskFile>, DiskError> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = home.open(FileKind::Log, self.base, OpenMode::Write)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// Adds an aborted transaction to the index.
+    pub(crate) fn push_aborted(&mut self, home: &Home, txn: AbortedTxn) -> Result<(), DiskError> {
+        let position = u64::from(self.aborted) * AbortedTxn::BYTES as u64;
+        let file = self.aborted_file(home, OpenMode::Create)?;
+        file.write_at(&[std::io::IoSlice::new(&txn.to_bytes())], position)?;
+        self.aborted = self.aborted.saturating_add(1);
+        Ok(())
+    }
+
+    /// Keeps the aborted transactions whose marker lies below `end`.
+    pub(crate) fn truncate_aborted(&mut self, home: &Home, end: Offset) -> Result<(), DiskError> {
+        if self.aborted == 0 {
+            return Ok(());
+        }
+        let mut kept: u32 = 0;
+        self.visit_aborted(home, &mut |txn| {
+            let keep = txn.last_offset < end;
+            kept += u32::from(keep);
+            keep
+        })?;
+        if kept < self.aborted {
+            let file = self.aborted_file(home, OpenMode::Create)?;
+            file.set_len(u64::from(kept) * AbortedTxn::BYTES as u64)?;
+            self.aborted = kept;
+        }
+        Ok(())
+    }
+
+    /// Shows aborted transactions, by their last offset, as long as `more` asks for them.
+    pub(crate) fn visit_aborted(
+        &self,
+        home: &Home,
+        more: &mut dyn FnMut(AbortedTxn) -> bool,
+    ) -> Result<(), DiskError> {
+        const ENTRIES_PER_READ: usize = 64;
+        let mut bytes = [0; ENTRIES_PER_READ * AbortedTxn::BYTES];
+        for from in (0..self.aborted).step_by(ENTRIES_PER_READ) {
+            let wanted = ENTRIES_PER_READ.min((self.aborted - from) as usize) * AbortedTxn::BYTES;
+            let file = self.aborted_file(home, OpenMode::Write)?;
+            let read = file.read_at(&mut bytes[..wanted], u64::from(from) * AbortedTxn::BYTES as u64)?;
+            for entry in bytes[..read].chunks_exact(AbortedTxn::BYTES) {
+                match AbortedTxn::read(entry) {
+                    Some(txn) if more(txn) => {}
+                    _ => return Ok(()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The open files of the segment that a barrier must cover.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
+        let tables = self.offsets.opened().into_iter().chain(self.times.opened());
+        self.file.get().into_iter().chain(tables).chain(self.aborted_file.get())
+    }
+
+    /// The open files of the segment that hold what readers see.
+    pub(crate) fn opened_records(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
+        self.file.get().into_iter().chain(self.aborted_file.get())
+    }
+
+    /// Closes all files until they are needed again.
+    pub(crate) fn rest(&mut self) {
+        self.file.take();
+        self.aborted_file.take();
+        self.offsets.rest();
+        self.times.rest();
+    }
+
+    /// The segment does not grow any more; its largest timestamp is this.
+    pub(crate) fn close(&mut self, largest: Option<Largest>) {
+        self.largest = OnceLock::from(largest);
+    }
+
+    /// The segment grows again, or is another one.
+    pub(crate) fn reopen(&mut self) {
+        self.largest = OnceLock::new();
+        self.distrusted = AtomicBool::new(false);
+    }
+
+    /// Whether its offset index was found to be wrong when it was last used.
+    pub(crate) fn is_distrusted(&self) -> bool {
+        self.distrusted.load(Ordering::Relaxed)
+    }
+
+    /// The largest timestamp, of a segment that does not grow.
+    pub(crate) fn largest(&self, home: &Home) -> Result<Option<Largest>, ScanError> {
+        if let Some(&largest) = self.largest.get() {
+            return Ok(largest);
+        }
+        // A closed segment ends its time index with its largest timestamp.
+        let last = self.times.last(home)?.filter(|entry| entry.timestamp.is_some());
+        let largest = match last {
+            Some(entry) => Some(Largest { timestamp: entry.timestamp, offset: entry.offset(self.base) }),
+            None => self.largest_from(home, Offset::ZERO)?,
+        };
+        Ok(*self.largest.get_or_init(|| largest))
+    }
+
+    /// The largest timestamp of the batches that end at or behind `from`, by their headers.
+    pub(crate) fn largest_from(&self, home: &Home, from: Offset) -> Result<Option<Largest>, ScanError> {
+        let mut largest: Option<Largest> = None;
+        let mut walk = self.walk_to(home, from)?;
+        while let Some(found) = walk.next()? {
+            if found.header.last_offset() >= from {
+                largest = larger(largest, &found.header);
+            }
+        }
+        Ok(largest)
+    }
+
+    /// A walk that comes to the batch with `target`, from not too far before it.
+    pub(crate) fn walk_to(&self, home: &Home, target: Offset) -> Result<HeaderWalk<'_>, ScanError> {
+        let entry = self.offsets.last_where(home, |entry| entry.offset(self.base) <= target);
+        self.walk_from(home, entry?)
+    }
+
+    /// The first batch that reaches `target` or beyond.
+    pub(crate) fn reaching(&self, home: &Home, target: Offset) -> Result<Option<Spot>, ScanError> {
+        let mut walk = self.walk_to(home, target)?;
+        while let Some(found) = walk.next()? {
+            if found.header.last_offset() >= target {
+                return Ok(Some(spot(&found)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last batch that begins at or before `position`, which lies before the end.
+    pub(crate) fn beginning_by(&self, home: &Home, position: u32) -> Result<Option<Spot>, ScanError> {
+        let entry = self.offsets.last_where(home, |entry| entry.position <= position)?;
+        let mut walk = self.walk_from(home, entry)?;
+        let mut last = None;
+        while let Some(found) = walk.next()? {
+            if found.position > position {
+                break;
+            }
+            last = Some(spot(&found));
+        }
+        Ok(last)
+    }
+
+    /// A walk from the batch an index entry points at, or from the front if the entry is wrong.
+    fn walk_from(&self, home: &Home, entry: Option<OffsetEntry>) -> Result<HeaderWalk<'_>, ScanError> {
+        let file = self.file(home)?.as_ref();
+        if let Some(entry) = entry.filter(|_| !self.is_distrusted()) {
+            let mut walk = HeaderWalk::new(file, entry.position, self.bytes);
+            if walk.begins_with(entry.offset(self.base))? {
+                return Ok(walk);
+            }
+            self.distrusted.store(true, Ordering::Relaxed);
+        }
+        Ok(HeaderWalk::new(file, 0, self.bytes))
+    }
+
+    fn aborted_file(&self, home: &Home, mode: OpenMode) -> Result<&Arc<dyn DiskFile>, DiskError> {
+        if let Some(file) = self.aborted_file.get() {
+            return Ok(file);
+        }
+        let file = home.open(FileKind::TxnIndex, self.base, mode)?;
+        Ok(self.aborted_file.get_or_init(|| file))
+    }
+}
+
+fn spot(found: &Found) -> Spot {
+    Spot { offset: found.header.base_offset, position: found.position }
+}
+
+/// The larger of a timestamp and that of a batch behind it.
+pub(crate) fn larger(largest: Option<Largest>, header: &BatchHeader) -> Option<Largest> {
+    let timestamp = header.max_timestamp;
+    if timestamp.is_some() && largest.is_none_or(|largest| timestamp > largest.timestamp) {
+        return Some(Largest { timestamp, offset: header.last_offset() });
+    }
+    largest
+}
+
+/// What is known only of the segment that grows.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    pub(crate) recent: Recent,
+    pub(crate) largest: Option<Largest>,
+    /// Bytes since the last index entry.
+    pub(crate) unindexed_bytes: u32,
+    /// The largest timestamp of the first batch, once it was needed.
+    pub(crate) first_timestamp: Option<TimestampMs>,
+    /// When the segment was made, or opened.
+    pub(crate) since: TimestampMs,
+    /// The position up to which a snapshot has the producers.
+    pub(crate) saved_at: u32,
+}
+
+impl Growth {
+    pub(crate) fn new(since: TimestampMs) -> Self {
+        Self {
+            recent: Recent::default(),
+            largest: None,
+            unindexed_bytes: 0,
+            first_timestamp: None,
+            since,
+            saved_at: 0,
+        }
+    }
+
+    /// Takes in a batch that stands at the end of the segment.
+    pub(crate) fn add(
+        &mut self,
+        home: &Home,
+        segment: &mut Segment,
+        header: &BatchHeader,
+        settings: &LogSettings,
+    ) -> Result<(), DiskError> {
+        let position = segment.bytes;
+        let size = u32::try_from(header.size_bytes()).unwrap_or(u32::MAX);
+        self.largest = larger(self.largest, header);
+        if position == 0 {
+            self.first_timestamp = Some(header.max_timestamp);
+        }
+        if self.unindexed_bytes > settings.index_interval_bytes {
+            if let Some(delta) = header.last_offset().checked_since(segment.base) {
+                segment.offsets.push(home, OffsetEntry { delta, position })?;
+            }
+            self.index_time(home, segment)?;
+            self.unindexed_bytes = 0;
+        }
+        self.unindexed_bytes = self.unindexed_bytes.saturating_add(size);
+        self.recent.push(segment.base, header.base_offset, header.last_offset(), position);
+        segment.bytes = position.saturating_add(size);
+        Ok(())
+    }
+
+    /// The segment does not grow any more: brings its tables into their final form.
+    pub(crate) fn finish(&self, home: &Home, segment: &mut Segment) -> Result<(), DiskError> {
+        self.index_time(home, segment)?;
+        segment.offsets.write_out(home)?;
+        segment.times.write_out(home)?;
+        segment.close(self.largest);
+        Ok(())
+    }
+
+    /// Notes in the time index how far the largest timestamp has grown.
+    pub(crate) fn index_time(&self, home: &Home, segment: &mut Segment) -> Result<(), DiskError> {
+        let Some(largest) = self.largest else { return Ok(()) };
+        let delta = largest.offset.checked_since(segment.base).unwrap_or(OffsetDelta(0));
+        let last = segment.times.last(home)?.map(|entry| entry.timestamp);
+        if last.is_some_and(|last| largest.timestamp <= last) {
+            return Ok(());
+        }
+        segment.times.push(home, TimeEntry { timestamp: largest.timestamp, delta })
+    }
+}
