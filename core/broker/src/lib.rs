@@ -1,1 +1,14 @@
 //! A request's way through one broker.
+//!
+//! Start with [`session`]: a frame goes in, an outcome comes out. Each API is one file under
+//! [`api`]. What a request needs of the node it reached comes through the doors in [`host`].
+//!
+//! **Invariant:** no socket, no lock, no clock. A peer's bytes can close its connection and nothing
+//! else.
+
+pub mod api; // one file an API
+pub mod fetch_session;
+pub mod gate;
+pub mod host; // the doors
+pub mod parked;
+pub mod session; // start here

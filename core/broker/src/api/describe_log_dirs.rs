@@ -1,0 +1,60 @@
+//! DescribeLogDirs · key 35 · v1..=v5
+//!
+//! v2 flexible · v3 top-level error · v4 size of the volume (KIP-827) · v5 cordoned (KIP-1066).
+
+use base::{ErrorCode, TopicPartition};
+use wire::messages::describe_log_dirs::{
+    DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+};
+use wire::{ApiKey, DecodeError, Decoder};
+
+use super::{Api, read};
+use crate::host::LogDir;
+use crate::session::{Call, Outcome};
+
+/// See the module.
+pub const API: Api = Api::new(ApiKey::DescribeLogDirs, 1..=5, handle);
+
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+    let request: DescribeLogDirsRequest<'_> = read(call, body)?;
+    let mut dirs = call.context.host.log_dirs();
+    for dir in &mut dirs {
+        dir.partitions.retain(|(name, _)| is_wanted(&request, name));
+        dir.partitions.sort_unstable();
+    }
+    let results = dirs.iter().map(described).collect();
+    Ok(call.reply.answer(&DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() }))
+}
+
+fn is_wanted(request: &DescribeLogDirsRequest<'_>, name: &TopicPartition) -> bool {
+    let Some(topics) = &request.topics else {
+        return true;
+    };
+    topics.iter().any(|t| t.topic == name.topic.as_str() && t.partitions.contains(&name.partition.0))
+}
+
+fn described(dir: &LogDir) -> DescribeLogDirsResult<'_> {
+    let bytes = |known: Option<u64>| known.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
+    let code = if dir.failed { ErrorCode::KafkaStorageError } else { ErrorCode::None };
+    let mut topics: Vec<DescribeLogDirsTopic<'_>> = Vec::new();
+    for (name, size) in &dir.partitions {
+        let partition = DescribeLogDirsPartition {
+            partition_index: name.partition.0,
+            partition_size: i64::try_from(*size).unwrap_or(i64::MAX),
+            ..DescribeLogDirsPartition::default()
+        };
+        match topics.last_mut() {
+            Some(last) if last.name == name.topic.as_str() => last.partitions.push(partition),
+            _ => topics.push(DescribeLogDirsTopic { name: name.topic.as_str(), partitions: vec![partition] }),
+        }
+    }
+    DescribeLogDirsResult {
+        error_code: code.code(),
+        log_dir: &dir.path,
+        topics,
+        total_bytes: bytes(dir.bytes_total),
+        usable_bytes: bytes(dir.bytes_usable),
+        ..DescribeLogDirsResult::default()
+    }
+}

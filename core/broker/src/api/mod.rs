@@ -1,0 +1,148 @@
+//! The APIs, one file each, all of the same shape: which versions, then the way from request to answer.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use base::{ErrorCode, PartitionIndex};
+use replica::{AppendError, FetchError};
+use storage::ProducerError;
+use wire::{ApiKey, DecodeError, Decoder, Message};
+
+use crate::host::HostedPartition;
+use crate::session::{Call, Context, Outcome};
+
+pub mod alter_configs;
+pub mod api_versions;
+pub mod create_partitions;
+pub mod create_topics;
+pub mod delete_records;
+pub mod delete_topics;
+pub mod describe_cluster;
+pub mod describe_configs;
+pub mod describe_log_dirs;
+pub mod describe_producers;
+pub mod describe_topic_partitions;
+pub mod fetch;
+pub mod incremental_alter_configs;
+pub mod init_producer_id;
+pub mod list_config_resources;
+pub mod list_offsets;
+pub mod metadata;
+pub mod offset_for_leader_epoch;
+pub mod produce;
+mod resource;
+
+/// An API of this broker.
+#[derive(Debug)]
+pub struct Api {
+    /// Which.
+    pub key: ApiKey,
+    /// The versions that ApiVersions tells of.
+    pub advertised: RangeInclusive<i16>,
+    /// The versions that are served.
+    pub served: RangeInclusive<i16>,
+    handle: fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, DecodeError>,
+}
+
+type Handle = fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, DecodeError>;
+
+impl Api {
+    const fn new(key: ApiKey, versions: RangeInclusive<i16>, handle: Handle) -> Self {
+        let (low, high) = (*versions.start(), *versions.end());
+        Self { key, advertised: low..=high, served: low..=high, handle }
+    }
+
+    /// Advertised from `low` on, though served only as [`Api::served`] says.
+    const fn advertised_from(self, low: i16) -> Self {
+        let (served_low, high) = (*self.served.start(), *self.served.end());
+        Self { key: self.key, advertised: low..=high, served: served_low..=high, handle: self.handle }
+    }
+}
+
+/// Every API that is served, by key.
+pub const APIS: &[Api] = &[
+    produce::API,
+    fetch::API,
+    list_offsets::API,
+    metadata::API,
+    api_versions::API,
+    create_topics::API,
+    delete_topics::API,
+    delete_records::API,
+    init_producer_id::API,
+    offset_for_leader_epoch::API,
+    describe_configs::API,
+    alter_configs::API,
+    describe_log_dirs::API,
+    create_partitions::API,
+    incremental_alter_configs::API,
+    describe_cluster::API,
+    describe_producers::API,
+    list_config_resources::API,
+    describe_topic_partitions::API,
+];
+
+/// The API with this key, if it is served.
+pub fn find(key: ApiKey) -> Option<&'static Api> {
+    APIS.iter().find(|api| api.key == key)
+}
+
+/// Sends a request to its API. The gate has let it in: it is served.
+pub fn dispatch(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+    let api = find(call.reply.key).expect("the gate lets in only what is served");
+    (api.handle)(call, body)
+}
+
+/// Reads the body of a request. Bytes behind it are ignored, as Kafka ignores them.
+fn read<'a, M: Message<'a>>(call: &Call<'_>, mut body: Decoder<'a>) -> Result<M, DecodeError> {
+    M::decode(&mut body, call.reply.version)
+}
+
+/// A partition that lives here, by its topic's name, or the code that says why not.
+fn hosted_by_name(
+    context: &Context<'_>,
+    topic: &str,
+    partition: PartitionIndex,
+) -> Result<Arc<dyn HostedPartition>, ErrorCode> {
+    let topic = context.image.topic(topic).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    context.host.partition(topic, partition).ok_or_else(|| metadata::absence(context, topic, partition))
+}
+
+/// Kafka's code for a failed read.
+fn fetch_error_code(error: &FetchError) -> ErrorCode {
+    match error {
+        FetchError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        FetchError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
+        FetchError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
+        FetchError::Diverged { .. } => ErrorCode::OffsetOutOfRange,
+        FetchError::Disk(_) => ErrorCode::KafkaStorageError,
+        FetchError::Damaged(_) => ErrorCode::CorruptMessage,
+    }
+}
+
+/// Kafka's code for a batch that was not appended.
+fn append_error_code(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::Poisoned(_) | AppendError::Disk(_) => ErrorCode::KafkaStorageError,
+        AppendError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
+        AppendError::TooLarge { .. } => ErrorCode::RecordListTooLarge,
+        AppendError::NotNext { .. } | AppendError::OffsetsExhausted(_) => ErrorCode::KafkaStorageError,
+        AppendError::Marker(_) => ErrorCode::InvalidRecord,
+        AppendError::Producer(error) => match error {
+            ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+            ProducerError::OutOfSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
+            ProducerError::InTransaction { .. } => ErrorCode::InvalidTxnState,
+            ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_ordered_by_key_and_each_api_is_there_once() {
+        assert!(APIS.windows(2).all(|pair| pair[0].key.code() < pair[1].key.code()));
+    }
+}

@@ -1,0 +1,55 @@
+//! OffsetForLeaderEpoch · key 23 · v2..=v4
+//!
+//! v4 flexible. Where an epoch ended: how a client finds out that what it read was cut off (KIP-320).
+
+use base::{ErrorCode, LeaderEpoch, PartitionIndex};
+use wire::messages::offset_for_leader_epoch::{
+    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+};
+use wire::{ApiKey, DecodeError, Decoder};
+
+use super::{Api, read};
+use crate::session::{Call, Context, Outcome};
+
+/// See the module.
+pub const API: Api = Api::new(ApiKey::OffsetForLeaderEpoch, 2..=4, handle);
+
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+    let request: OffsetForLeaderEpochRequest<'_> = read(call, body)?;
+    let topics = request
+        .topics
+        .iter()
+        .map(|topic| OffsetForLeaderTopicResult {
+            topic: topic.topic,
+            partitions: topic
+                .partitions
+                .iter()
+                .map(|part| answer(&call.context, topic.topic, part))
+                .collect(),
+        })
+        .collect();
+    Ok(call.reply.answer(&OffsetForLeaderEpochResponse { topics, ..OffsetForLeaderEpochResponse::default() }))
+}
+
+fn answer(context: &Context<'_>, topic: &str, part: &OffsetForLeaderPartition) -> EpochEndOffset {
+    let empty = EpochEndOffset { partition: part.partition, ..EpochEndOffset::default() };
+    match look_up(context, topic, part) {
+        Ok((epoch, end)) => EpochEndOffset { leader_epoch: epoch.0, end_offset: end.0, ..empty },
+        Err(code) => EpochEndOffset { error_code: code.code(), ..empty },
+    }
+}
+
+fn look_up(
+    context: &Context<'_>,
+    topic: &str,
+    part: &OffsetForLeaderPartition,
+) -> Result<(LeaderEpoch, base::Offset), ErrorCode> {
+    let hosted = super::hosted_by_name(context, topic, PartitionIndex(part.partition))?;
+    let mut result = None;
+    hosted.step(&mut |hosted, _| {
+        let epochs = (LeaderEpoch(part.current_leader_epoch), LeaderEpoch(part.leader_epoch));
+        result = Some(hosted.partition.epoch_end(epochs.0, epochs.1));
+    });
+    result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))
+}

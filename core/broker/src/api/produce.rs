@@ -1,0 +1,325 @@
+//! Produce · key 0 · v3..=v13
+//!
+//! v9 flexible · v10 leader hints (KIP-951) · v12 implicit transaction partitions (KIP-890) ·
+//! v13 topic ids (KIP-516). Versions 0 to 2 are advertised but not served: librdkafka takes a broker
+//! without them for one that cannot compress (KAFKA-18659).
+
+use std::time::Duration;
+
+use base::{ErrorCode, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
+use metadata::settings::{CompressionType, TimestampType, TopicSettings};
+use records::{BatchError, BatchLimits, CheckedBatch, Compression};
+use replica::{AppendError, Appended};
+use wire::messages::produce::{
+    PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+};
+use wire::{ApiKey, DecodeError, Decoder, Records};
+
+use super::{Api, read};
+use crate::host::HostedPartition;
+use crate::session::{Call, CloseReason, Context, Outcome, ParkedRequest, ReplyTo, Session};
+
+/// See the module.
+pub const API: Api = Api::new(ApiKey::Produce, 3..=13, handle).advertised_from(0);
+
+const ACKS_ALL: i16 = -1;
+const ACKS_NONE: i16 = 0;
+
+/// A produce request whose records are appended but not all committed.
+pub struct ParkedProduce {
+    /// When it is answered all the same, by `Now::elapsed`.
+    pub deadline: Duration,
+    reply: ReplyTo,
+    topics: Vec<TopicOutcome>,
+    waits: Vec<Wait>,
+}
+
+struct Wait {
+    topic: TopicId,
+    partition: PartitionIndex,
+    end: Offset,
+    /// Where its outcome is: topic and partition within the answer.
+    place: (usize, usize),
+}
+
+struct TopicOutcome {
+    name: Box<str>,
+    id: Uuid,
+    partitions: Vec<PartOutcome>,
+}
+
+struct PartOutcome {
+    index: i32,
+    result: Result<Placed, Refused>,
+}
+
+#[derive(Clone, Copy)]
+struct Placed {
+    base_offset: Offset,
+    log_append_time: TimestampMs,
+    log_start: Offset,
+}
+
+struct Refused {
+    code: ErrorCode,
+    message: Option<String>,
+}
+
+/// What the answer to acks=all has to wait for.
+enum Committed {
+    Yes,
+    Once(Offset),
+}
+
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+    let request: ProduceRequest<'_> = read(call, body)?;
+    let acks_known = (ACKS_ALL..=1).contains(&request.acks);
+    let mut topics = Vec::with_capacity(request.topic_data.len());
+    let mut waits = Vec::new();
+    for data in &request.topic_data {
+        let (topic, unknown) = find_topic(&call.context, call.reply.version, data.name, data.topic_id);
+        let mut partitions = Vec::with_capacity(data.partition_data.len());
+        for part in &data.partition_data {
+            let result = match topic {
+                _ if !acks_known => Err(Refused::because(ErrorCode::InvalidRequiredAcks)),
+                None => Err(Refused::because(unknown)),
+                Some(id) => append(call, id, part, request.acks),
+            };
+            if let Ok((_, Committed::Once(end))) = &result
+                && let Some(topic) = topic
+            {
+                let place = (topics.len(), partitions.len());
+                waits.push(Wait { topic, partition: PartitionIndex(part.index), end: *end, place });
+            }
+            partitions.push(PartOutcome { index: part.index, result: result.map(|(placed, _)| placed) });
+        }
+        topics.push(TopicOutcome { name: data.name.into(), id: data.topic_id, partitions });
+    }
+    Ok(finish(call, &request, topics, waits))
+}
+
+fn finish(
+    call: &Call<'_>,
+    request: &ProduceRequest<'_>,
+    topics: Vec<TopicOutcome>,
+    waits: Vec<Wait>,
+) -> Outcome {
+    if request.acks == ACKS_NONE {
+        let failed = topics.iter().flat_map(|t| &t.partitions).find_map(|part| part.result.as_ref().err());
+        return failed
+            .map_or(Outcome::Silent, |refused| Outcome::Close(CloseReason::SilentFailure(refused.code)));
+    }
+    if waits.is_empty() {
+        return answer(call.reply, &topics);
+    }
+    let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    let deadline = call.context.now.elapsed.saturating_add(timeout);
+    Outcome::Parked(ParkedRequest::Produce(ParkedProduce { deadline, reply: call.reply, topics, waits }))
+}
+
+/// The topic a request names, and the code that says it is unknown.
+fn find_topic(context: &Context<'_>, version: i16, name: &str, id: Uuid) -> (Option<TopicId>, ErrorCode) {
+    if version >= 13 {
+        let topic = context.image.topic_by_id(TopicId(id)).map(|topic| topic.id);
+        return (topic, ErrorCode::UnknownTopicId);
+    }
+    (context.image.topic(name).map(|topic| topic.id), ErrorCode::UnknownTopicOrPartition)
+}
+
+fn append(
+    call: &mut Call<'_>,
+    topic: TopicId,
+    part: &PartitionProduceData<'_>,
+    acks: i16,
+) -> Result<(Placed, Committed), Refused> {
+    let partition = PartitionIndex(part.index);
+    let Some(hosted) = call.context.host.partition(topic, partition) else {
+        return Err(Refused::because(super::metadata::absence(&call.context, topic, partition)));
+    };
+    let Some(Records::Bytes(raw)) = part.records else {
+        return Err(Refused::because(ErrorCode::CorruptMessage));
+    };
+    let settings = hosted.settings();
+    let limits = limits(&settings);
+    let batch = CheckedBatch::check(raw, &limits, call.scratch)?;
+    check_topic(call, &settings, &batch)?;
+    let mut recompressed = Vec::new();
+    let batch = match recompression(&settings, &batch) {
+        None => batch,
+        Some(to) => {
+            batch.recompress(to, settings.compression_level, &limits, call.scratch, &mut recompressed)?
+        }
+    };
+    store(call, hosted.as_ref(), &batch, acks)
+}
+
+fn store(
+    call: &Call<'_>,
+    hosted: &dyn HostedPartition,
+    batch: &CheckedBatch<'_>,
+    acks: i16,
+) -> Result<(Placed, Committed), Refused> {
+    let now = call.context.now;
+    let mut result = None;
+    hosted.step(&mut |hosted, out| {
+        let appended = hosted.with(out, |partition, out| partition.append(now, batch, out));
+        result = Some(appended.map(|appended| {
+            let end = appended.last_offset.next();
+            let waits = acks == ACKS_ALL && hosted.partition.high_watermark() < end;
+            if waits {
+                hosted.parked.await_commit(end, call.session.waiter.clone());
+            }
+            (Placed::from(&appended), if waits { Committed::Once(end) } else { Committed::Yes })
+        }));
+    });
+    result.expect("step runs its action").map_err(Refused::from)
+}
+
+fn limits(settings: &TopicSettings) -> BatchLimits {
+    BatchLimits {
+        batch_bytes_max: settings.message_bytes_max as usize,
+        decompressed_record_bytes_max: settings.message_decompressed_bytes_max as usize,
+        keys_required: settings.cleanup.compact,
+        ..BatchLimits::default()
+    }
+}
+
+/// What a topic's settings ask of a batch that is well-formed.
+fn check_topic(call: &Call<'_>, settings: &TopicSettings, batch: &CheckedBatch<'_>) -> Result<(), Refused> {
+    if batch.header().attributes.is_transactional() {
+        let message = "transactions are not served by this node".to_owned();
+        return Err(Refused { code: ErrorCode::InvalidTxnState, message: Some(message) });
+    }
+    if settings.timestamp_type == TimestampType::LogAppendTime {
+        return Ok(());
+    }
+    let (wall, times) = (call.context.now.wall, batch.times());
+    let Some(oldest) = times.min else {
+        return Ok(());
+    };
+    let newest = times.max;
+    let too_old = settings.timestamp_before_max.is_some_and(|max| wall.saturating_since(oldest) > max);
+    let too_new = newest.saturating_since(wall) > settings.timestamp_after_max;
+    if too_old || too_new {
+        let message = format!(
+            "timestamps from {oldest} to {newest} are out of range: message.timestamp.before.max.ms and \
+             message.timestamp.after.max.ms of the topic bound them, and the broker's clock is at {wall}"
+        );
+        return Err(Refused { code: ErrorCode::InvalidTimestamp, message: Some(message) });
+    }
+    Ok(())
+}
+
+/// The codec to store a batch in, if it is not the one it came in.
+fn recompression(settings: &TopicSettings, batch: &CheckedBatch<'_>) -> Option<Compression> {
+    let to = match settings.compression {
+        CompressionType::Producer => return None,
+        CompressionType::Uncompressed => Compression::None,
+        CompressionType::Gzip => Compression::Gzip,
+        CompressionType::Snappy => Compression::Snappy,
+        CompressionType::Lz4 => Compression::Lz4,
+        CompressionType::Zstd => Compression::Zstd,
+    };
+    (to != batch.compression()).then_some(to)
+}
+
+impl ParkedProduce {
+    /// Answers once everything is committed, or the time is up.
+    pub fn look(mut self, context: Context<'_>) -> Outcome {
+        let topics = &mut self.topics;
+        self.waits.retain(|wait| {
+            let outcome = &mut topics[wait.place.0].partitions[wait.place.1].result;
+            let mut waits_on = false;
+            match context.host.partition(wait.topic, wait.partition) {
+                None => *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower)),
+                Some(hosted) => hosted.step(&mut |hosted, _| {
+                    if hosted.partition.is_failed() {
+                        *outcome = Err(Refused::because(ErrorCode::KafkaStorageError));
+                    } else {
+                        waits_on = hosted.partition.high_watermark() < wait.end;
+                    }
+                }),
+            }
+            waits_on
+        });
+        if self.waits.is_empty() {
+            return answer(self.reply, &self.topics);
+        }
+        if context.now.elapsed < self.deadline {
+            return Outcome::Parked(ParkedRequest::Produce(self));
+        }
+        for wait in &self.waits {
+            self.topics[wait.place.0].partitions[wait.place.1].result =
+                Err(Refused::because(ErrorCode::RequestTimedOut));
+        }
+        answer(self.reply, &self.topics)
+    }
+
+    /// Stops waiting: nobody is there to be told.
+    pub fn abandon(self, context: Context<'_>, session: &Session) {
+        for wait in &self.waits {
+            if let Some(hosted) = context.host.partition(wait.topic, wait.partition) {
+                hosted.step(&mut |hosted, _| hosted.parked.leave(session.waiter.id));
+            }
+        }
+    }
+}
+
+fn answer(reply: ReplyTo, topics: &[TopicOutcome]) -> Outcome {
+    let responses = topics
+        .iter()
+        .map(|topic| TopicProduceResponse {
+            name: &topic.name,
+            topic_id: topic.id,
+            partition_responses: topic.partitions.iter().map(PartOutcome::response).collect(),
+        })
+        .collect();
+    reply.answer(&ProduceResponse { responses, ..ProduceResponse::default() })
+}
+
+impl PartOutcome {
+    fn response(&self) -> PartitionProduceResponse<'_> {
+        let empty = PartitionProduceResponse { index: self.index, base_offset: -1, ..Default::default() };
+        match &self.result {
+            Ok(placed) => PartitionProduceResponse {
+                base_offset: placed.base_offset.0,
+                log_append_time_ms: placed.log_append_time.0,
+                log_start_offset: placed.log_start.0,
+                ..empty
+            },
+            Err(refused) => PartitionProduceResponse {
+                error_code: refused.code.code(),
+                error_message: refused.message.as_deref(),
+                ..empty
+            },
+        }
+    }
+}
+
+impl From<&Appended> for Placed {
+    fn from(appended: &Appended) -> Self {
+        Self {
+            base_offset: appended.base_offset,
+            log_append_time: appended.log_append_time,
+            log_start: appended.log_start,
+        }
+    }
+}
+
+impl Refused {
+    fn because(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}
+
+impl From<BatchError> for Refused {
+    fn from(error: BatchError) -> Self {
+        Self { code: error.error_code(), message: Some(error.to_string()) }
+    }
+}
+
+impl From<AppendError> for Refused {
+    fn from(error: AppendError) -> Self {
+        Self { code: super::append_error_code(&error), message: Some(error.to_string()) }
+    }
+}

@@ -1,0 +1,40 @@
+//! How the config APIs name whose settings they mean.
+
+use base::{BrokerId, ErrorCode, TopicName};
+use metadata::ConfigResource;
+
+use crate::session::Context;
+
+/// Kafka's numbers for kinds of resources.
+pub(super) const TOPIC: i8 = 2;
+pub(super) const BROKER: i8 = 4;
+pub(super) const BROKER_LOGGER: i8 = 8;
+pub(super) const CLIENT_METRICS: i8 = 16;
+pub(super) const GROUP: i8 = 32;
+
+/// Why a resource cannot be meant.
+pub(super) type Refusal = (ErrorCode, String);
+
+/// The resource of a request; that a topic exists is not checked here.
+pub(super) fn find(context: &Context<'_>, kind: i8, name: &str) -> Result<ConfigResource, Refusal> {
+    match kind {
+        TOPIC => TopicName::new(name)
+            .map(ConfigResource::Topic)
+            .map_err(|error| (ErrorCode::InvalidTopicException, error.to_string())),
+        BROKER if name.is_empty() => Ok(ConfigResource::DefaultBroker),
+        BROKER => broker(context, name),
+        _ => Err((ErrorCode::InvalidRequest, format!("Unsupported resource type {kind}"))),
+    }
+}
+
+fn broker(context: &Context<'_>, name: &str) -> Result<ConfigResource, Refusal> {
+    let id: i32 = name.parse().map_err(|_| {
+        (ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
+    })?;
+    if context.image.broker(BrokerId(id)).is_none() {
+        let node = context.node;
+        let message = format!("Unexpected broker id, expected {node} or empty string, but received {id}");
+        return Err((ErrorCode::InvalidRequest, message));
+    }
+    Ok(ConfigResource::Broker(BrokerId(id)))
+}

@@ -1,0 +1,320 @@
+//! Fetch sessions (KIP-227): the client says once which partitions it reads, then only what changed.
+//!
+//! ```text
+//!   epoch 0   the whole list         ─▶ a new session, if there is room for one
+//!   epoch n   what changed, and      ─▶ n must be the one expected; the answer has only partitions
+//!             what was forgotten        with records, an error, or news
+//!   epoch -1  the whole list         ─▶ no session
+//! ```
+//!
+//! A session belongs to the connection that made it and ends with it: a client that comes back on
+//! another connection is told that its session is unknown and sends its list again. So a session
+//! needs no lock, nothing has to be evicted, and a session id that was overheard is worth nothing.
+
+use std::collections::BTreeMap;
+
+use base::{ErrorCode, Uuid};
+
+/// How a request names a topic: by name to v12, by id from v13.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TopicKey {
+    /// Its name.
+    Name(Box<str>),
+    /// Its id.
+    Id(Uuid),
+}
+
+/// What a client wants of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The leader epoch the client knows; -1 for none.
+    pub current_leader_epoch: i32,
+    /// Where to read from.
+    pub fetch_offset: i64,
+    /// Epoch of the last record the client has; -1 for none.
+    pub last_fetched_epoch: i32,
+    /// How many bytes at most.
+    pub bytes_max: i32,
+}
+
+/// What the last answer said of a partition, to tell what is news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The high watermark.
+    pub high_watermark: i64,
+    /// The last stable offset.
+    pub last_stable_offset: i64,
+    /// The first offset of the log.
+    pub log_start_offset: i64,
+}
+
+/// One partition of a fetch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FetchPartition {
+    /// Its topic.
+    pub topic: TopicKey,
+    /// Its index.
+    pub partition: i32,
+    /// What is wanted of it.
+    pub wanted: Wanted,
+    /// What was said of it last; `None` if nothing.
+    pub told: Option<Told>,
+}
+
+/// A request as far as sessions are concerned.
+#[derive(Debug, Default)]
+pub struct FetchChange {
+    /// 0 for none.
+    pub session_id: i32,
+    /// -1 for no session, 0 for a new one.
+    pub session_epoch: i32,
+    /// The partitions it names, in its order.
+    pub partitions: Vec<(TopicKey, i32, Wanted)>,
+    /// Those that are to be dropped.
+    pub forgotten: Vec<(TopicKey, i32)>,
+}
+
+/// What a fetch is about to do.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FetchScope {
+    /// The session to name in the answer; 0 for none.
+    pub session_id: i32,
+    /// Whether partitions without news are left out.
+    pub incremental: bool,
+    /// What to read, in the order to read it.
+    pub partitions: Vec<FetchPartition>,
+}
+
+/// The session of one connection, if it has one.
+#[derive(Debug, Default)]
+pub struct FetchSessions {
+    live: Option<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    id: i32,
+    epoch_next: i32,
+    by_id: bool,
+    /// In the order they are read: those that gave records last go to the end, so that a few busy
+    /// partitions cannot keep the others from being read.
+    order: Vec<FetchPartition>,
+}
+
+/// Partitions of one session at most. A fetch of more is answered without a session.
+pub const SESSION_PARTITIONS_MAX: usize = 100_000;
+
+impl FetchSessions {
+    /// Decides what a request reads.
+    ///
+    /// `new_id` gives the id of a new session, or `None` if there is no room for one.
+    pub fn begin(
+        &mut self,
+        change: FetchChange,
+        new_id: impl FnOnce() -> Option<i32>,
+    ) -> Result<FetchScope, ErrorCode> {
+        if change.session_epoch > 0 {
+            return self.go_on(change);
+        }
+        if change.session_id != 0 && self.live.as_ref().is_some_and(|live| live.id == change.session_id) {
+            self.live = None;
+        }
+        let by_id = matches!(change.partitions.first(), Some((TopicKey::Id(_), ..)));
+        let partitions: Vec<_> = change
+            .partitions
+            .into_iter()
+            .map(|(topic, partition, wanted)| FetchPartition { topic, partition, wanted, told: None })
+            .collect();
+        let wants_session = change.session_epoch == 0 && !partitions.is_empty();
+        let room = partitions.len() <= SESSION_PARTITIONS_MAX;
+        let Some(id) = (wants_session && room).then(new_id).flatten() else {
+            return Ok(FetchScope { session_id: 0, incremental: false, partitions });
+        };
+        self.live = Some(Live { id, epoch_next: 1, by_id, order: partitions.clone() });
+        Ok(FetchScope { session_id: id, incremental: false, partitions })
+    }
+
+    fn go_on(&mut self, change: FetchChange) -> Result<FetchScope, ErrorCode> {
+        let live = self
+            .live
+            .as_mut()
+            .filter(|live| live.id == change.session_id)
+            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        if change.session_epoch != live.epoch_next {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        let names = change.partitions.iter().map(|(topic, ..)| topic);
+        if names
+            .chain(change.forgotten.iter().map(|(topic, _)| topic))
+            .any(|t| live.by_id != matches!(t, TopicKey::Id(_)))
+        {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        live.change(change.partitions, &change.forgotten);
+        live.epoch_next = if live.epoch_next == i32::MAX { 1 } else { live.epoch_next + 1 };
+        if live.order.len() > SESSION_PARTITIONS_MAX || live.order.is_empty() {
+            let partitions = self.live.take().map(|live| live.order).unwrap_or_default();
+            return Ok(FetchScope { session_id: 0, incremental: false, partitions });
+        }
+        Ok(FetchScope { session_id: live.id, incremental: true, partitions: live.order.clone() })
+    }
+
+    /// Remembers what an answer told: `told(i)` for each partition of the scope that it had, and
+    /// whether it carried records.
+    pub fn answered(&mut self, session_id: i32, told: &[(TopicKey, i32, Told, bool)]) {
+        let Some(live) = self.live.as_mut().filter(|live| live.id == session_id && session_id != 0) else {
+            return;
+        };
+        live.tell(told);
+    }
+
+    /// How many partitions the session has; 0 without one.
+    pub fn partitions(&self) -> usize {
+        self.live.as_ref().map_or(0, |live| live.order.len())
+    }
+
+    /// Whether the connection has a session.
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+}
+
+impl Live {
+    fn change(&mut self, partitions: Vec<(TopicKey, i32, Wanted)>, forgotten: &[(TopicKey, i32)]) {
+        if partitions.is_empty() && forgotten.is_empty() {
+            return;
+        }
+        let mut places: BTreeMap<(TopicKey, i32), usize> =
+            self.order.iter().enumerate().map(|(i, p)| ((p.topic.clone(), p.partition), i)).collect();
+        for (topic, partition, wanted) in partitions {
+            match places.get(&(topic.clone(), partition)) {
+                Some(&i) => self.order[i].wanted = wanted,
+                None => {
+                    places.insert((topic.clone(), partition), self.order.len());
+                    self.order.push(FetchPartition { topic, partition, wanted, told: None });
+                }
+            }
+        }
+        if !forgotten.is_empty() {
+            let gone: std::collections::BTreeSet<usize> =
+                forgotten.iter().filter_map(|key| places.get(key).copied()).collect();
+            let mut place = 0..;
+            self.order.retain(|_| place.next().is_none_or(|i| !gone.contains(&i)));
+        }
+    }
+
+    fn tell(&mut self, told: &[(TopicKey, i32, Told, bool)]) {
+        let told: BTreeMap<(&TopicKey, i32), (Told, bool)> = told
+            .iter()
+            .map(|(topic, partition, told, records)| ((topic, *partition), (*told, *records)))
+            .collect();
+        let mut gave = Vec::new();
+        let mut rest = Vec::with_capacity(self.order.len());
+        for mut partition in std::mem::take(&mut self.order) {
+            match told.get(&(&partition.topic, partition.partition)) {
+                Some((news, records)) => {
+                    partition.told = Some(*news);
+                    if *records { gave.push(partition) } else { rest.push(partition) }
+                }
+                None => rest.push(partition),
+            }
+        }
+        rest.append(&mut gave);
+        self.order = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(fetch_offset: i64) -> Wanted {
+        Wanted { current_leader_epoch: -1, fetch_offset, last_fetched_epoch: -1, bytes_max: 1 << 20 }
+    }
+
+    fn name(topic: &str) -> TopicKey {
+        TopicKey::Name(topic.into())
+    }
+
+    fn fetch(id: i32, epoch: i32, topics: &[(&str, i64)], forgotten: &[&str]) -> FetchChange {
+        FetchChange {
+            session_id: id,
+            session_epoch: epoch,
+            partitions: topics.iter().map(|(t, at)| (name(t), 0, wanted(*at))).collect(),
+            forgotten: forgotten.iter().map(|t| (name(t), 0)).collect(),
+        }
+    }
+
+    fn order(scope: &FetchScope) -> Vec<(String, i64)> {
+        let text = |key: &TopicKey| match key {
+            TopicKey::Name(name) => name.to_string(),
+            TopicKey::Id(id) => id.to_string(),
+        };
+        scope.partitions.iter().map(|p| (text(&p.topic), p.wanted.fetch_offset)).collect()
+    }
+
+    #[test]
+    fn a_session_reads_what_it_was_told_once_and_forgets_what_it_is_told_to_forget() {
+        let mut sessions = FetchSessions::default();
+        let first = sessions.begin(fetch(0, 0, &[("a", 1), ("b", 2)], &[]), || Some(7)).unwrap();
+        assert_eq!((first.session_id, first.incremental), (7, false));
+        let next = sessions.begin(fetch(7, 1, &[("a", 5), ("c", 0)], &["b"]), || None).unwrap();
+        assert!(next.incremental);
+        assert_eq!(order(&next), [("a".into(), 5), ("c".into(), 0)]);
+        let idle = sessions.begin(fetch(7, 2, &[], &[]), || None).unwrap();
+        assert_eq!(order(&idle), order(&next), "an empty fetch still reads every partition of the session");
+    }
+
+    #[test]
+    fn what_does_not_fit_the_session_is_refused_with_kafkas_codes() {
+        let mut sessions = FetchSessions::default();
+        assert_eq!(
+            sessions.begin(fetch(9, 3, &[], &[]), || None).unwrap_err(),
+            ErrorCode::FetchSessionIdNotFound
+        );
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
+        assert_eq!(
+            sessions.begin(fetch(7, 2, &[], &[]), || None).unwrap_err(),
+            ErrorCode::InvalidFetchSessionEpoch
+        );
+        let by_id = FetchChange {
+            session_id: 7,
+            session_epoch: 1,
+            partitions: vec![(TopicKey::Id(Uuid([1; 16])), 0, wanted(0))],
+            forgotten: vec![],
+        };
+        assert_eq!(sessions.begin(by_id, || None).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
+        assert!(sessions.begin(fetch(7, 1, &[], &[]), || None).is_ok(), "a refused fetch changes nothing");
+    }
+
+    #[test]
+    fn epoch_minus_one_ends_the_session_and_a_full_house_gives_none() {
+        let mut sessions = FetchSessions::default();
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
+        let last = sessions.begin(fetch(7, -1, &[("a", 0)], &[]), || Some(8)).unwrap();
+        assert_eq!((last.session_id, sessions.is_live()), (0, false));
+        let full = sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || None).unwrap();
+        assert_eq!((full.session_id, full.incremental), (0, false));
+    }
+
+    #[test]
+    fn the_epoch_wraps_to_one() {
+        let mut sessions = FetchSessions::default();
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
+        sessions.live.as_mut().unwrap().epoch_next = i32::MAX;
+        sessions.begin(fetch(7, i32::MAX, &[], &[]), || None).unwrap();
+        assert!(sessions.begin(fetch(7, 1, &[], &[]), || None).is_ok());
+    }
+
+    #[test]
+    fn a_partition_that_gave_records_waits_its_turn() {
+        let mut sessions = FetchSessions::default();
+        sessions.begin(fetch(0, 0, &[("a", 0), ("b", 0), ("c", 0)], &[]), || Some(7)).unwrap();
+        let told = Told { high_watermark: 9, last_stable_offset: 9, log_start_offset: 0 };
+        sessions.answered(7, &[(name("a"), 0, told, true), (name("b"), 0, told, false)]);
+        let next = sessions.begin(fetch(7, 1, &[], &[]), || None).unwrap();
+        assert_eq!(order(&next).iter().map(|(t, _)| t.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
+        assert_eq!(next.partitions[2].told, Some(told));
+        assert_eq!(next.partitions[1].told, None);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the edge gives to a request: the partitions of this broker, its directories and numbers.
+//!
+//! These are the broker's doors. The edge stands behind them with locks, disks and threads, a test
+//! with plain values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use base::{Effects, PartitionIndex, ProducerId, TopicId, TopicPartition};
+use metadata::settings::TopicSettings;
+use replica::Partition;
+use storage::disk::DiskError;
+
+use crate::parked::{Parked, Waiter};
+
+/// The node that a request reached.
+pub trait Host: Send + Sync {
+    /// A partition that lives here; `None` if it does not, or not any more.
+    fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>>;
+    /// The log directories, in the order of the settings.
+    fn log_dirs(&self) -> Vec<LogDir>;
+    /// The next producer id of the block this broker holds; `None` when the block is used up.
+    fn producer_id(&self) -> Option<ProducerId>;
+    /// Adds a block of producer ids which the controller gave to this broker.
+    fn add_producer_ids(&self, block: Range<i64>);
+    /// The id of a new fetch session; `None` if there are as many as there may be.
+    fn fetch_session_begin(&self) -> Option<i32>;
+    /// 128 bits that nobody can guess, for ids.
+    fn random(&self) -> u128;
+    /// A fetch session has ended.
+    fn fetch_session_end(&self);
+}
+
+/// A partition of this broker, behind whatever keeps two threads apart.
+pub trait HostedPartition: Send + Sync {
+    /// The settings of its topic in force.
+    fn settings(&self) -> Arc<TopicSettings>;
+    /// Runs `act` on the partition alone, then performs the effects. Not to be called from within `act`.
+    fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>));
+}
+
+/// A partition and those who wait for it.
+#[derive(Debug)]
+pub struct Hosted {
+    /// The log and how far it is committed.
+    pub partition: Partition,
+    /// Who waits for it.
+    pub parked: Parked,
+}
+
+/// What the edge has to do after a step, outside the lock.
+#[derive(Debug)]
+pub enum Effect {
+    /// Sync the log and tell it: see [`replica::Partition::flush_plan`].
+    Flush,
+    /// Tell a connection to look again.
+    Wake(Waiter),
+    /// The directory of the partition failed: give it up for good.
+    Retire(DiskError),
+}
+
+impl Hosted {
+    /// A partition for which nobody waits.
+    pub fn new(partition: Partition) -> Self {
+        Self { partition, parked: Parked::default() }
+    }
+
+    /// Runs a step of the partition and turns its effects into those of this broker.
+    pub fn with<R>(
+        &mut self,
+        out: &mut Effects<Effect>,
+        step: impl FnOnce(&mut Partition, &mut Effects<replica::Effect>) -> R,
+    ) -> R {
+        let mut effects = Effects::new();
+        let result = step(&mut self.partition, &mut effects);
+        for effect in effects.drain() {
+            match effect {
+                replica::Effect::Flush => out.push(Effect::Flush),
+                replica::Effect::Committed(high_watermark) => {
+                    self.parked.committed(high_watermark, |waiter| out.push(Effect::Wake(waiter)));
+                }
+                replica::Effect::Retire(error) => {
+                    self.parked.gone(|waiter| out.push(Effect::Wake(waiter)));
+                    out.push(Effect::Retire(error));
+                }
+            }
+        }
+        result
+    }
+}
+
+/// A log directory as DescribeLogDirs shows it.
+#[derive(Clone, Debug)]
+pub struct LogDir {
+    /// Its path.
+    pub path: String,
+    /// Whether it was given up after an error.
+    pub failed: bool,
+    /// Size of its file system in bytes, if known.
+    pub bytes_total: Option<u64>,
+    /// What is free of it, if known.
+    pub bytes_usable: Option<u64>,
+    /// The partitions in it.
+    pub partitions: Vec<(TopicPartition, u64)>,
+}

@@ -1,0 +1,147 @@
+//! Answers that wait: produce requests for their commit, fetch requests for data.
+//!
+//! One list a partition, held beside it under the partition's lock, so that "is it there yet?" and
+//! "then wake me" cannot be separated by an append.
+//!
+//! ```text
+//!   produce acks=all ── not committed up to its end ──▶ await_commit(end) ─┐
+//!   fetch            ── fewer than min bytes         ──▶ await_data        ─┤
+//!                                                                          ▼
+//!   append, flush ── high watermark moved ──▶ committed(hw) ──▶ wake, by the edge, after the lock
+//! ```
+//!
+//! A waiter is named by its connection. It looks again when it is woken and may find that it has to
+//! wait on; waking too often is harmless, never waking is not.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base::Offset;
+
+/// Tells a connection to look at its parked requests again. Must not block.
+pub trait Wake: Send + Sync {
+    /// Rings the bell.
+    fn wake(&self);
+}
+
+/// Who waits: one number a connection, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WaiterId(pub u64);
+
+/// A connection that can be told to look again.
+#[derive(Clone)]
+pub struct Waiter {
+    /// Which connection.
+    pub id: WaiterId,
+    /// Its bell.
+    pub bell: Arc<dyn Wake>,
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Waiter({})", self.id.0)
+    }
+}
+
+/// The connections that wait for one partition.
+///
+/// Bounded by the connections: each waits at most once for data, and at most once for a commit of
+/// each request that it has in flight.
+#[derive(Debug, Default)]
+pub struct Parked {
+    commits: Vec<(Offset, Waiter)>,
+    data: Vec<Waiter>,
+}
+
+impl Parked {
+    /// Wakes `waiter` once the high watermark has reached `end`.
+    pub fn await_commit(&mut self, end: Offset, waiter: Waiter) {
+        self.commits.push((end, waiter));
+    }
+
+    /// Wakes `waiter` at the next move of the high watermark.
+    pub fn await_data(&mut self, waiter: Waiter) {
+        if !self.data.iter().any(|known| known.id == waiter.id) {
+            self.data.push(waiter);
+        }
+    }
+
+    /// Forgets that `id` waits for data.
+    pub fn leave_data(&mut self, id: WaiterId) {
+        self.data.retain(|waiter| waiter.id != id);
+    }
+
+    /// Forgets all that `id` waits for: its connection is gone.
+    pub fn leave(&mut self, id: WaiterId) {
+        self.leave_data(id);
+        self.commits.retain(|(_, waiter)| waiter.id != id);
+    }
+
+    /// The high watermark is now `high_watermark`: who is to be woken.
+    pub fn committed(&mut self, high_watermark: Offset, mut wake: impl FnMut(Waiter)) {
+        self.data.drain(..).for_each(&mut wake);
+        if self.commits.iter().any(|(end, _)| *end <= high_watermark) {
+            for (_, waiter) in self.commits.extract_if(.., |(end, _)| *end <= high_watermark) {
+                wake(waiter);
+            }
+        }
+    }
+
+    /// The partition is gone from here: everybody has to look again.
+    pub fn gone(&mut self, mut wake: impl FnMut(Waiter)) {
+        self.data.drain(..).chain(self.commits.drain(..).map(|(_, waiter)| waiter)).for_each(&mut wake);
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.commits.len() + self.data.len()
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.commits.is_empty() && self.data.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Silent;
+    impl Wake for Silent {
+        fn wake(&self) {}
+    }
+
+    fn waiter(id: u64) -> Waiter {
+        Waiter { id: WaiterId(id), bell: Arc::new(Silent) }
+    }
+
+    fn woken(parked: &mut Parked, high_watermark: i64) -> Vec<u64> {
+        let mut ids = Vec::new();
+        parked.committed(Offset(high_watermark), |waiter| ids.push(waiter.id.0));
+        ids
+    }
+
+    #[test]
+    fn a_commit_wakes_those_it_covers_and_everyone_who_waits_for_data() {
+        let mut parked = Parked::default();
+        parked.await_commit(Offset(10), waiter(1));
+        parked.await_commit(Offset(20), waiter(2));
+        parked.await_data(waiter(3));
+        parked.await_data(waiter(3));
+        assert_eq!(parked.len(), 3);
+        assert_eq!(woken(&mut parked, 10), [3, 1]);
+        assert_eq!(woken(&mut parked, 19), [] as [u64; 0]);
+        assert_eq!(woken(&mut parked, 20), [2]);
+        assert!(parked.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_left_is_not_woken() {
+        let mut parked = Parked::default();
+        parked.await_commit(Offset(1), waiter(1));
+        parked.await_data(waiter(1));
+        parked.leave(WaiterId(1));
+        assert!(parked.is_empty());
+    }
+}

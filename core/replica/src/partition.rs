@@ -1,0 +1,467 @@
+//! A partition that this broker leads: what is appended, what is committed, what may be read.
+
+use std::time::Duration;
+
+use base::{Effects, LeaderEpoch, Now, Offset, ProducerId, TimestampMs};
+use records::CheckedBatch;
+use storage::disk::DiskError;
+use storage::{
+    DeleteError, FileSlice, Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView,
+    ReadError, Retained,
+};
+
+use crate::FlushPolicy;
+
+/// What the caller of a step has to do, in order, after the step.
+#[derive(Debug)]
+pub enum Effect {
+    /// Run [`Partition::flush_plan`] and bring the result back with [`Partition::on_flushed`].
+    Flush,
+    /// The high watermark moved up to here.
+    Committed(Offset),
+    /// The directory failed. The partition takes no more writes.
+    Retire(DiskError),
+}
+
+/// What became of an append.
+pub type Appended = storage::Appended;
+
+/// Why a batch was not appended.
+pub type AppendError = storage::AppendError;
+
+/// A read, whoever asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch {
+    /// The first offset wanted.
+    pub from: Offset,
+    /// The leader epoch the reader knows, or [`LeaderEpoch::NONE`].
+    pub current_epoch: LeaderEpoch,
+    /// Epoch of the last record the reader has, or [`LeaderEpoch::NONE`].
+    pub last_epoch: LeaderEpoch,
+    /// How many bytes at most.
+    pub bytes_max: u64,
+    /// Whether the first batch is given even if it is larger.
+    pub at_least_one: bool,
+    /// Whether only records of decided transactions are wanted.
+    pub committed_only: bool,
+}
+
+/// What there is to read.
+#[derive(Debug)]
+pub struct Fetched {
+    /// First offset consumers may not read yet.
+    pub high_watermark: Offset,
+    /// First offset of a transaction that is not decided, or the high watermark.
+    pub last_stable: Offset,
+    /// First offset of the log.
+    pub log_start: Offset,
+    /// Where the records are, in order; whole batches.
+    pub slices: Vec<FileSlice>,
+    /// Aborted transactions among them, ordered by first offset; only if `committed_only`.
+    pub aborted: Option<Vec<(ProducerId, Offset)>>,
+}
+
+impl Fetched {
+    /// How many bytes the records take.
+    pub fn bytes(&self) -> u64 {
+        self.slices.iter().map(|slice| u64::from(slice.len)).sum()
+    }
+}
+
+/// Why there is nothing to read.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The offset is not within the log.
+    #[error("offset {from} is not within {start}..={end}")]
+    OutOfRange {
+        /// What was asked for.
+        from: Offset,
+        /// First offset of the log.
+        start: Offset,
+        /// First offset behind what may be read.
+        end: Offset,
+    },
+    /// The reader knows an older leader epoch.
+    #[error("leader epoch {got} is over: the partition is at {current}")]
+    Fenced {
+        /// What the reader knows.
+        got: LeaderEpoch,
+        /// What is.
+        current: LeaderEpoch,
+    },
+    /// The reader knows a newer leader epoch.
+    #[error("leader epoch {got} is not known: the partition is at {current}")]
+    UnknownEpoch {
+        /// What the reader knows.
+        got: LeaderEpoch,
+        /// What is.
+        current: LeaderEpoch,
+    },
+    /// What the reader has last is not in this log.
+    #[error("the log parted from the reader's at the end of epoch {epoch}, offset {end}")]
+    Diverged {
+        /// The last epoch both may share.
+        epoch: LeaderEpoch,
+        /// Where it ended here.
+        end: Offset,
+    },
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The stored bytes are damaged.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+/// Which offset is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetSpec {
+    /// The first one that may be read.
+    Earliest,
+    /// The first one that may not be read yet.
+    Latest,
+    /// That of the record with the largest timestamp.
+    MaxTimestamp,
+    /// The first one on this broker's disks.
+    EarliestLocal,
+    /// The last one in remote storage.
+    LatestTiered,
+    /// The first one not yet in remote storage.
+    EarliestPendingUpload,
+    /// The first one with this timestamp or a later one.
+    At(TimestampMs),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Partition {
+    log: Log,
+    epoch: LeaderEpoch,
+    policy: FlushPolicy,
+    high_watermark: Offset,
+    /// Bytes appended since the last flush was asked for.
+    unflushed_bytes: u64,
+    /// When the first of them was appended, by `Now::elapsed`.
+    unflushed_since: Duration,
+    failed: bool,
+}
+
+impl Partition {
+    /// Takes the lead of a log that was just opened, in `epoch`.
+    ///
+    /// A single replica has, by definition, all that was committed: so everything in the log is,
+    /// once it is durable.
+    pub fn lead(mut log: Log, epoch: LeaderEpoch, policy: FlushPolicy) -> Result<Self, DiskError> {
+        log.begin_epoch(epoch)?;
+        let high_watermark = if policy.counts_durable() { log.durable_end() } else { log.end() };
+        Ok(Self {
+            log,
+            epoch,
+            policy,
+            high_watermark,
+            unflushed_bytes: 0,
+            unflushed_since: Duration::ZERO,
+            failed: false,
+        })
+    }
+
+    /// Appends a batch.
+    pub fn append(
+        &mut self,
+        now: Now,
+        batch: &CheckedBatch<'_>,
+        out: &mut Effects<Effect>,
+    ) -> Result<Appended, AppendError> {
+        let appended = match self.log.append(now, batch, self.epoch) {
+            Ok(appended) => appended,
+            Err(error) => {
+                if let AppendError::Disk(disk) = &error {
+                    self.fail(disk.clone(), out);
+                }
+                return Err(error);
+            }
+        };
+        if !appended.duplicate {
+            if self.unflushed_bytes == 0 {
+                self.unflushed_since = now.elapsed;
+            }
+            self.unflushed_bytes += batch.bytes().len() as u64;
+            if self.wants_flush() {
+                self.unflushed_bytes = 0;
+                out.push(Effect::Flush);
+            }
+            self.advance(out);
+        }
+        self.check();
+        Ok(appended)
+    }
+
+    fn wants_flush(&self) -> bool {
+        match self.policy {
+            FlushPolicy::Ack => true,
+            FlushPolicy::Interval { bytes, .. } => self.unflushed_bytes >= bytes,
+            // The page cache may not fill with dirty pages without bound: the writer that crosses the
+            // kernel's limit is stopped for as long as the disk takes.
+            FlushPolicy::Os => self.unflushed_bytes >= DIRTY_BYTES_MAX,
+        }
+    }
+
+    /// Whether the time has come to flush what was appended under [`FlushPolicy::Interval`].
+    pub fn flush_is_due(&self, now: Now) -> bool {
+        match self.policy {
+            FlushPolicy::Interval { every, .. } => {
+                self.unflushed_bytes > 0 && now.elapsed.saturating_sub(self.unflushed_since) >= every
+            }
+            FlushPolicy::Ack | FlushPolicy::Os => false,
+        }
+    }
+
+    fn advance(&mut self, out: &mut Effects<Effect>) {
+        let committed = if self.policy.counts_durable() { self.log.durable_end() } else { self.log.end() };
+        if committed > self.high_watermark {
+            self.high_watermark = committed;
+            self.log.on_high_watermark(committed);
+            out.push(Effect::Committed(committed));
+        }
+    }
+
+    /// What to sync, outside any lock; `None` if all that `scope` means is on the disk.
+    pub fn flush_plan(&mut self, scope: FlushScope, out: &mut Effects<Effect>) -> Option<Flush> {
+        if self.failed {
+            return None;
+        }
+        self.unflushed_bytes = 0;
+        match self.log.flush_plan(scope) {
+            Ok(flush) => flush,
+            Err(error) => {
+                self.fail(error, out);
+                None
+            }
+        }
+    }
+
+    /// A flush came back.
+    pub fn on_flushed(&mut self, result: Result<Flushed, DiskError>, out: &mut Effects<Effect>) {
+        match result {
+            Ok(flushed) => {
+                self.log.on_flushed(flushed);
+                self.advance(out);
+            }
+            Err(error) => {
+                self.log.on_flush_failed(&error);
+                self.fail(error, out);
+            }
+        }
+        self.check();
+    }
+
+    /// Finds records to read.
+    pub fn fetch(&mut self, fetch: &Fetch, out: &mut Effects<Effect>) -> Result<Fetched, FetchError> {
+        self.check_epoch(fetch.current_epoch)?;
+        if fetch.last_epoch > LeaderEpoch::NONE {
+            let (epoch, end) = self.log.epoch_end(fetch.last_epoch);
+            if epoch < fetch.last_epoch || end < fetch.from {
+                return Err(FetchError::Diverged { epoch, end });
+            }
+        }
+        let (start, high_watermark) = (self.log.start(), self.high_watermark);
+        let last_stable = self.last_stable();
+        if fetch.from < start || fetch.from > self.log.end() {
+            return Err(FetchError::OutOfRange { from: fetch.from, start, end: high_watermark });
+        }
+        let upto = if fetch.committed_only { last_stable } else { high_watermark };
+        let mut fetched =
+            Fetched { high_watermark, last_stable, log_start: start, slices: Vec::new(), aborted: None };
+        let mut next = fetch.from;
+        if fetch.from < upto && (fetch.bytes_max > 0 || fetch.at_least_one) {
+            let bytes_max = u32::try_from(fetch.bytes_max).unwrap_or(u32::MAX);
+            let plan =
+                self.log.plan_read(fetch.from, upto, bytes_max, fetch.at_least_one).map_err(|error| {
+                    match error {
+                        ReadError::OutOfRange { from, start, end } => {
+                            FetchError::OutOfRange { from, start, end }
+                        }
+                        ReadError::Lookup(error) => self.lookup_failed(error, out),
+                    }
+                })?;
+            next = plan.next;
+            fetched.slices = plan.slices.into_vec();
+        }
+        if fetch.committed_only {
+            let aborted = self.log.aborted_transactions(fetch.from, next);
+            let aborted = aborted.map_err(|error| self.lookup_failed(error, out))?;
+            fetched.aborted = Some(aborted.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
+        }
+        Ok(fetched)
+    }
+
+    /// Looks an offset up. `None` if no record is meant.
+    pub fn offset_for(
+        &mut self,
+        spec: OffsetSpec,
+        current_epoch: LeaderEpoch,
+        committed_only: bool,
+        out: &mut Effects<Effect>,
+    ) -> Result<Option<(TimestampMs, Offset, LeaderEpoch)>, FetchError> {
+        self.check_epoch(current_epoch)?;
+        let upto = if committed_only { self.last_stable() } else { self.high_watermark };
+        let plain = |offset| Ok(Some((TimestampMs::NONE, offset, self.epoch_at(offset))));
+        let found = match spec {
+            OffsetSpec::Earliest | OffsetSpec::EarliestLocal => return plain(self.log.start()),
+            OffsetSpec::Latest => return plain(upto),
+            // Nothing is in remote storage.
+            OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => return Ok(None),
+            OffsetSpec::MaxTimestamp => self.log.max_timestamp(),
+            OffsetSpec::At(timestamp) => self.log.offset_for_timestamp(timestamp),
+        };
+        let found = found.map_err(|error| self.lookup_failed(error, out))?;
+        Ok(found
+            .filter(|found| found.offset < upto)
+            .map(|found| (found.timestamp, found.offset, found.epoch)))
+    }
+
+    fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
+        if offset >= self.log.end() {
+            self.epoch
+        } else {
+            self.log.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
+        }
+    }
+
+    /// Where `epoch`, or the last one before it, ended.
+    pub fn epoch_end(
+        &self,
+        current_epoch: LeaderEpoch,
+        epoch: LeaderEpoch,
+    ) -> Result<(LeaderEpoch, Offset), FetchError> {
+        self.check_epoch(current_epoch)?;
+        Ok(self.log.epoch_end(epoch))
+    }
+
+    fn check_epoch(&self, got: LeaderEpoch) -> Result<(), FetchError> {
+        let current = self.epoch;
+        if got == LeaderEpoch::NONE || got == current {
+            return Ok(());
+        }
+        Err(if got < current {
+            FetchError::Fenced { got, current }
+        } else {
+            FetchError::UnknownEpoch { got, current }
+        })
+    }
+
+    /// Moves the start of the log up to `upto`, or to the high watermark; the new start.
+    pub fn delete_records(
+        &mut self,
+        upto: Option<Offset>,
+        out: &mut Effects<Effect>,
+    ) -> Result<Offset, FetchError> {
+        let (start, end) = (self.log.start(), self.high_watermark);
+        let upto = upto.unwrap_or(end);
+        if upto < Offset::ZERO || upto > end {
+            return Err(FetchError::OutOfRange { from: upto, start, end });
+        }
+        self.log.delete_records(upto).map_err(|error| match error {
+            DeleteError::OutOfRange { upto, end } => FetchError::OutOfRange { from: upto, start, end },
+            DeleteError::Disk(error) => {
+                self.fail(error.clone(), out);
+                FetchError::Disk(error)
+            }
+        })
+    }
+
+    /// Drops some of what retention no longer keeps, and removes files that were dropped a while ago.
+    pub fn retain(&mut self, now: Now, out: &mut Effects<Effect>) -> Retained {
+        if self.failed {
+            return Retained::default();
+        }
+        self.log.expire_producers(now);
+        if let Err(error) = self.log.sweep(now) {
+            self.fail(error, out);
+            return Retained::default();
+        }
+        self.log.retain(now, self.high_watermark).unwrap_or_else(|error| {
+            self.lookup_failed(error, out);
+            Retained::default()
+        })
+    }
+
+    fn lookup_failed(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FetchError {
+        match error {
+            LookupError::Disk(error) => {
+                self.fail(error.clone(), out);
+                FetchError::Disk(error)
+            }
+            damaged @ LookupError::Damaged { .. } => FetchError::Damaged(damaged.to_string()),
+        }
+    }
+
+    fn fail(&mut self, error: DiskError, out: &mut Effects<Effect>) {
+        if !self.failed {
+            self.failed = true;
+            out.push(Effect::Retire(error));
+        }
+    }
+
+    /// The directory of this partition was given up because of something else in it.
+    pub fn retire(&mut self) {
+        self.failed = true;
+    }
+
+    /// Whether the disk failed: nothing more is written here.
+    pub fn is_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// First offset consumers may not read yet.
+    pub fn high_watermark(&self) -> Offset {
+        self.high_watermark
+    }
+
+    /// First offset of a transaction that is not decided, or the high watermark.
+    pub fn last_stable(&self) -> Offset {
+        self.log.last_stable_offset(self.high_watermark)
+    }
+
+    /// The leader epoch.
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
+    /// How it is flushed.
+    pub fn policy(&self) -> FlushPolicy {
+        self.policy
+    }
+
+    /// Puts other settings in force.
+    pub fn reconfigure(&mut self, settings: LogSettings, policy: FlushPolicy, out: &mut Effects<Effect>) {
+        self.log.reconfigure(settings);
+        self.policy = policy;
+        self.advance(out);
+        if policy.counts_durable() && self.log.durable_end() < self.log.end() {
+            out.push(Effect::Flush);
+        }
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The log, for those who keep house: checkpoints, closing.
+    pub fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    /// The producers this partition remembers.
+    pub fn producers(&self) -> impl Iterator<Item = ProducerView> + '_ {
+        self.log.producers()
+    }
+
+    fn check(&self) {
+        assert!(self.high_watermark <= self.log.end(), "{} > {}", self.high_watermark, self.log.end());
+    }
+}
+
+/// Appended bytes of one partition that may wait for the operating system to write them.
+const DIRTY_BYTES_MAX: u64 = 64 << 20;
