@@ -22,6 +22,7 @@ Project tasks.
 
   cargo xtask tidy               check the house rules: layers, cycles, sizes, words, documents
   cargo xtask codegen [--check]  write the generated code, or say where it is stale
+  cargo xtask codegen --extract [JAR...]  take the facts from Kafka's jars, then write
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
 ";
 
@@ -39,8 +40,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["test"] => test::run(&workspace::root(), test::Rings::All),
         ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick),
         ["tidy"] => tidy::run(&workspace::root()),
-        ["codegen"] => codegen::run(&workspace::root(), false),
-        ["codegen", "--check"] => codegen::run(&workspace::root(), true),
+        ["codegen", arguments @ ..] => codegen::run(&workspace::root(), arguments),
         _ => {
             print!("{USAGE}");
             if words.is_empty() || matches!(words, ["help" | "--help" | "-h"]) {

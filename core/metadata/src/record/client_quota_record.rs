@@ -48,6 +48,7 @@ impl<'a> Message<'a> for ClientQuotaRecord {
         Ok(())
     }
 }
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntityData {
     pub entity_type: String,

@@ -47,7 +47,7 @@ impl<'a> Message<'a> for RegisterBrokerRecord {
     fn size_min(version: i16) -> usize {
         match version {
             ..=0 => 33,
-            ..=1 => 34,
+            1 => 34,
             _ => 35,
         }
     }
@@ -130,6 +130,7 @@ impl<'a> Message<'a> for RegisterBrokerRecord {
         Ok(())
     }
 }
+
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BrokerEndpoint {
     pub name: String,
@@ -163,6 +164,7 @@ impl<'a> Message<'a> for BrokerEndpoint {
         Ok(())
     }
 }
+
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct BrokerFeature {
     pub name: String,
@@ -175,7 +177,7 @@ impl<'a> Message<'a> for BrokerFeature {
         6
     }
 
-    fn decode(d: &mut Decoder<'a>, version: i16) -> Result<Self, DecodeError> {
+    fn decode(d: &mut Decoder<'a>, _version: i16) -> Result<Self, DecodeError> {
         let it = Self {
             name: d.str(true)?.to_owned(),
             min_supported_version: d.i16()?,
@@ -185,7 +187,7 @@ impl<'a> Message<'a> for BrokerFeature {
         Ok(it)
     }
 
-    fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
+    fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.str(&self.name, true)?;
         e.i16(self.min_supported_version);
         e.i16(self.max_supported_version);

@@ -56,6 +56,7 @@ impl<'a> Message<'a> for RegisterControllerRecord {
         Ok(())
     }
 }
+
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ControllerEndpoint {
     pub name: String,
@@ -89,6 +90,7 @@ impl<'a> Message<'a> for ControllerEndpoint {
         Ok(())
     }
 }
+
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ControllerFeature {
     pub name: String,
@@ -101,7 +103,7 @@ impl<'a> Message<'a> for ControllerFeature {
         6
     }
 
-    fn decode(d: &mut Decoder<'a>, version: i16) -> Result<Self, DecodeError> {
+    fn decode(d: &mut Decoder<'a>, _version: i16) -> Result<Self, DecodeError> {
         let it = Self {
             name: d.str(true)?.to_owned(),
             min_supported_version: d.i16()?,
@@ -111,7 +113,7 @@ impl<'a> Message<'a> for ControllerFeature {
         Ok(it)
     }
 
-    fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
+    fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.str(&self.name, true)?;
         e.i16(self.min_supported_version);
         e.i16(self.max_supported_version);
