@@ -11,12 +11,20 @@
 //!
 //! **Invariant:** replay cannot fail and asks nobody: the same records make the same image on every node.
 
-mod delta;
-mod image;
-mod metadata_record;
+mod metadata_record; // start here
+
+mod image; // what records add up to
+
+mod delta; // what changed on the way
+
+mod codec; // records as bytes
+pub mod record;
+
 pub mod settings;
+
 mod shared_map;
 
+pub use codec::RecordError;
 pub use delta::Delta;
 pub use image::{Broker, ConfigMap, ConfigResource, Endpoint, Image, Partition, Topic, Unsettled};
 pub use metadata_record::{

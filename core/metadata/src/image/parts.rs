@@ -127,7 +127,7 @@ pub struct Unsettled {
 
 impl Partition {
     /// The directory of a replica whose broker has not chosen one.
-    pub const DIRECTORY_UNASSIGNED: Uuid = Uuid::ZERO;
+    pub const DIRECTORY_UNASSIGNED: Uuid = Uuid(1u128.to_be_bytes());
 
     /// Replicas that left the in-sync set but have all that was committed.
     pub fn eligible(&self) -> &[BrokerId] {
