@@ -13,20 +13,27 @@ use base::{LeaderEpoch, Offset};
 /// The epochs of one log, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Epochs {
+    /// Where they really began: the first may have done so before the start of the log.
     starts: Vec<(LeaderEpoch, Offset)>,
+    log_start: Offset,
 }
 
 impl Epochs {
     /// From entries in which both fields grow strictly, as [`crate::checkpoint::parse_epochs`] gives them.
     pub fn from_starts(starts: Vec<(LeaderEpoch, Offset)>) -> Self {
-        let epochs = Self { starts };
+        let epochs = Self { starts, log_start: Offset::ZERO };
         epochs.check();
         epochs
     }
 
-    /// Epochs and where they began, oldest first.
-    pub fn starts(&self) -> &[(LeaderEpoch, Offset)] {
+    /// Epochs and where they began, oldest first, as they are kept.
+    pub fn kept(&self) -> &[(LeaderEpoch, Offset)] {
         &self.starts
+    }
+
+    /// Epochs and where they begin in the log, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (LeaderEpoch, Offset)> + '_ {
+        self.starts.iter().map(|&(epoch, from)| (epoch, from.max(self.log_start)))
     }
 
     /// The newest epoch.
@@ -43,7 +50,7 @@ impl Epochs {
         let kept = self.starts.partition_point(|&(_, from)| from < start);
         self.starts.truncate(kept);
         self.starts.push((epoch, start));
-        self.check();
+        self.advance_start(self.log_start);
         true
     }
 
@@ -52,19 +59,16 @@ impl Epochs {
         let kept = self.starts.partition_point(|&(_, from)| from < end);
         let changed = kept < self.starts.len();
         self.starts.truncate(kept);
+        self.log_start = self.log_start.min(end);
         changed
     }
 
     /// Forgets what ended before the new start of the log; the epoch that reaches over it begins there.
-    /// Whether that changed anything.
-    pub fn advance_start(&mut self, start: Offset) -> bool {
+    pub fn advance_start(&mut self, start: Offset) {
+        self.log_start = start;
         let reached = self.starts.partition_point(|&(_, from)| from <= start);
-        let Some(covering) = reached.checked_sub(1) else { return false };
-        let changed = covering > 0 || self.starts[covering].1 < start;
-        self.starts.drain(..covering);
-        self.starts[0].1 = start;
+        self.starts.drain(..reached.saturating_sub(1));
         self.check();
-        changed
     }
 
     /// Forgets everything. Whether that changed anything.
@@ -77,7 +81,7 @@ impl Epochs {
     /// The epoch in which the record at `offset` was written.
     pub fn at(&self, offset: Offset) -> Option<LeaderEpoch> {
         let reached = self.starts.partition_point(|&(_, from)| from <= offset);
-        reached.checked_sub(1).map(|i| self.starts[i].0)
+        reached.checked_sub(1).map(|i| self.starts[i].0).filter(|_| offset >= self.log_start)
     }
 
     /// Kafka's OffsetForLeaderEpoch: the largest known epoch that is not above `requested`, and where
@@ -89,7 +93,7 @@ impl Epochs {
             _ if requested < LeaderEpoch::FIRST => UNKNOWN,
             (Some(floor), Some(&(_, end))) => (floor, end),
             // Everything the log has is of a later epoch: it agrees up to where that begins.
-            (None, Some(&(_, end))) => (requested, end),
+            (None, Some(&(_, end))) => (requested, end.max(self.log_start)),
             (Some(newest), None) if newest == requested => (newest, log_end),
             _ => UNKNOWN,
         }
@@ -141,17 +145,22 @@ mod tests {
 
     #[test]
     fn both_ends_can_move() {
+        let listed = |epochs: &Epochs| epochs.iter().map(|(e, o)| (e.0, o.0)).collect::<Vec<_>>();
         let mut found = epochs(&[(1, 10), (3, 40), (4, 90)]);
         assert!(found.truncate(Offset(90)));
-        assert_eq!(found, epochs(&[(1, 10), (3, 40)]));
+        assert_eq!(listed(&found), [(1, 10), (3, 40)]);
         assert!(!found.truncate(Offset(41)));
-        assert!(!found.advance_start(Offset(5)), "before all");
-        assert!(found.advance_start(Offset(20)));
-        assert_eq!(found, epochs(&[(1, 20), (3, 40)]));
-        assert!(found.advance_start(Offset(70)));
-        assert_eq!(found, epochs(&[(3, 70)]));
-        assert!(!found.advance_start(Offset(70)), "there already");
+        found.advance_start(Offset(5));
+        assert_eq!(listed(&found), [(1, 10), (3, 40)]);
+        found.advance_start(Offset(20));
+        assert_eq!(listed(&found), [(1, 20), (3, 40)]);
+        assert_eq!(found.end_of(LeaderEpoch(0), Offset(50)), (LeaderEpoch(0), Offset(20)));
+        found.advance_start(Offset(70));
+        assert_eq!(listed(&found), [(3, 70)]);
+        assert_eq!(found.kept(), [(LeaderEpoch(3), Offset(40))]);
         assert_eq!(found.at(Offset(69)), None);
         assert_eq!(found.at(Offset(70)), Some(LeaderEpoch(3)));
+        assert!(found.begin(LeaderEpoch(9), Offset(70)), "the one before is empty");
+        assert_eq!(listed(&found), [(9, 70)]);
     }
 }

@@ -215,9 +215,7 @@ mod tests {
         assert_eq!(deleted, format!("events-a-3.{}-delete", "ab".repeat(16)));
         assert_eq!(parse_dir_name(&deleted), DirName::Deleted);
         assert_eq!(parse_dir_name(&deleted.replace("-delete", "-stray")), DirName::Aside);
-        for other in
-            ["events-", "events-03", "events--1", "events", "-3", "a b-3", "x-delete", "x-9999999999"]
-        {
+        for other in ["events-", "events-03", "events", "-3", "a b-3", "x-delete", "x-9999999999"] {
             assert_eq!(parse_dir_name(other), DirName::Other, "{other}");
         }
     }

@@ -25,6 +25,7 @@ mod scan;
 mod segment;
 
 pub mod checkpoint;
+pub mod dirs;
 mod epochs; // what is kept beside the records
 mod home;
 mod index;
@@ -43,3 +44,6 @@ pub use read::{FileSlice, ReadError, ReadPlan};
 pub use recovery::{Cut, Known, OpenError, Recovered};
 pub use scan::Damage;
 pub use settings::{LogSettings, SEGMENT_BYTES_MAX};
+
+#[cfg(test)]
+mod testing;

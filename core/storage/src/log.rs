@@ -185,9 +185,9 @@ impl Log {
         self.epochs.last()
     }
 
-    /// Leader epochs and where they began, oldest first.
-    pub fn epochs(&self) -> &[(LeaderEpoch, Offset)] {
-        self.epochs.starts()
+    /// Leader epochs and where they begin in the log, oldest first.
+    pub fn epochs(&self) -> impl Iterator<Item = (LeaderEpoch, Offset)> + '_ {
+        self.epochs.iter()
     }
 
     /// The epoch in which the record at `offset` was written.
@@ -222,7 +222,7 @@ impl Log {
     }
 
     pub(crate) fn save_epochs(&mut self) -> Result<(), DiskError> {
-        let text = format_epochs(self.epochs.starts());
+        let text = format_epochs(self.epochs.kept());
         self.home.disk.replace(&self.home.child(EPOCHS_FILE), text.as_bytes())
     }
 
@@ -283,3 +283,6 @@ fn refuse_records(home: &Home) -> Result<(), DiskError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests;

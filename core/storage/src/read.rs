@@ -85,7 +85,7 @@ impl Log {
         let mut index = self.segment_of(from);
         while plan.next < upto && index < self.segments.len() && plan.slices.len() < SLICES_MAX {
             let must = at_least_one && plan.slices.is_empty();
-            let room = bytes_max - plan.bytes;
+            let room = bytes_max.saturating_sub(plan.bytes);
             let more = self.plan_segment(index, upto, (room, must), &mut plan);
             if !more.map_err(LookupError::of(self.segments[index].base))? {
                 break;

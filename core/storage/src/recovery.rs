@@ -169,7 +169,7 @@ impl Log {
         for &(epoch, from) in scanned {
             epochs.begin(epoch, from);
         }
-        let changed = stored.as_ref().map_or(!epochs.starts().is_empty(), |stored| *stored != epochs);
+        let changed = stored.as_ref().map_or(!epochs.kept().is_empty(), |stored| *stored != epochs);
         self.epochs = epochs;
         if changed {
             self.save_epochs()?;
