@@ -11,6 +11,7 @@
 #![expect(clippy::print_stdout, reason = "a command line tool answers on its standard output")]
 
 mod codegen;
+mod docs;
 mod test;
 mod tidy;
 mod workspace;
@@ -23,6 +24,7 @@ Project tasks.
   cargo xtask tidy               check the house rules: layers, cycles, sizes, words, documents
   cargo xtask codegen [--check]  write the generated code, or say where it is stale
   cargo xtask codegen --extract [JAR...]  take the facts from Kafka's jars, then write
+  cargo xtask docs               write the documents that are made from tables of the code
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
 ";
 
@@ -37,6 +39,7 @@ fn main() {
 
 fn run(words: &[&str]) -> Result<()> {
     match words {
+        ["docs"] => docs::run(&workspace::root()),
         ["test"] => test::run(&workspace::root(), test::Rings::All),
         ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick),
         ["tidy"] => tidy::run(&workspace::root()),

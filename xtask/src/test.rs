@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use build::Program;
+pub(crate) use build::cargo;
 use report::{Outcome, Report};
 
 /// A ring of tests that takes minutes, starts processes or needs other people's software.
@@ -95,7 +96,7 @@ fn checks(root: &Path, report: &mut Report) {
     let tidy = crate::tidy::run(root);
     report.add("tidy", Outcome::of_check(tidy, started));
     let started = Instant::now();
-    let codegen = crate::codegen::run(root, true);
+    let codegen = crate::codegen::run(root, &["--check"]);
     report.add("codegen --check", Outcome::of_check(codegen, started));
 }
 

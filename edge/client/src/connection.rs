@@ -81,7 +81,7 @@ impl Connection {
     /// Connects and sends nothing: every version is the caller's choice.
     pub fn connect_silent(address: &str, options: ConnectOptions) -> Result<Self, ClientError> {
         let stream = open(address, options.timeout)
-            .map_err(|source| ClientError::Connect { address: address.to_owned(), source })?;
+            .map_err(|reason| ClientError::Connect { address: address.to_owned(), reason })?;
         Ok(Self {
             stream,
             address: address.to_owned(),
@@ -222,11 +222,11 @@ impl Connection {
         Ok(())
     }
 
-    fn failed(&self, source: io::Error) -> ClientError {
-        match source.kind() {
+    fn failed(&self, reason: io::Error) -> ClientError {
+        match reason.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => self.timed_out(),
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => self.closed(),
-            _ => ClientError::Broken { address: self.address.clone(), source },
+            _ => ClientError::Broken { address: self.address.clone(), reason },
         }
     }
 

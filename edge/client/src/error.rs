@@ -10,20 +10,20 @@ use wire::{ApiKey, DecodeError, EncodeError, FrameError};
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody answers at the address.
-    #[error("cannot connect to {address}: {source}")]
+    #[error("cannot connect to {address}: {reason}")]
     Connect {
         /// Host and port, as they were given.
         address: String,
         /// What the system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The connection broke.
-    #[error("the connection to {address} broke: {source}")]
+    #[error("the connection to {address} broke: {reason}")]
     Broken {
         /// The broker.
         address: String,
         /// What the system says.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The broker closed the connection: that is how it answers what it cannot read or does not allow.
     #[error("{address} closed the connection with {unanswered} requests unanswered")]

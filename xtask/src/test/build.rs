@@ -93,7 +93,7 @@ pub(super) fn binary_path(root: &Path) -> PathBuf {
 }
 
 /// The Cargo that runs this, in the root of the workspace.
-pub(super) fn cargo(root: &Path) -> Command {
+pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command

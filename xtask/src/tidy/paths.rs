@@ -65,7 +65,7 @@ fn check_document(tree: &Tree, name: &str, text: &str, found: &mut Vec<Finding>)
     }
 }
 
-/// Checks what stands between backticks and looks like a path from the root.
+/// Checks what stands between backticks and looks like a path, from the root or from the file's crate.
 fn check_code_spans<'a>(
     tree: &Tree,
     name: &str,
@@ -83,6 +83,18 @@ fn check_code_spans<'a>(
             }
         }
     }
+}
+
+/// The folder of the crate that a file belongs to; the root if there is none.
+fn crate_of<'a>(tree: &Tree, name: &'a str) -> &'a str {
+    let mut folder = name;
+    while let Some((above, _)) = folder.rsplit_once('/') {
+        folder = above;
+        if tree.names.contains(&format!("{folder}/Cargo.toml")) {
+            return folder;
+        }
+    }
+    ""
 }
 
 fn is_path(span: &str) -> bool {

@@ -1,0 +1,61 @@
+//! The commands, one file each.
+
+mod completions;
+mod config;
+mod server;
+mod topic;
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// What the command line can say.
+#[derive(Parser)]
+#[command(
+    name = "vltava",
+    version,
+    about = "A distributed log that speaks the Kafka protocol",
+    after_help = EXAMPLES,
+    disable_help_subcommand = false,
+    max_term_width = 100
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vltava server                               start a node on 127.0.0.1:9092
+  vltava topic create orders --partitions 6   make a topic on it
+  vltava config show retention.ms             what a setting does and takes";
+
+/// One command.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Server(server::Arguments),
+    Topic(topic::Arguments),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Does what a command says; what it answers goes to `out`.
+pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
+    match command {
+        Command::Server(arguments) => server::run(arguments),
+        Command::Topic(arguments) => topic::run(arguments, out),
+        Command::Config(arguments) => config::run(&arguments, out),
+        Command::Completions(arguments) => completions::run(&arguments, out),
+    }
+}
+
+/// Reads `name=value`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}

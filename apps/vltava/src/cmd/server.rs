@@ -1,0 +1,42 @@
+//! `vltava server`: runs a node until it is told to stop.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use server::ServerArgs;
+
+/// Run a node
+///
+/// Serves the Kafka protocol on 127.0.0.1:9092 and health and metrics over HTTP on 127.0.0.1:9644, with
+/// the data in ./vltava-data. Nothing must be set up before. SIGTERM or Ctrl-C stops it cleanly.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Read settings from a file: `name = value`, one a line; Kafka's server.properties fits
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Set one setting; wins over the file. `vltava config` lists them
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
+    set: Vec<(String, String)>,
+    /// Keep data in this directory; may be given several times, best one for each disk
+    #[arg(long = "data-dir", value_name = "DIR")]
+    data_dirs: Vec<PathBuf>,
+    /// Serve Kafka clients here
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Serve health and metrics here
+    #[arg(long, value_name = "HOST:PORT")]
+    http_listen: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vltava server
+  vltava server --listen 127.0.0.1:19092 --data-dir /mnt/a/vltava --data-dir /mnt/b/vltava
+  vltava server --config server.properties --set num.partitions=6 --set flush.policy=os";
+
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let Arguments { config, set, data_dirs, listen, http_listen } = arguments;
+    server::run(ServerArgs { config, set, data_dirs, listen, http_listen })?;
+    Ok(())
+}

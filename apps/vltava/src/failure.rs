@@ -1,0 +1,49 @@
+//! Errors for people: what happened, where, and what to do about it.
+
+use std::io;
+
+use base::ErrorCode;
+use client::ClientError;
+
+/// An error in words, with advice on a line of its own where there is some.
+pub(crate) fn describe(error: &anyhow::Error) -> String {
+    let advice = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>()).and_then(advice);
+    match advice {
+        Some(advice) => format!("error: {error:#}\n  {advice}"),
+        None => format!("error: {error:#}"),
+    }
+}
+
+/// What to do about it, where that is not plain from what happened.
+fn advice(error: &ClientError) -> Option<&'static str> {
+    match error {
+        ClientError::Connect { reason, .. } if reason.kind() == io::ErrorKind::ConnectionRefused => Some(
+            "is a server running there? start one with `vltava server`, or name another with --bootstrap-server",
+        ),
+        ClientError::Connect { .. } => Some("check the host and the port given with --bootstrap-server"),
+        ClientError::Closed { .. } | ClientError::Frame(_) | ClientError::Decode(_) => {
+            Some("does this port speak the Kafka protocol, without TLS?")
+        }
+        ClientError::TimedOut { .. } => {
+            Some("the server is busy or unwell; see its log, or wait longer with --timeout")
+        }
+        ClientError::Refused { code, .. } => advice_on_refusal(*code),
+        _ => None,
+    }
+}
+
+fn advice_on_refusal(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::UnknownTopicOrPartition => Some("`vltava topic list` shows the topics there are"),
+        ErrorCode::TopicAlreadyExists => Some("`vltava topic alter` changes a topic"),
+        ErrorCode::InvalidConfig => Some("`vltava config show NAME` says what a setting takes"),
+        ErrorCode::InvalidReplicationFactor => Some("there must be a broker for each replica"),
+        ErrorCode::InvalidPartitions => Some("a topic can be given more partitions, never fewer"),
+        _ => None,
+    }
+}
+
+/// Whether whoever reads the output has read enough.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

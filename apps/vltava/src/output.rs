@@ -1,0 +1,73 @@
+//! Tables and paragraphs for people.
+
+use std::fmt;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{Cell, ContentArrangement};
+
+/// Rows under a headline, in columns that fit the terminal.
+pub(crate) struct Table(comfy_table::Table);
+
+impl Table {
+    /// Starts with the names of the columns.
+    pub(crate) fn new(columns: &[&str]) -> Self {
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_header(columns.iter().map(|name| Cell::new(name.to_uppercase())));
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        Self(table)
+    }
+
+    /// Adds a row with a value for each column.
+    pub(crate) fn row<T: fmt::Display>(&mut self, values: impl IntoIterator<Item = T>) {
+        self.0.add_row(values.into_iter().map(Cell::new));
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, line) in self.0.lines().enumerate() {
+            if at > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Breaks a text into lines of at most `width` characters, where a word allows it.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_headline_and_no_trailing_spaces() {
+        let mut table = Table::new(&["name", "n"]);
+        table.row(["orders", "6"]);
+        table.row(["x", ""]);
+        assert_eq!(table.to_string(), "NAME    N\norders  6\nx");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a-very-long-word b", 4), ["a-very-long-word", "b"]);
+    }
+}

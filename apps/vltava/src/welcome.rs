@@ -1,0 +1,29 @@
+//! What `vltava` says when it is told nothing.
+
+/// Short enough to be read, long enough to begin.
+pub(crate) const TEXT: &str = "\
+Vltava is a distributed log that speaks the Kafka protocol: what works with Kafka works with it.
+
+Start a node. It needs no settings; data goes to ./vltava-data:
+
+  vltava server
+
+Make a topic, look at it:
+
+  vltava topic create orders --partitions 6
+  vltava topic describe orders
+
+Write and read with any Kafka client, kcat for example:
+
+  echo hello | kcat -b 127.0.0.1:9092 -t orders -P
+  kcat -b 127.0.0.1:9092 -t orders -C -e
+
+Look further:
+
+  vltava config                    every setting, with its default, its range and its reason
+  vltava log dump FILE             what is in a log or index file, ours or Kafka's
+  vltava completions bash          completions for your shell
+  vltava help COMMAND              the arguments of a command, with examples
+
+A running node answers on http://127.0.0.1:9644 too: /health/ready, /metrics.
+";

@@ -1,0 +1,92 @@
+//! What the command line says when there is no node to talk to.
+
+use std::process::{Command, Output};
+
+/// An address where nobody listens: the port is reserved for a service that no system runs any more.
+const NOBODY: &str = "127.0.0.1:1";
+
+fn vltava(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vltava")).args(arguments).output().expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn without_arguments_it_says_how_to_begin() {
+    let output = vltava(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("vltava server"));
+}
+
+#[test]
+fn every_command_has_examples() {
+    let commands: &[&[&str]] = &[
+        &[],
+        &["server"],
+        &["topic"],
+        &["topic", "create"],
+        &["topic", "list"],
+        &["topic", "describe"],
+        &["topic", "alter"],
+        &["topic", "delete"],
+        &["config"],
+        &["completions"],
+    ];
+    for command in commands {
+        let output = vltava(&[command, ["--help"].as_slice()].concat());
+        assert!(stdout(&output).contains("Examples:\n"), "{command:?}");
+    }
+}
+
+#[test]
+fn exit_codes_tell_misuse_from_failure() {
+    let cases: &[(&[&str], i32)] = &[
+        (&["no-such-command"], 2),
+        (&["topic", "create"], 2),
+        (&["topic", "alter", "orders"], 2),
+        (&["server", "--set", "no-value"], 2),
+        (&["config", "show", "no.such.setting"], 1),
+        (&["topic", "delete", "orders"], 1),
+        (&["topic", "list", "--bootstrap-server", NOBODY], 1),
+        (&["config"], 0),
+    ];
+    for (arguments, code) in cases {
+        assert_eq!(vltava(arguments).status.code(), Some(*code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_what_to_do() {
+    let output = vltava(&["topic", "list", "--bootstrap-server", NOBODY]);
+    let said = stderr(&output);
+    assert!(said.starts_with(&format!("error: cannot connect to {NOBODY}: ")), "{said}");
+    assert!(said.contains("vltava server"), "{said}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn settings_are_explained_to_people_and_programs() {
+    let shown = stdout(&vltava(&["config", "show", "flush.policy"]));
+    assert!(shown.starts_with("flush.policy = ack\n"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_slice(&vltava(&["config", "--json"]).stdout).expect("it is JSON");
+    let settings = json.as_array().expect("it is a list");
+    assert!(settings.iter().any(|setting| setting["name"] == "retention.ms" && setting["scope"] == "topic"));
+    for setting in settings {
+        assert_ne!(setting["documentation"], "", "{setting}");
+        assert_ne!(setting["reason"], "", "{setting}");
+    }
+}
+
+#[test]
+fn completions_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(stdout(&vltava(&["completions", shell])).contains("bootstrap-server"), "{shell}");
+    }
+}
