@@ -185,7 +185,11 @@ impl Encoder {
     }
 
     /// Records behind their length, or null.
-    pub fn nullable_records(&mut self, value: Option<Records<'_>>, flexible: bool) -> Result<(), EncodeError> {
+    pub fn nullable_records(
+        &mut self,
+        value: Option<Records<'_>>,
+        flexible: bool,
+    ) -> Result<(), EncodeError> {
         match value {
             Some(value) => self.records(value, flexible)?,
             None => self.null(flexible),

@@ -14,15 +14,15 @@
 //! **Invariant:** what a peer sends costs at most a fixed multiple of its own bytes. A declared length
 //! or count is compared with the bytes that are left before anything is allocated for it.
 
-mod frame;
-mod header;
 mod api_key;
-mod message;
-mod records;
 mod decoder;
 mod encoder;
 mod error;
+mod frame;
+mod header;
+mod message;
 pub mod messages;
+mod records;
 
 pub use api_key::{ApiKey, Listeners};
 pub use decoder::{ARRAY_ELEMENTS_MAX, Decoder, STRING_BYTES_MAX, TAGS_MAX};

@@ -24,3 +24,6 @@ pub trait Request<'a>: Message<'a> {
     /// The answer, in the same version.
     type Response<'r>: Message<'r>;
 }
+
+#[cfg(test)]
+mod tests;
