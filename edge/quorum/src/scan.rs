@@ -1,0 +1,191 @@
+//! Reads the whole metadata log, and tells a torn end from damage.
+//!
+//! ```text
+//!   │ b0 │ b1 │ b2 │▒▒▒▒                  torn: the last commit was under way when the power went
+//!   │ b0 │▒▒▒▒│ b2 │                      damage: b2 was begun after b1 was durable
+//!   │ b0 │▒▒▒▒        durable end ▲       damage: it is known that there was more
+//! ```
+//!
+//! A commit is synced before the next one begins. So a batch that stands behind bad bytes proves that
+//! what stood there was durable, and cutting the log there would undo what was promised.
+
+use std::path::{Path, PathBuf};
+
+use base::Offset;
+use metadata::MetadataRecord;
+use records::{LENGTH_PREFIX_BYTES, MAGIC, Scratch, StoredBatch, batches};
+use storage::disk::{DirEntry, Disk, OpenMode};
+use storage::layout::{FileKind, FileName, parse_file_name};
+
+use crate::error::OpenError;
+
+/// Says up to where the log was durable when that was last written down.
+pub(crate) const CHECKPOINT_FILE: &str = "recovery-point-offset-checkpoint";
+
+/// Where a batch says which format it has.
+const MAGIC_AT: usize = 16;
+
+/// What is done with each batch: its records, and the offset behind the last one.
+pub(crate) type Replay<'a> = dyn FnMut(&[MetadataRecord], Offset) + 'a;
+
+/// Reads every batch of the log in `dir`, in order; where they end.
+pub(crate) fn read_all(
+    disk: &dyn Disk,
+    dir: &Path,
+    durable: Offset,
+    replay: &mut Replay<'_>,
+) -> Result<Offset, OpenError> {
+    let mut scan = Scan { end: Offset::ZERO, torn: None, records: Vec::new(), scratch: Scratch::default() };
+    for (base, name) in segments(disk, dir)? {
+        let path = dir.join(name);
+        let bytes = read_file(disk, &path)?;
+        scan.segment(path, base, &bytes, replay)?;
+    }
+    if let Some(torn) = scan.torn.filter(|_| scan.end < durable) {
+        return Err(torn.damage);
+    }
+    if scan.end < durable {
+        return Err(OpenError::Missing { path: dir.to_owned(), end: scan.end, durable });
+    }
+    Ok(scan.end)
+}
+
+/// Whether there are records of a log in `dir`, or a sign that there were.
+pub(crate) fn has_log(disk: &dyn Disk, parent: &Path, dir: &Path) -> Result<bool, OpenError> {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !disk.list(parent)?.iter().any(|entry| entry.name == name) {
+        return Ok(false);
+    }
+    let is_sign = |entry: &DirEntry| match parse_file_name(&entry.name) {
+        FileName::Part(FileKind::Log, base) => entry.len > 0 || base > Offset::ZERO,
+        _ => entry.name == CHECKPOINT_FILE,
+    };
+    Ok(disk.list(dir)?.iter().any(is_sign))
+}
+
+fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(Offset, String)>, OpenError> {
+    let mut segments = Vec::new();
+    for entry in disk.list(dir)? {
+        if let FileName::Part(FileKind::Log, base) = parse_file_name(&entry.name) {
+            segments.push((base, entry.name));
+        }
+    }
+    segments.sort();
+    Ok(segments)
+}
+
+fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, OpenError> {
+    let file = disk.open(path, OpenMode::Read)?;
+    let len = file.len()?;
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+struct Scan {
+    /// Behind the last good batch.
+    end: Offset,
+    /// Where the batches stopped being good, if they did.
+    torn: Option<Torn>,
+    records: Vec<MetadataRecord>,
+    scratch: Scratch,
+}
+
+/// A place where a batch was expected and is not.
+struct Torn {
+    damage: OpenError,
+}
+
+impl Scan {
+    fn segment(
+        &mut self,
+        path: PathBuf,
+        base: Offset,
+        bytes: &[u8],
+        replay: &mut Replay<'_>,
+    ) -> Result<(), OpenError> {
+        let mut position = 0;
+        if self.torn.is_none() && base != self.end && !bytes.is_empty() {
+            self.tear(&path, 0, format!("the segment begins at {base}, not at {}", self.end));
+        }
+        while self.torn.is_none() && position < bytes.len() {
+            match next_batch(&bytes[position..], self.end) {
+                Ok(batch) => {
+                    self.replay(&batch, replay)?;
+                    position += batch.bytes().len();
+                }
+                Err(why) => self.tear(&path, position, why),
+            }
+        }
+        match self.torn.take() {
+            Some(torn) if any_batch(&bytes[position..], self.end) => Err(torn.damage),
+            torn => {
+                self.torn = torn;
+                Ok(())
+            }
+        }
+    }
+
+    fn tear(&mut self, path: &Path, position: usize, why: String) {
+        let damage = OpenError::Damaged { path: path.to_owned(), position, offset: self.end, why };
+        self.torn = Some(Torn { damage });
+    }
+
+    fn replay(&mut self, batch: &StoredBatch<'_>, replay: &mut Replay<'_>) -> Result<(), OpenError> {
+        self.records.clear();
+        if !batch.header().attributes.is_control() {
+            decode(batch, &mut self.scratch, &mut self.records)?;
+        }
+        self.end = batch.next_offset();
+        replay(&self.records, self.end);
+        Ok(())
+    }
+}
+
+fn decode(
+    batch: &StoredBatch<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<MetadataRecord>,
+) -> Result<(), OpenError> {
+    let wrong = |offset, what: String| OpenError::Record {
+        offset,
+        error: metadata::RecordError::Value { field: "the record", value: what },
+    };
+    let records = batch.records(scratch).map_err(|error| wrong(batch.base_offset(), error.to_string()))?;
+    for record in records {
+        let record = record.map_err(|error| wrong(batch.base_offset(), error.to_string()))?;
+        let offset = record.offset(batch.header());
+        let value = record.value.ok_or_else(|| wrong(offset, "empty".into()))?;
+        out.push(MetadataRecord::decode(value).map_err(|error| OpenError::Record { offset, error })?);
+    }
+    Ok(())
+}
+
+/// The batch at the front of the bytes, if it is one and begins at `expected`.
+fn next_batch(bytes: &[u8], expected: Offset) -> Result<StoredBatch<'_>, String> {
+    match batches(bytes).next() {
+        None => Err("a batch that is not all there".into()),
+        Some(Err(error)) => Err(error.to_string()),
+        Some(Ok(batch)) if batch.base_offset() != expected => {
+            Err(format!("a batch that begins at offset {}", batch.base_offset()))
+        }
+        Some(Ok(batch)) => Ok(batch),
+    }
+}
+
+/// Whether a whole batch from `expected` or later stands anywhere in the bytes.
+fn any_batch(bytes: &[u8], expected: Offset) -> bool {
+    let places = 0..bytes.len().saturating_sub(MAGIC_AT);
+    // Every byte may be the beginning of a batch; few look like one, and only their checksums are compared.
+    places.filter(|at| i8::from_be_bytes([bytes[at + MAGIC_AT]]) == MAGIC).any(|at| {
+        let front = &bytes[at..];
+        let Some(base) = front.first_chunk().map(|base| Offset(i64::from_be_bytes(*base))) else {
+            return false;
+        };
+        let Some(length) = batches(front).next_size_bytes() else { return false };
+        base >= expected
+            && length > LENGTH_PREFIX_BYTES
+            && front.get(..length).is_some_and(|raw| StoredBatch::check(raw).is_ok())
+    })
+}
