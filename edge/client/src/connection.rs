@@ -71,13 +71,6 @@ pub struct AnswerTo<R> {
 }
 
 impl Connection {
-    /// Connects and asks the broker which versions it speaks.
-    pub fn connect(address: &str, options: ConnectOptions) -> Result<Self, ClientError> {
-        let mut connection = Self::connect_silent(address, options)?;
-        connection.versions = crate::versions::ask(&mut connection)?;
-        Ok(connection)
-    }
-
     /// Connects and sends nothing: every version is the caller's choice.
     pub fn connect_silent(address: &str, options: ConnectOptions) -> Result<Self, ClientError> {
         let stream = open(address, options.timeout)
@@ -100,6 +93,10 @@ impl Connection {
     /// What the broker said it speaks; empty if it was not asked.
     pub fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    pub(crate) fn set_versions(&mut self, versions: Versions) {
+        self.versions = versions;
     }
 
     /// The highest version of an API that both sides speak.

@@ -14,6 +14,7 @@
 pub mod admin;
 mod connection;
 mod error;
+mod handshake;
 pub mod raw;
 mod versions;
 

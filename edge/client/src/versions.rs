@@ -3,15 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use base::ErrorCode;
-use wire::messages::api_versions::ApiVersionsRequest;
-use wire::{ApiKey, Message, Request};
-
-use crate::connection::Connection;
-use crate::error::ClientError;
-
-/// The first version that a broker too old for ours must be able to answer.
-const OLDEST_VERSION: i16 = 0;
+use wire::ApiKey;
 
 /// The versions of each API that a broker said it speaks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,45 +31,6 @@ impl Versions {
     pub fn iter(&self) -> impl Iterator<Item = (i16, i16, i16)> + '_ {
         self.0.iter().map(|(&key, &(lowest, highest))| (key, lowest, highest))
     }
-}
-
-/// Asks a broker what it speaks, in the newest version both sides know.
-///
-/// A broker that does not know our version answers in the oldest one, with an error and with what it
-/// does know, and can be asked again.
-pub(crate) fn ask(connection: &mut Connection) -> Result<Versions, ClientError> {
-    let mut version = *ApiKey::ApiVersions.versions().end();
-    loop {
-        let request = ApiVersionsRequest {
-            client_software_name: "vltava",
-            client_software_version: env!("CARGO_PKG_VERSION"),
-            ..ApiVersionsRequest::default()
-        };
-        let answer = connection.call(&request, version)?;
-        let answer = answer.raw();
-        let versions = match read(answer.body()?, version) {
-            Ok((ErrorCode::UnsupportedVersion, _)) | Err(_) if version != OLDEST_VERSION => {
-                let (_, offered) = read(answer.body()?, OLDEST_VERSION)?;
-                let known = offered.common(ApiKey::ApiVersions).unwrap_or(OLDEST_VERSION);
-                version = if known < version { known } else { OLDEST_VERSION };
-                continue;
-            }
-            read => read?,
-        };
-        let (code, versions) = versions;
-        ClientError::check(|| "the versions of the broker".to_owned(), code.code(), None)?;
-        return Ok(versions);
-    }
-}
-
-fn read(mut body: wire::Decoder<'_>, version: i16) -> Result<(ErrorCode, Versions), ClientError> {
-    let answer = <ApiVersionsRequest<'_> as Request<'_>>::Response::decode(&mut body, version)?;
-    let code = ErrorCode::from_i16(answer.error_code).unwrap_or(ErrorCode::UnknownServerError);
-    let mut versions = Versions::default();
-    for api in &answer.api_keys {
-        versions.insert(api.api_key, api.min_version, api.max_version);
-    }
-    Ok((code, versions))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn check_code_spans<'a>(
     for (at, line) in lines {
         let spans = line.split('`').skip(1).step_by(2);
         for path in spans.filter(|span| is_path(span)).flat_map(expanded) {
-            if !tree.has(&path) {
+            if !tree.has(&path) && !tree.has(&joined(crate_of(tree, name), &path)) {
                 found.push(Finding::new(
                     format!("{name}:{}", at + 1),
                     format!("names {path}, which is not there"),
