@@ -111,6 +111,14 @@ impl SimDisk {
         self.lock().power = Power::Until(operations);
     }
 
+    /// How many changing operations are left until the power goes, if it was told to go.
+    pub fn cut_power_pending(&self) -> Option<u64> {
+        match self.lock().power {
+            Power::Until(operations) => Some(operations),
+            Power::On | Power::Off => None,
+        }
+    }
+
     /// Whether the power is gone.
     pub fn is_off(&self) -> bool {
         self.lock().power == Power::Off
@@ -142,6 +150,13 @@ impl SimDisk {
         state.note(format!("rot {} at {position} by {mask:#04x}", path.display()));
     }
 
+    /// Removes a file for good, as if it had never been there.
+    pub fn lose(&self, path: &Path) {
+        let mut state = self.lock();
+        let _ = state.tree.lose(path);
+        state.note(format!("lost {}", path.display()));
+    }
+
     /// What the page cache shows of a file.
     pub fn peek(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();
@@ -164,9 +179,14 @@ impl SimDisk {
         self.lock().changes
     }
 
-    /// What the disk broke of its promises since it was last asked.
-    pub fn take_damage(&self) -> Vec<Damage> {
-        std::mem::take(&mut self.lock().damage)
+    /// What the disk has broken of its promises.
+    pub fn damage(&self) -> Vec<Damage> {
+        self.lock().damage.clone()
+    }
+
+    /// Whether the disk has broken a promise.
+    pub fn has_lied(&self) -> bool {
+        !self.lock().damage.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -314,7 +334,7 @@ impl State {
     }
 
     fn strike(&mut self, operation: Operation, path: &Path) -> Result<Option<FaultKind>, DiskError> {
-        match self.faults.strike(operation) {
+        match self.faults.strike(operation, path) {
             lie @ (None | Some(FaultKind::LostWrite | FaultKind::Misdirected)) => Ok(lie),
             Some(FaultKind::Io) => {
                 self.note(format!("{} {} fails", operation.name(), path.display()));

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many of the last events a failing run prints.
-const EVENTS_KEPT: usize = 200;
+const EVENTS_KEPT: usize = 400;
 
 /// The rolling hash of all events, and the last of them as text. A clone records into the same trace,
 /// so that the disk and the workload appear in the order they acted.

@@ -44,11 +44,6 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// A file that was always there.
-    pub(super) fn durable(bytes: &[u8]) -> Self {
-        Self { cached: bytes.to_vec(), media: bytes.to_vec(), media_len: bytes.len(), ..Self::default() }
-    }
-
     /// What the page cache shows.
     pub(super) fn cached(&self) -> &[u8] {
         &self.cached
@@ -87,7 +82,7 @@ impl Contents {
         self.dirty.retain(|&sector| sector * SECTOR_BYTES < len);
         if len > old {
             self.soil(old..len);
-        } else if len % SECTOR_BYTES != 0 {
+        } else if !len.is_multiple_of(SECTOR_BYTES) {
             self.soil(len - 1..len);
         }
     }

@@ -1,5 +1,7 @@
 //! Failures that are armed ahead: the n-th operation of a kind goes wrong.
 
+use std::path::Path;
+
 /// What a disk can be asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the call of the same name")]
@@ -59,6 +61,8 @@ pub struct Fault {
     pub after: u64,
     /// What then happens.
     pub kind: FaultKind,
+    /// How the names of files end that it may strike; empty for all.
+    pub suffix: &'static str,
 }
 
 /// All armed faults.
@@ -83,11 +87,13 @@ impl Faults {
     }
 
     /// What happens to an operation that begins now.
-    pub(super) fn strike(&mut self, operation: Operation) -> Option<FaultKind> {
+    pub(super) fn strike(&mut self, operation: Operation, path: &Path) -> Option<FaultKind> {
         let lies = |kind| matches!(kind, FaultKind::LostWrite | FaultKind::Misdirected);
         let mut due = None;
         for (index, fault) in self.armed.iter_mut().enumerate() {
-            if fault.on != operation {
+            if fault.on != operation
+                || !path.as_os_str().as_encoded_bytes().ends_with(fault.suffix.as_bytes())
+            {
                 continue;
             }
             match fault.after.checked_sub(1) {
@@ -112,12 +118,13 @@ mod tests {
     #[test]
     fn an_io_error_strikes_once_at_the_nth() {
         let mut faults = Faults::default();
-        faults.arm(Fault { on: Operation::Sync, after: 1, kind: FaultKind::Io });
-        assert_eq!(faults.strike(Operation::Write), None);
-        assert_eq!(faults.strike(Operation::Sync), None);
+        faults.arm(Fault { on: Operation::Sync, after: 1, kind: FaultKind::Io, suffix: ".log" });
+        assert_eq!(faults.strike(Operation::Write, Path::new("/0.log")), None);
+        assert_eq!(faults.strike(Operation::Sync, Path::new("/0.log")), None);
         assert!(!faults.has_struck());
-        assert_eq!(faults.strike(Operation::Sync), Some(FaultKind::Io));
-        assert_eq!(faults.strike(Operation::Sync), None);
+        assert_eq!(faults.strike(Operation::Sync, Path::new("/0.index")), None);
+        assert_eq!(faults.strike(Operation::Sync, Path::new("/0.log")), Some(FaultKind::Io));
+        assert_eq!(faults.strike(Operation::Sync, Path::new("/0.log")), None);
         assert!(faults.disarm());
         assert!(!faults.has_struck());
     }
@@ -125,10 +132,10 @@ mod tests {
     #[test]
     fn a_full_disk_stays_full() {
         let mut faults = Faults::default();
-        faults.arm(Fault { on: Operation::Write, after: 0, kind: FaultKind::Full });
-        assert_eq!(faults.strike(Operation::Write), Some(FaultKind::Full));
-        assert_eq!(faults.strike(Operation::Write), Some(FaultKind::Full));
+        faults.arm(Fault { on: Operation::Write, after: 0, kind: FaultKind::Full, suffix: "" });
+        assert_eq!(faults.strike(Operation::Write, Path::new("/0.log")), Some(FaultKind::Full));
+        assert_eq!(faults.strike(Operation::Write, Path::new("/0.log")), Some(FaultKind::Full));
         faults.disarm();
-        assert_eq!(faults.strike(Operation::Write), None);
+        assert_eq!(faults.strike(Operation::Write, Path::new("/0.log")), None);
     }
 }

@@ -165,7 +165,7 @@ fn modes_and_missing_files_are_errors() {
 fn a_full_disk_says_so_until_it_is_not() {
     let disk = disk();
     let file = write(&disk, "/log/a", b"abc");
-    disk.arm(Fault { on: Operation::Write, after: 0, kind: FaultKind::Full });
+    disk.arm(Fault { on: Operation::Write, after: 0, kind: FaultKind::Full, suffix: "" });
     assert!(file.write_at(&[IoSlice::new(b"def")], 3).unwrap_err().full);
     assert!(file.write_at(&[IoSlice::new(b"def")], 3).unwrap_err().full);
     assert!(disk.disarm());
@@ -178,7 +178,7 @@ fn a_barrier_that_failed_is_never_to_be_tried_again() {
         let disk = disk_of_seed(seed);
         let file = write(&disk, "/log/a", &[b'a'; 4096]);
         sync_log(&disk);
-        disk.arm(Fault { on: Operation::Sync, after: 0, kind: FaultKind::Io });
+        disk.arm(Fault { on: Operation::Sync, after: 0, kind: FaultKind::Io, suffix: "" });
         assert!(file.sync().is_err());
         file.sync().unwrap();
         disk.restore_power(KEEP_NONE);
@@ -192,9 +192,9 @@ fn a_lying_drive_is_remembered() {
     let disk = disk();
     let file = write(&disk, "/log/a", &[b'a'; 4096]);
     sync_log(&disk);
-    disk.arm(Fault { on: Operation::Sync, after: 0, kind: FaultKind::LostWrite });
+    disk.arm(Fault { on: Operation::Sync, after: 0, kind: FaultKind::LostWrite, suffix: "" });
     file.sync().unwrap();
-    let damage = disk.take_damage();
+    let damage = disk.damage();
     assert_eq!(damage.len(), 1);
     disk.restore_power(KEEP_NONE);
     let found = disk.peek(Path::new("/log/a")).unwrap();

@@ -127,6 +127,14 @@ impl Tree {
         Ok(())
     }
 
+    /// Removes a name from the media, too.
+    pub(super) fn lose(&mut self, path: &Path) -> Result<(), PathError> {
+        self.unlink(path)?;
+        let gone = self.changes.pop().into_iter().collect();
+        self.commit(gone);
+        Ok(())
+    }
+
     /// Makes the names in one directory durable.
     pub(super) fn sync_dir(&mut self, path: &Path) -> Result<(), PathError> {
         let dir = self.find(path)?;

@@ -8,6 +8,13 @@ fn random() -> Random {
     Random::stream(1, "contents")
 }
 
+fn durable(bytes: &[u8]) -> Contents {
+    let mut file = Contents::default();
+    file.write(0, bytes);
+    file.sync();
+    file
+}
+
 #[test]
 fn what_is_not_behind_a_barrier_may_go() {
     let mut file = Contents::default();
@@ -52,7 +59,7 @@ fn untorn_pages_go_whole() {
     let mut random = random();
     let cut = PowerCut { torn: false, ..KEEP_SOME };
     for _ in 0..50 {
-        let mut file = Contents::durable(&[b'o'; PAGE_BYTES * 2]);
+        let mut file = durable(&[b'o'; PAGE_BYTES * 2]);
         file.write(0, &[b'n'; PAGE_BYTES * 2]);
         file.cut_power(cut, &mut random);
         for page in file.cached().chunks(PAGE_BYTES) {
@@ -88,7 +95,7 @@ fn rubbish_in_place_of_zeroes() {
 
 #[test]
 fn a_cut_that_was_not_synced_may_be_undone() {
-    let mut file = Contents::durable(b"0123456789");
+    let mut file = durable(b"0123456789");
     file.set_len(4);
     file.cut_power(KEEP_NONE, &mut random());
     assert_eq!(file.cached(), b"0123456789");
@@ -100,7 +107,7 @@ fn a_cut_that_was_not_synced_may_be_undone() {
 
 #[test]
 fn bytes_behind_a_synced_cut_never_come_back() {
-    let mut file = Contents::durable(b"0123456789");
+    let mut file = durable(b"0123456789");
     file.set_len(4);
     file.sync();
     file.write(8, b"x");
@@ -110,7 +117,7 @@ fn bytes_behind_a_synced_cut_never_come_back() {
 
 #[test]
 fn a_cut_and_regrowth_in_one_barrier_is_what_was_written() {
-    let mut file = Contents::durable(&[b'o'; SECTOR_BYTES * 3]);
+    let mut file = durable(&[b'o'; SECTOR_BYTES * 3]);
     file.set_len(10);
     file.write(10, b"new");
     file.write(SECTOR_BYTES + 5, b"tail");
@@ -184,7 +191,7 @@ fn a_lost_or_misdirected_sector_is_not_seen_before_the_power_cut() {
 
 #[test]
 fn rot_is_read_and_stays() {
-    let mut file = Contents::durable(b"abc");
+    let mut file = durable(b"abc");
     file.rot(1, 0x20);
     assert_eq!(file.cached(), b"aBc");
     file.cut_power(KEEP_NONE, &mut random());

@@ -1,0 +1,69 @@
+//! I26: nothing leaves the log at its front but what may: below the high watermark, and either too old,
+//! or too much, or deleted on request. What was deleted stays deleted.
+
+use base::Offset;
+
+use super::Violation;
+use crate::restart::Found;
+use crate::world::{Retention, World};
+
+const NAME: &str = "I26 retention";
+
+/// Judges the last retention, and the start that the last restart found.
+pub fn check(world: &World, found: &mut Vec<Violation>) {
+    let mut complain = |what: String| found.push(Violation { invariant: NAME, what });
+    if let Some(log) = &world.log
+        && log.start() > world.high_watermark.max(world.promised.log_start)
+    {
+        complain(format!("start {} beyond high watermark {}", log.start(), world.high_watermark));
+    }
+    if let Some(retention) = &world.retention {
+        check_deleted(world, retention, &mut complain);
+    }
+    if let Some(restart) = &world.restart
+        && let Found::Opened { state, .. } = &restart.found
+    {
+        let (low, high) = restart.start;
+        if state.edges.start < low || state.edges.start > high {
+            let start = state.edges.start;
+            complain(format!("start {start} after a restart, should be {low} to {high}"));
+        }
+    }
+}
+
+fn check_deleted(world: &World, retention: &Retention, complain: &mut dyn FnMut(String)) {
+    let Retention { before, start, high_watermark, .. } = retention;
+    if *start > *high_watermark {
+        complain(format!("deleted up to {start}, beyond high watermark {high_watermark}"));
+    }
+    let young = last_young(world, retention);
+    let allowed = world.options.settings.retention_bytes.filter(|_| world.options.settings.deletes);
+    if let Some(young) = young {
+        let deleted = world.model.bytes(before.start, young).len() as u64;
+        let left = retention.bytes_before.saturating_sub(deleted);
+        if allowed.is_none_or(|allowed| left < allowed) {
+            complain(format!(
+                "deleted records up to {young} that are neither old nor too much: {retention:?}"
+            ));
+        }
+    }
+    let all_old = last_young(world, &Retention { start: before.end, ..retention.clone() }).is_none();
+    let ages = world.options.settings.retention_age.is_some() && world.options.settings.deletes;
+    let due = ages && all_old && *high_watermark == before.end && !retention.more;
+    let have_times = world.model.from(before.start).iter().all(|batch| batch.header.max_timestamp.is_some());
+    if due && have_times && *start < before.end {
+        complain(format!("kept records from {start} on, all of which are too old: {retention:?}"));
+    }
+}
+
+/// Where the last of the deleted batches ends that is not too old.
+fn last_young(world: &World, retention: &Retention) -> Option<Offset> {
+    let age_max = world.options.settings.retention_age;
+    let deleted = world.model.from(retention.before.start).iter();
+    let deleted = deleted.take_while(|batch| batch.next() <= retention.start);
+    let young = deleted.filter(|batch| {
+        let age = retention.now.wall.saturating_since(batch.header.max_timestamp);
+        age_max.is_none_or(|max| age <= max)
+    });
+    young.last().map(|batch| batch.next())
+}

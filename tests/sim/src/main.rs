@@ -1,0 +1,86 @@
+//! Runs seeds: `cargo run -p vltava-sim -- --seed 7`, `--seeds 0..1000`, `--seconds 60`; `--twice` to
+//! compare two runs of each, `--plant NAME` to plant a bug, `--trace` to print the events of a seed.
+
+use std::io::Write;
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use vltava_sim::plant::Plant;
+use vltava_sim::run::{Outcome, run};
+
+const USAGE: &str = "usage: vltava-sim [--seed N | --seeds A..B | --seconds S [--from N]] \
+[--twice] [--plant NAME]\n";
+
+struct Arguments {
+    seeds: Range<u64>,
+    time_max: Option<Duration>,
+    twice: bool,
+    plant: Option<Plant>,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = parse(std::env::args().skip(1)) else {
+        print(USAGE);
+        return ExitCode::from(2);
+    };
+    let begun = Instant::now();
+    let (mut count, mut events) = (0_u64, 0_u64);
+    for seed in arguments.seeds.clone() {
+        if arguments.time_max.is_some_and(|max| begun.elapsed() > max) {
+            break;
+        }
+        let outcome = run(seed, arguments.plant);
+        count += 1;
+        events += outcome.events;
+        if !passes(&outcome, &arguments) {
+            print(&format!("{outcome}\n({count} seeds in {:.1?})\n", begun.elapsed()));
+            return ExitCode::FAILURE;
+        }
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let rate = count as f64 / seconds;
+    print(&format!("{count} seeds, {events} events in {seconds:.1} s: {rate:.0} seeds per second\n"));
+    ExitCode::SUCCESS
+}
+
+fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
+    if !outcome.violations.is_empty() {
+        return false;
+    }
+    let same = !arguments.twice || run(outcome.seed, arguments.plant).hash == outcome.hash;
+    if !same {
+        print(&format!("seed {} is not the same run twice\n", outcome.seed));
+    }
+    same
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments { seeds: 0..1000, time_max: None, twice: false, plant: None };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seed" => {
+                let seed: u64 = words.next()?.parse().ok()?;
+                arguments.seeds = seed..seed.checked_add(1)?;
+            }
+            "--seeds" => {
+                let range = words.next()?;
+                let (from, upto) = range.split_once("..")?;
+                arguments.seeds = from.parse().ok()?..upto.parse().ok()?;
+            }
+            "--seconds" => {
+                arguments.time_max = Some(Duration::from_secs(words.next()?.parse().ok()?));
+                arguments.seeds.end = u64::MAX;
+            }
+            "--from" => arguments.seeds.start = words.next()?.parse().ok()?,
+            "--twice" => arguments.twice = true,
+            "--plant" => arguments.plant = Some(Plant::named(&words.next()?)?),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

@@ -1,0 +1,366 @@
+//! Going down, one way or another, and coming back.
+
+use std::path::PathBuf;
+
+use base::Offset;
+use storage::layout::{FileKind, FileName, parse_file_name};
+use storage::{Known, Log, OpenError};
+
+use crate::disk::SimDisk;
+use crate::model::Model;
+use crate::world::{Edges, Pending, Promised, State, World};
+
+/// How often the power may go while a log is being recovered.
+const CUTS_WHILE_RECOVERING: u32 = 3;
+
+/// How the server went down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// In order; everything is on the media.
+    Clean,
+    /// The process was killed; the page cache stays.
+    Killed,
+    /// The power was cut.
+    PowerCut,
+}
+
+/// What a restart had to find, and what it found.
+#[derive(Debug, Clone)]
+pub struct Restart {
+    /// How the server went down.
+    pub stop: Stop,
+    /// What was written, what was only being written included.
+    pub history: Model,
+    /// Up to where batches must be there.
+    pub must_end: Offset,
+    /// Between which offsets the log must start.
+    pub start: (Offset, Offset),
+    /// Where the log may begin anew, empty.
+    pub empty_at: Vec<Offset>,
+    /// The recovery point that the log was opened with.
+    pub recovery_point: Offset,
+    /// Up to where the files hold what was written.
+    pub intact: Offset,
+    /// Whether the disk broke a promise.
+    pub harmed: bool,
+    /// What was found.
+    pub found: Found,
+}
+
+/// What a restart found.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// A log.
+    Opened {
+        /// What it knows.
+        state: State,
+        /// Its records, or why they cannot be read.
+        content: Result<Vec<u8>, String>,
+        /// What it knows when it is recovered once more, if that was tried.
+        again: Option<State>,
+    },
+    /// Durable records are damaged, says the log.
+    Quarantined {
+        /// What it says.
+        error: OpenError,
+        /// A file of records that it changed all the same.
+        changed: Option<PathBuf>,
+    },
+    /// It could not be opened.
+    Refused {
+        /// Why.
+        error: String,
+    },
+}
+
+impl Restart {
+    /// Whether what was found is a prefix of what was written, long enough.
+    pub fn judge(&self) -> Result<(), String> {
+        let (state, content) = match &self.found {
+            Found::Opened { state, content, .. } => (state, content),
+            Found::Quarantined { .. } if self.harmed => return Ok(()),
+            Found::Quarantined { error, .. } => return Err(format!("nothing is damaged, and yet: {error}")),
+            Found::Refused { error } => return Err(format!("cannot be opened: {error}")),
+        };
+        let Edges { start, end } = state.edges;
+        if start == end && self.empty_at.contains(&start) {
+            return Ok(());
+        }
+        let must_end = if self.harmed { self.must_end.min(self.intact) } else { self.must_end };
+        if end < must_end {
+            return Err(format!("the log ends at {end}, but {must_end} was promised"));
+        }
+        if end > self.history.end || !self.history.is_boundary(end) {
+            return Err(format!("the log ends at {end}, where no batch that was written ends"));
+        }
+        // Damage that recovery had no reason to meet is the reader's to find, by the checksum.
+        let known = if self.harmed { end.min(self.intact) } else { end };
+        let expected = self.history.bytes(start.min(known), known);
+        match content {
+            Ok(content) if content.starts_with(&expected) => Ok(()),
+            Ok(_) => Err(format!("the records of {start}..{known} are not those that were written")),
+            Err(_) if self.harmed => Ok(()),
+            Err(error) => Err(format!("the records of {start}..{end} cannot be read: {error}")),
+        }
+    }
+
+    /// Whether the log has damage in it that recovery did not meet.
+    fn is_undetected(&self) -> bool {
+        matches!(&self.found, Found::Opened { state, .. } if self.harmed && self.intact < state.edges.end)
+    }
+}
+
+/// A byte that rotted, so that it can be made good again.
+#[derive(Debug, Clone)]
+pub struct Rotten {
+    /// In which file.
+    pub path: PathBuf,
+    /// Where.
+    pub position: usize,
+    /// Which bits.
+    pub mask: u8,
+}
+
+impl World {
+    /// Takes the server down, lets something happen to its disk, and starts it again.
+    pub fn restart(&mut self, stop: Stop, harm: impl FnOnce(&mut Self, &Model) -> Option<Rotten>) {
+        self.trace.event(format!("-- {stop:?}"));
+        self.flush = None;
+        let mut promised_end = self.promise(stop);
+        let lied = stop == Stop::PowerCut && self.disk.has_lied();
+        self.log = None;
+        match stop {
+            Stop::PowerCut => self.disk.restore_power(self.options.cut),
+            Stop::Clean | Stop::Killed => self.disk.kill_process(),
+        }
+        let history = self.history();
+        let rotten = harm(self, &history);
+        let harmed = lied || rotten.is_some();
+        let restart = self.come_up(stop, history, harmed, &mut promised_end);
+        self.take_over(restart, rotten);
+    }
+
+    /// What the log promised by now: up to where batches must be there after this stop.
+    fn promise(&mut self, stop: Stop) -> Offset {
+        let limit = match &self.pending {
+            Pending::Nothing | Pending::Append(_) | Pending::Start(_) => self.model.end,
+            Pending::Cut(at) => *at,
+            Pending::StartOver(_) => Offset::ZERO,
+        };
+        if let Some(log) = &self.log {
+            self.promised.durable = log.durable_end();
+        }
+        self.promised.durable = self.promised.durable.min(limit);
+        match stop {
+            Stop::Clean => self.model.end,
+            // A barrier that failed may have taken pages out of the cache.
+            Stop::Killed if self.disk.has_struck() => self.promised.durable,
+            Stop::Killed => self.model.end.min(limit),
+            Stop::PowerCut => self.promised.durable,
+        }
+    }
+
+    /// What was written, what was only being written included.
+    fn history(&self) -> Model {
+        let mut history = self.model.clone();
+        if let Pending::Append(batch) = &self.pending {
+            history.append(batch.clone());
+        }
+        history
+    }
+
+    fn come_up(&mut self, stop: Stop, history: Model, harmed: bool, must_end: &mut Offset) -> Restart {
+        let start = self.start_range();
+        let mut empty_at = vec![self.promised.log_start];
+        if let Pending::StartOver(at) = self.pending {
+            empty_at.push(at);
+        }
+        let mut cuts = if self.options.cuts_while_recovering { CUTS_WHILE_RECOVERING } else { 0 };
+        let (recovery_point, intact, found) = loop {
+            if cuts > 0 {
+                cuts -= 1;
+                let operations = self.random.below(20);
+                self.disk.cut_power_after(operations);
+            }
+            let intact = intact(&self.disk, &self.keeper.partition_dir(), &history);
+            let (recovery_point, found) = self.open(&history);
+            if !self.disk.is_off() {
+                self.disk.disarm();
+                break (recovery_point, intact, found);
+            }
+            self.disk.restore_power(self.options.cut);
+            *must_end = self.promised.durable.min(*must_end);
+        };
+        let must_end = *must_end;
+        Restart { stop, history, must_end, start, empty_at, recovery_point, intact, harmed, found }
+    }
+
+    fn start_range(&self) -> (Offset, Offset) {
+        let high = match self.pending {
+            Pending::Start(upto) | Pending::StartOver(upto) => upto.max(self.model.start),
+            Pending::Nothing | Pending::Append(_) | Pending::Cut(_) => self.model.start,
+        };
+        (self.promised.log_start.min(high), high.max(self.promised.log_start))
+    }
+
+    fn open(&mut self, history: &Model) -> (Offset, Found) {
+        let known = match self.keeper.start() {
+            Ok(known) => known,
+            Err(error) => return (Offset::ZERO, Found::Refused { error: error.to_string() }),
+        };
+        let before = record_files(&self.disk);
+        let found = match self.open_log(known) {
+            Ok(log) => self.opened(log, history),
+            Err(error @ OpenError::Quarantined { .. }) => {
+                let changed =
+                    before.into_iter().find(|(path, bytes)| self.disk.peek(path).as_ref() != Some(bytes));
+                Found::Quarantined { error, changed: changed.map(|(path, _)| path) }
+            }
+            Err(error) => Found::Refused { error: error.to_string() },
+        };
+        (known.recovery_point, found)
+    }
+
+    fn opened(&mut self, log: Log, history: &Model) -> Found {
+        let read = |log: &Log| World::read_all(log, log.start(), 1 << 20).map_err(|error| error.to_string());
+        let state = World::state(&log);
+        let content = read(&log);
+        self.log = Some(log);
+        let intact = content
+            .as_ref()
+            .is_ok_and(|content| *content == history.bytes(state.edges.start, state.edges.end));
+        let again = (intact && self.random.chance(300)).then(|| self.recover_again()).flatten();
+        Found::Opened { state, content, again }
+    }
+
+    /// Recovers a second time, as after a kill right behind the first.
+    fn recover_again(&mut self) -> Option<State> {
+        if self.disk.is_off() {
+            return None;
+        }
+        let armed = self.disk.cut_power_pending();
+        self.log = None;
+        self.disk.kill_process();
+        if let Some(operations) = armed {
+            self.disk.cut_power_after(operations);
+        }
+        let known = self.keeper.start().ok()?;
+        let log = self.open_log(Known { clean: false, ..known }).ok()?;
+        let state = World::state(&log);
+        self.log = Some(log);
+        Some(state)
+    }
+
+    fn open_log(&self, known: Known) -> Result<Log, OpenError> {
+        let dir = self.keeper.partition_dir();
+        let opened =
+            Log::open(self.door.clone(), dir, self.options.settings.clone(), known, self.clock.now());
+        match opened {
+            Ok((log, recovered)) => {
+                self.trace.event(format!(
+                    "opened with {known:?}: {}..{}, {recovered:?}",
+                    log.start(),
+                    log.end()
+                ));
+                Ok(log)
+            }
+            Err(error) => {
+                self.trace.event(format!("not opened with {known:?}: {error}"));
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes on with what a restart found.
+    fn take_over(&mut self, restart: Restart, rotten: Option<Rotten>) {
+        let undetected = restart.is_undetected();
+        let quarantined = matches!(restart.found, Found::Quarantined { .. });
+        let judged = restart.judge().is_ok();
+        let stop = restart.stop;
+        if let Found::Opened { state, .. } = &restart.found
+            && judged
+            && !undetected
+        {
+            self.go_on_from(&restart.history, state.edges);
+        } else {
+            self.over = true;
+        }
+        self.restart = Some(restart);
+        if let Some(rotten) = rotten
+            && judged
+            && (undetected || quarantined)
+        {
+            self.make_good(stop, &rotten);
+        }
+    }
+
+    /// Turns the bits back: then the log must come up as if nothing had been.
+    fn make_good(&mut self, stop: Stop, rotten: &Rotten) {
+        let mut found = Vec::new();
+        crate::invariants::judge_restart(self, &mut found);
+        self.complaints.extend(found);
+        self.over = false;
+        self.log = None;
+        self.disk.kill_process();
+        self.disk.rot(&rotten.path, rotten.position, rotten.mask);
+        let history = self.history();
+        let mut promised_end = match stop {
+            Stop::Clean => self.model.end,
+            Stop::Killed | Stop::PowerCut => self.promised.durable,
+        };
+        let restart = self.come_up(stop, history, false, &mut promised_end);
+        self.take_over(restart, None);
+    }
+
+    fn go_on_from(&mut self, history: &Model, edges: Edges) {
+        self.model = history.clone();
+        if edges.start == edges.end && (edges.end > history.end || edges.start < history.start) {
+            self.model.start_over(edges.start);
+        } else if edges.start == edges.end && !history.is_boundary(edges.end) {
+            self.model.start_over(edges.start);
+        } else {
+            self.model.cut(edges.end);
+            self.model.start = edges.start;
+        }
+        self.pending = Pending::Nothing;
+        self.promised = Promised { durable: edges.end, ..self.promised };
+        self.high_watermark = self.high_watermark.min(edges.end).max(edges.start);
+        self.seen = edges;
+        self.look_closely = true;
+    }
+}
+
+/// Up to where the files of a partition hold what was written.
+fn intact(disk: &SimDisk, dir: &std::path::Path, history: &Model) -> Offset {
+    let mut segments: Vec<(Offset, PathBuf)> = disk
+        .files()
+        .into_iter()
+        .filter(|path| path.parent() == Some(dir))
+        .filter_map(|path| match parse_file_name(path.file_name()?.to_str()?) {
+            FileName::Part(FileKind::Log, base) => Some((base, path)),
+            _ => None,
+        })
+        .collect();
+    segments.sort();
+    let mut end = segments.first().map_or(Offset::ZERO, |(base, _)| *base);
+    for (place, (base, path)) in segments.iter().enumerate() {
+        let next = segments.get(place + 1).map_or(history.end, |(next, _)| *next);
+        let bytes = disk.peek(path).unwrap_or_default();
+        let mut position = 0;
+        for batch in history.from(*base).iter().take_while(|batch| batch.next() <= next) {
+            let stored = bytes.get(position..position + batch.bytes.len());
+            if batch.base() != end || stored != Some(&batch.bytes[..]) {
+                return end;
+            }
+            position += batch.bytes.len();
+            end = batch.next();
+        }
+    }
+    end
+}
+
+/// All files of records and their bytes.
+fn record_files(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let logs = disk.files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "log"));
+    logs.filter_map(|path| disk.peek(&path).map(|bytes| (path, bytes))).collect()
+}

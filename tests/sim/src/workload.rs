@@ -1,0 +1,122 @@
+//! What happens to a log: one action at a step.
+
+mod append;
+mod cut;
+mod flush;
+mod harm;
+
+use storage::FlushScope;
+
+use crate::options::Action;
+use crate::restart::Stop;
+use crate::world::{Edges, World};
+
+impl World {
+    /// One step: time passes, something happens, and if the server went down over it, it comes back.
+    pub fn step(&mut self) {
+        self.restart = None;
+        self.retention = None;
+        self.look_closely = false;
+        let passed = self.random.below(20);
+        self.clock.pass(passed);
+        let action = self.options.pick(&mut self.random);
+        self.trace.event(format!("> {action:?}"));
+        self.act(action);
+        self.settle();
+        self.advance_high_watermark();
+    }
+
+    /// The last look at a run: an orderly stop, and everything is there.
+    pub fn finish(&mut self) {
+        self.restart = None;
+        self.retention = None;
+        self.disk.disarm();
+        self.close();
+        self.settle();
+        self.look_closely = true;
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Append => self.append(),
+            Action::AppendStored => self.append_stored(),
+            Action::Repeat => self.repeat(),
+            Action::Misbehave => self.misbehave(),
+            Action::EndTransaction => self.end_transaction(),
+            Action::BeginEpoch => self.begin_epoch(),
+            Action::Flush => {
+                let scope =
+                    self.random.pick(&[FlushScope::Records, FlushScope::Checkpoint, FlushScope::Closed]);
+                self.flush(scope);
+            }
+            Action::BeginFlush => self.begin_flush(),
+            Action::EndFlush => self.end_flush(),
+            Action::Checkpoint => self.checkpoint(),
+            Action::Truncate => self.truncate(),
+            Action::StartOver => self.start_over(),
+            Action::DeleteRecords => self.delete_records(),
+            Action::Retain => self.retain(),
+            Action::Rest => self.log().rest(),
+            Action::Close => self.close(),
+            Action::Kill => self.restart(Stop::Killed, |_, _| None),
+            Action::CutPower => self.restart(Stop::PowerCut, |_, _| None),
+            Action::CutPowerSoon => {
+                let operations = self.random.below(30);
+                self.disk.cut_power_after(operations);
+            }
+            Action::Fail => self.fail(),
+            Action::Rot => self.rot(),
+            Action::LoseFile => self.lose_file(),
+            Action::JumpClock => {
+                let ms = self.random.between(0, 200_000) as i64 - 100_000;
+                self.clock.jump_wall(ms);
+            }
+            Action::Look => self.look_closely = true,
+        }
+    }
+
+    /// Restarts the server if the power is gone, or if the disk failed it.
+    fn settle(&mut self) {
+        if self.over {
+            return;
+        }
+        if self.disk.is_off() {
+            self.restart(Stop::PowerCut, |_, _| None);
+        } else if self.disk.has_struck() {
+            self.check_poison();
+            let stop = self.random.pick(&[Stop::Killed, Stop::PowerCut]);
+            self.restart(stop, |_, _| None);
+        } else if let Some(poison) = self.log().poison() {
+            let what = format!("the log gave up although nothing failed: {poison}");
+            self.complain("poison", what);
+        }
+    }
+
+    /// Whatever the log was told by the disk, it keeps to it.
+    fn check_poison(&mut self) {
+        if self.log().poison().is_none() {
+            return;
+        }
+        let end = self.log().end();
+        let flushed = self.log().flush_plan(FlushScope::Checkpoint).is_ok_and(|plan| plan.is_some());
+        let begun = self.log().begin_epoch(base::LeaderEpoch(i32::MAX)).is_ok();
+        if flushed || begun || self.log().end() != end {
+            self.complain("poison", "a log takes changes after an error".to_owned());
+        }
+    }
+
+    /// Takes note of a failure: fine if the disk had a reason, a finding if not.
+    pub(crate) fn failed(&mut self, what: &str, error: &dyn std::fmt::Display) {
+        self.trace.event(format!("{what} failed: {error}"));
+        if !self.disk.is_off() && !self.disk.has_struck() {
+            self.complain("unexpected error", format!("{what}: {error}"));
+        }
+    }
+
+    /// Remembers the edges for the next step.
+    pub(crate) fn note_edges(&mut self) {
+        if let Some(log) = &self.log {
+            self.seen = Edges { start: log.start(), end: log.end() };
+        }
+    }
+}
