@@ -1,0 +1,398 @@
+//! A broker without an edge: its doors are plain values, its disk is memory, its time stands still.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use base::{BrokerId, Effects, Now, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
+use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
+use vltava_broker::parked::{Waiter, WaiterId, Wake};
+use vltava_broker::session::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
+use controller::{Command, Controller, ControllerSettings, RegisterBroker};
+use metadata::settings::{BrokerSettings, Layers, TopicSettings};
+use metadata::{ConfigMap, ConfigResource, Endpoint, Image};
+use parking_lot::Mutex;
+use records::{BatchBuilder, BatchOptions, Scratch};
+use replica::{FlushPolicy, Partition};
+use storage::memory::MemoryDisk;
+use storage::{FlushScope, Log, LogSettings};
+use wire::{Message, Request};
+
+pub const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
+
+/// A partition, its settings, and whether a flush was asked for.
+pub struct TestPartition {
+    state: Mutex<(Hosted, bool)>,
+    settings: Mutex<Arc<TopicSettings>>,
+}
+
+impl HostedPartition for TestPartition {
+    fn settings(&self) -> Arc<TopicSettings> {
+        Arc::clone(&self.settings.lock())
+    }
+
+    fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        let mut effects = Effects::new();
+        act(&mut self.state.lock().0, &mut effects);
+        for effect in effects.drain() {
+            match effect {
+                Effect::Flush => self.state.lock().1 = true,
+                Effect::Wake(waiter) => waiter.bell.wake(),
+                Effect::Retire(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+impl TestPartition {
+    pub fn flush(&self) {
+        self.step(&mut |hosted, out| {
+            if let Some(flush) = hosted.with(out, |partition, out| partition.flush_plan(FlushScope::Records, out)) {
+                let result = flush.run();
+                hosted.with(out, |partition, out| partition.on_flushed(result, out));
+            }
+        });
+        self.state.lock().1 = false;
+    }
+
+    pub fn wants_flush(&self) -> bool {
+        self.state.lock().1
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.state.lock().0.parked.len()
+    }
+}
+
+#[derive(Default)]
+struct Doors {
+    partitions: Mutex<BTreeMap<(TopicId, PartitionIndex), Arc<TestPartition>>>,
+    producer_ids: Mutex<VecDeque<i64>>,
+    sessions: AtomicI32,
+    random: AtomicU64,
+}
+
+impl Host for Doors {
+    fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
+        self.partitions.lock().get(&(topic, partition)).map(|p| Arc::clone(p) as Arc<dyn HostedPartition>)
+    }
+
+    fn log_dirs(&self) -> Vec<LogDir> {
+        Vec::new()
+    }
+
+    fn producer_id(&self) -> Option<ProducerId> {
+        self.producer_ids.lock().pop_front().map(ProducerId)
+    }
+
+    fn add_producer_ids(&self, block: Range<i64>) {
+        self.producer_ids.lock().extend(block);
+    }
+
+    fn random(&self) -> u128 {
+        u128::from(self.random.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 7
+    }
+
+    fn fetch_session_begin(&self) -> Option<i32> {
+        Some(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn fetch_session_end(&self) {}
+}
+
+#[derive(Default)]
+pub struct Bell(AtomicU64);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Bell {
+    pub fn rang(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// One node, one connection.
+pub struct World {
+    pub controller: Controller,
+    pub settings: BrokerSettings,
+    pub session: Session,
+    pub bell: Arc<Bell>,
+    pub now: Now,
+    doors: Doors,
+    image: Arc<Image>,
+    scratch: Scratch,
+    disk: Arc<MemoryDisk>,
+}
+
+/// What a request came to.
+pub enum Reaction {
+    Bytes(Vec<u8>, Vec<u8>),
+    Silent,
+    Parked(ParkedRequest),
+    Closed(CloseReason),
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    pub fn with(settings: &[(&str, &str)]) -> Self {
+        let settings = BrokerSettings::parse(settings.iter().copied()).unwrap();
+        let mut controller = Controller::new(ControllerSettings::default());
+        let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
+        let register = Command::RegisterBroker(RegisterBroker {
+            id: settings.node_id,
+            incarnation: Uuid([9; 16]),
+            endpoints: vec![Endpoint {
+                listener: "PLAINTEXT".into(),
+                host: "127.0.0.1".into(),
+                port: 9092,
+                security_protocol: 0,
+            }],
+            features: Vec::new(),
+            rack: None,
+            log_dirs: vec![Uuid([8; 16])],
+            fenced: false,
+            after_crash: false,
+        });
+        let (_, records) = controller.handle(now, &register).unwrap();
+        controller.replay_batch(&records, base::Offset(records.len() as i64));
+        let bell = Arc::new(Bell::default());
+        let waiter = Waiter { id: WaiterId(1), bell: Arc::clone(&bell) as Arc<dyn Wake> };
+        let image = Arc::new(controller.image().clone());
+        Self {
+            controller,
+            settings,
+            session: Session::new(waiter),
+            bell,
+            now,
+            doors: Doors::default(),
+            image,
+            scratch: Scratch::default(),
+            disk: Arc::new(MemoryDisk::new()),
+        }
+    }
+
+    pub fn node(&self) -> BrokerId {
+        self.settings.node_id
+    }
+
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    pub fn partition(&self, topic: &str, index: i32) -> Arc<TestPartition> {
+        let id = self.image.topic(topic).unwrap().id;
+        Arc::clone(&self.doors.partitions.lock()[&(id, PartitionIndex(index))])
+    }
+
+    /// Decides a command and makes the partitions it asks for.
+    pub fn decide(&mut self, command: &Command) -> Result<controller::Reply, controller::ControllerError> {
+        let (reply, records) = self.controller.handle(self.now, command)?;
+        self.controller.replay_batch(&records, self.image.end());
+        self.image = Arc::new(self.controller.image().clone());
+        self.host_new();
+        Ok(reply)
+    }
+
+    fn host_new(&mut self) {
+        let topics: Vec<_> = self.image.topics().cloned().collect();
+        self.doors.partitions.lock().retain(|(id, _), _| topics.iter().any(|topic| topic.id == *id));
+        for topic in topics {
+            let overrides = self.image.configs(&ConfigResource::Topic(topic.name.clone()));
+            let none = ConfigMap::new();
+            let layers = Layers { broker: &none, default_broker: &none, fixed: &self.settings.fixed };
+            let settings = Arc::new(TopicSettings::resolve(overrides, layers));
+            let policy = match settings.flush_policy {
+                metadata::settings::FlushPolicy::Ack => FlushPolicy::Ack,
+                _ => FlushPolicy::Os,
+            };
+            for partition in topic.partitions() {
+                let key = (topic.id, partition.index);
+                if let Some(known) = self.doors.partitions.lock().get(&key) {
+                    *known.settings.lock() = Arc::clone(&settings);
+                    continue;
+                }
+                let dir = PathBuf::from(format!("{}-{}", topic.id, partition.index));
+                let disk = Arc::clone(&self.disk) as Arc<dyn storage::disk::Disk>;
+                let log = Log::create(disk, dir, topic.id, LogSettings::default(), self.now).unwrap();
+                let led = Partition::lead(log, partition.leader_epoch, policy).unwrap();
+                let made = TestPartition {
+                    state: Mutex::new((Hosted::new(led), false)),
+                    settings: Mutex::new(Arc::clone(&settings)),
+                };
+                self.doors.partitions.lock().insert(key, Arc::new(made));
+            }
+        }
+    }
+
+    fn context<'a>(&'a self) -> Context<'a> {
+        Context {
+            node: self.settings.node_id,
+            cluster_id: CLUSTER,
+            settings: &self.settings,
+            image: &self.image,
+            host: &self.doors,
+            now: self.now,
+        }
+    }
+
+    /// Sends a frame, without its size; controller commands are decided at once.
+    pub fn send(&mut self, frame: &[u8]) -> Reaction {
+        let Self { settings, image, doors, session, scratch, now, .. } = self;
+        let context = Context {
+            node: settings.node_id,
+            cluster_id: CLUSTER,
+            settings,
+            image,
+            host: doors,
+            now: *now,
+        };
+        let dispatched = session.on_request(context, frame, scratch);
+        for command in dispatched.background {
+            let _ = self.decide(&command);
+        }
+        self.react(dispatched.outcome)
+    }
+
+    pub fn react(&mut self, outcome: Outcome) -> Reaction {
+        match outcome {
+            Outcome::Answer(answer) => {
+                let Answer { frame, slices } = answer;
+                let mut records = Vec::new();
+                for slice in slices {
+                    let mut bytes = vec![0; slice.len as usize];
+                    slice.file.read_at(&mut bytes, slice.position).unwrap();
+                    records.extend(bytes);
+                }
+                let mut rest = records.as_slice();
+                let mut whole = Vec::new();
+                for part in frame.parts() {
+                    match part {
+                        wire::Part::Bytes(bytes) => whole.extend_from_slice(bytes),
+                        wire::Part::Hole(hole) => {
+                            let (filling, after) = rest.split_at(hole.len as usize);
+                            whole.extend_from_slice(filling);
+                            rest = after;
+                        }
+                    }
+                }
+                Reaction::Bytes(whole.split_off(4), records)
+            }
+            Outcome::Silent => Reaction::Silent,
+            Outcome::Parked(parked) => Reaction::Parked(parked),
+            Outcome::Close(reason) => Reaction::Closed(reason),
+            Outcome::Submit(submission) => {
+                let decision = self.decide(&submission.command);
+                let outcome = (submission.finish)(&self.context(), decision);
+                self.react(outcome)
+            }
+        }
+    }
+
+    /// Asks a parked request again.
+    pub fn look(&mut self, parked: ParkedRequest) -> Reaction {
+        let Self { settings, image, doors, session, now, .. } = self;
+        let context =
+            Context { node: settings.node_id, cluster_id: CLUSTER, settings, image, host: doors, now: *now };
+        let outcome = parked.look(context, session);
+        self.react(outcome)
+    }
+
+    pub fn request<'a, R: Request<'a>>(&mut self, version: i16, request: &R) -> Reaction {
+        let frame = wire::encode_request(7, Some("test"), version, request).unwrap();
+        self.send(&frame.bytes[4..])
+    }
+
+    /// Sends a request and gives its answer's body to `check`.
+    pub fn ask<'a, R: Request<'a>, T>(
+        &mut self,
+        version: i16,
+        request: &R,
+        check: impl for<'r> FnOnce(R::Response<'r>) -> T,
+    ) -> T {
+        let bytes = self.request(version, request).bytes();
+        read::<R, T>(&bytes, version, check)
+    }
+
+    /// Makes a topic, with settings.
+    pub fn topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+        use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
+        let configs = configs
+            .iter()
+            .map(|(name, value)| CreatableTopicConfig { name, value: Some(value) })
+            .collect();
+        let topic = CreatableTopic {
+            name,
+            num_partitions: partitions,
+            replication_factor: -1,
+            configs,
+            ..CreatableTopic::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+        self.ask(7, &request, |response| assert_eq!(response.topics[0].error_code, 0, "{response:?}"));
+    }
+}
+
+impl Reaction {
+    pub fn bytes(self) -> Vec<u8> {
+        self.both().0
+    }
+
+    pub fn both(self) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            Self::Bytes(bytes, records) => (bytes, records),
+            Self::Silent => panic!("no answer"),
+            Self::Parked(_) => panic!("the request waits"),
+            Self::Closed(reason) => panic!("closed: {reason}"),
+        }
+    }
+
+    pub fn parked(self) -> ParkedRequest {
+        match self {
+            Self::Parked(parked) => parked,
+            Self::Bytes(bytes, _) => panic!("answered: {bytes:?}"),
+            Self::Silent => panic!("no answer"),
+            Self::Closed(reason) => panic!("closed: {reason}"),
+        }
+    }
+
+    pub fn closed(self) -> CloseReason {
+        match self {
+            Self::Closed(reason) => reason,
+            Self::Bytes(bytes, _) => panic!("answered: {bytes:?}"),
+            Self::Silent => panic!("no answer"),
+            Self::Parked(_) => panic!("the request waits"),
+        }
+    }
+}
+
+/// Gives the body of an answer to `check`.
+pub fn read<'a, R: Request<'a>, T>(
+    bytes: &[u8],
+    version: i16,
+    check: impl for<'r> FnOnce(R::Response<'r>) -> T,
+) -> T {
+    let (correlation_id, mut body) = wire::decode_response_header(bytes, R::KEY, version).unwrap();
+    assert_eq!(correlation_id, 7);
+    check(R::Response::decode(&mut body, version).unwrap())
+}
+
+/// A batch of records with these values.
+pub fn batch(values: &[&str], options: &BatchOptions) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(1 << 20);
+    for value in values {
+        builder.try_append(TimestampMs(1_700_000_000_000), None, Some(value.as_bytes()), &[]).unwrap();
+    }
+    let mut out = Vec::new();
+    builder.finish(options, &mut Scratch::default(), &mut out).unwrap();
+    out
+}
