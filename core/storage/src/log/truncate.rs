@@ -76,6 +76,8 @@ impl Log {
         self.start = self.start.min(end);
         self.durable_end = self.durable_end.min(end);
         self.recovery_point = self.recovery_point.min(end);
+        // What is appended from here on lies in files that no flush has seen.
+        self.unsynced_from = self.unsynced_from.min(end);
     }
 
     /// Drops segments, the last first, each made durable before the next: what a crash leaves has no
@@ -104,7 +106,9 @@ impl Log {
         self.unsynced_from = self.unsynced_from.min(base);
         let largest = self.find_largest().map_err(|error| self.unreadable(error))?;
         self.growth.largest = largest;
-        self.finish_active()
+        self.finish_active()?;
+        // The recovery point stays at the end, and it vouches for the tables, too.
+        self.active().opened().try_for_each(|file| file.sync())
     }
 
     /// The largest timestamp of the last segment, from its time index and the batches behind it.
