@@ -78,6 +78,7 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError>;
 }
 
+#[expect(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
 /// An open file. Stays readable after it was renamed or removed.
 pub trait DiskFile: Send + Sync + Debug {
     /// Writes all the parts, one after the other, from `position`; grows the file as needed.

@@ -13,7 +13,8 @@ use base::{LeaderEpoch, Offset};
 /// The epochs of one log, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Epochs {
-    /// Where they really began: the first may have done so before the start of the log.
+    /// Where they really began, also those before the start of the log whose records are still there: a
+    /// log that is cut at its start has them as its newest.
     starts: Vec<(LeaderEpoch, Offset)>,
     log_start: Offset,
 }
@@ -33,7 +34,13 @@ impl Epochs {
 
     /// Epochs and where they begin in the log, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (LeaderEpoch, Offset)> + '_ {
-        self.starts.iter().map(|&(epoch, from)| (epoch, from.max(self.log_start)))
+        self.visible().iter().map(|&(epoch, from)| (epoch, from.max(self.log_start)))
+    }
+
+    /// Without those that ended before the start of the log.
+    fn visible(&self) -> &[(LeaderEpoch, Offset)] {
+        let reached = self.starts.partition_point(|&(_, from)| from <= self.log_start);
+        &self.starts[reached.saturating_sub(1)..]
     }
 
     /// The newest epoch.
@@ -50,7 +57,7 @@ impl Epochs {
         let kept = self.starts.partition_point(|&(_, from)| from < start);
         self.starts.truncate(kept);
         self.starts.push((epoch, start));
-        self.advance_start(self.log_start);
+        self.check();
         true
     }
 
@@ -63,12 +70,15 @@ impl Epochs {
         changed
     }
 
-    /// Forgets what ended before the new start of the log; the epoch that reaches over it begins there.
+    /// The log begins here for its readers.
     pub fn advance_start(&mut self, start: Offset) {
         self.log_start = start;
-        let reached = self.starts.partition_point(|&(_, from)| from <= start);
+    }
+
+    /// Forgets what ended before the first record that is still there.
+    pub fn forget_before(&mut self, first: Offset) {
+        let reached = self.starts.partition_point(|&(_, from)| from <= first);
         self.starts.drain(..reached.saturating_sub(1));
-        self.check();
     }
 
     /// Forgets everything. Whether that changed anything.
@@ -88,8 +98,9 @@ impl Epochs {
     /// it ended. `(NONE, NONE)` if `requested` is above everything known.
     pub fn end_of(&self, requested: LeaderEpoch, log_end: Offset) -> (LeaderEpoch, Offset) {
         const UNKNOWN: (LeaderEpoch, Offset) = (LeaderEpoch::NONE, Offset::NONE);
-        let above = self.starts.partition_point(|&(epoch, _)| epoch <= requested);
-        match (above.checked_sub(1).map(|i| self.starts[i].0), self.starts.get(above)) {
+        let starts = self.visible();
+        let above = starts.partition_point(|&(epoch, _)| epoch <= requested);
+        match (above.checked_sub(1).map(|i| starts[i].0), starts.get(above)) {
             _ if requested < LeaderEpoch::FIRST => UNKNOWN,
             (Some(floor), Some(&(_, end))) => (floor, end),
             // Everything the log has is of a later epoch: it agrees up to where that begins.
@@ -157,6 +168,8 @@ mod tests {
         assert_eq!(found.end_of(LeaderEpoch(0), Offset(50)), (LeaderEpoch(0), Offset(20)));
         found.advance_start(Offset(70));
         assert_eq!(listed(&found), [(3, 70)]);
+        assert_eq!(found.kept().len(), 2);
+        found.forget_before(Offset(40));
         assert_eq!(found.kept(), [(LeaderEpoch(3), Offset(40))]);
         assert_eq!(found.at(Offset(69)), None);
         assert_eq!(found.at(Offset(70)), Some(LeaderEpoch(3)));

@@ -10,3 +10,6 @@ pub(crate) mod state;
 pub use snapshot::{SnapshotEntry, SnapshotError, parse_snapshot};
 pub use state::{ProducerError, ProducerView};
 pub(crate) use state::{Producers, Verdict};
+
+#[cfg(test)]
+mod tests;

@@ -174,6 +174,7 @@ impl Log {
         if changed {
             self.save_epochs()?;
         }
+        self.epochs.forget_before(self.segments.first().map_or(self.start, |segment| segment.base));
         self.epochs.advance_start(self.start);
         Ok(())
     }

@@ -191,6 +191,19 @@ impl Segment {
         Ok(largest)
     }
 
+    /// Whether there is a batch as the time index says: an entry is a hint until it was seen to be true.
+    pub(crate) fn has_time(&self, home: &Home, entry: TimeEntry) -> Result<bool, ScanError> {
+        let offset = entry.offset(self.base);
+        let mut walk = self.walk_to(home, offset)?;
+        while let Some(found) = walk.next()? {
+            let header = &found.header;
+            if header.last_offset() >= offset {
+                return Ok(header.last_offset() == offset && header.max_timestamp == entry.timestamp);
+            }
+        }
+        Ok(false)
+    }
+
     /// A walk that comes to the batch with `target`, from not too far before it.
     pub(crate) fn walk_to(&self, home: &Home, target: Offset) -> Result<HeaderWalk<'_>, ScanError> {
         let entry = self.offsets.last_where(home, |entry| entry.offset(self.base) <= target);

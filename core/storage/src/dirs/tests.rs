@@ -64,7 +64,7 @@ fn contents_are_told_apart() {
     let gone = dir.set_aside(&at("a", 0), Uuid([0xaa; 16])).expect("memory");
     let (mut dir, contents) = open(&disk, "/data", &owner(1), 7).expect("known");
     assert_eq!(contents.partitions, [at("events", 2), at("events", 10)]);
-    assert_eq!(contents.deleted, [gone.clone()]);
+    assert_eq!(contents.deleted, std::slice::from_ref(&gone));
     assert_eq!(contents.aside.len(), 1);
     assert_eq!(dir.partitions_count(), 2);
     dir.remove("events-2").expect("refused silently");

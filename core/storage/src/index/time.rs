@@ -26,6 +26,11 @@ impl TimeEntry {
     /// Bytes of an entry in the file.
     pub const BYTES: usize = 12;
 
+    /// Reads an entry.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        <Self as Entry>::read(bytes)
+    }
+
     /// The last offset of the first batch that has the timestamp.
     pub fn offset(self, base: Offset) -> Offset {
         Offset(base.0.saturating_add(i64::from(self.delta.0)))

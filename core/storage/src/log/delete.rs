@@ -134,6 +134,7 @@ impl Log {
         let first = self.segments.first().map_or(self.end, |segment| segment.base);
         self.unsynced_from = self.unsynced_from.max(first);
         self.retain_snapshots(|at| at >= first)?;
+        self.epochs.forget_before(first);
         if first > self.start {
             self.advance_start(first);
         }

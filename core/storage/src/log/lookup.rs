@@ -103,7 +103,10 @@ impl Log {
     ) -> Result<Option<TimestampedOffset>, ScanError> {
         // Up to that batch no record has a timestamp as large.
         let before = segment.times.last_where(&self.home, |entry| entry.timestamp < target)?;
-        let from = before.map_or(segment.base, |entry| entry.offset(segment.base).next());
+        let from = match before {
+            Some(entry) if segment.has_time(&self.home, entry)? => entry.offset(segment.base).next(),
+            _ => segment.base,
+        };
         let mut walk = segment.walk_to(&self.home, from.max(self.start))?;
         while let Some(found) = walk.next()? {
             if found.header.max_timestamp < target || found.header.last_offset() < self.start {

@@ -70,17 +70,17 @@ impl Batches {
         let entries = segment.offsets.count_valid(home, trusted)?;
         segment.offsets.cut_file(home, entries)?;
         let mut entry = segment.offsets.last(home)?;
-        if let Some(found) = entry {
-            let mut walk = HeaderWalk::new(segment.file(home)?.as_ref(), found.position, total);
-            if !walk.begins_with(found.offset(base))? {
-                segment.offsets.cut_file(home, 0)?;
-                entry = None;
-            }
-        }
         let upto = entry.map(|entry| entry.offset(base));
         let times =
             segment.times.count_valid(home, |time| upto.is_some_and(|upto| time.offset(base) <= upto))?;
         segment.times.cut_file(home, times)?;
+        if let Some(found) = entry
+            && !are_true(home, segment, found)?
+        {
+            segment.offsets.cut_file(home, 0)?;
+            segment.times.cut_file(home, 0)?;
+            entry = None;
+        }
         segment.bytes = entry.map_or(0, |entry| entry.position);
         let mut growth = Growth::new(context.wall);
         growth.largest = indexed_largest(home, segment)?;
@@ -208,6 +208,21 @@ pub(super) fn rebuild_tables(context: &Context<'_>, segment: &mut Segment) -> Re
         file.sync()?;
     }
     Ok(())
+}
+
+/// Whether the last entries of the tables, the given one of offsets among them, point at batches that
+/// are there.
+fn are_true(home: &Home, segment: &Segment, last: crate::OffsetEntry) -> Result<bool, DiskError> {
+    let mut walk = HeaderWalk::new(segment.file(home)?.as_ref(), last.position, segment.bytes);
+    if !walk.begins_with(last.offset(segment.base))? {
+        return Ok(false);
+    }
+    let Some(time) = segment.times.last(home)? else { return Ok(true) };
+    match segment.has_time(home, time) {
+        Ok(is_true) => Ok(is_true),
+        Err(ScanError::Damaged { .. }) => Ok(false),
+        Err(ScanError::Disk(error)) => Err(error),
+    }
 }
 
 fn indexed_largest(home: &Home, segment: &Segment) -> Result<Option<Largest>, DiskError> {
