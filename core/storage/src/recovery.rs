@@ -242,6 +242,9 @@ impl Opening {
     /// Takes the segments as an orderly stop left them; `None` if they do not look like it.
     fn believe(&mut self, found: &mut [listing::Found]) -> Result<Option<Content>, OpenError> {
         let Some((last, closed)) = found.split_last() else { return Ok(None) };
+        if last.tables_missing() {
+            return Ok(None);
+        }
         let mut active = last.segment();
         let resumed = resume_from_index(&self.context(), &mut active, &mut self.batches_checked_by_headers());
         let resumed = match resumed {
@@ -322,6 +325,8 @@ impl Opening {
                 scanned.growth.finish(&self.home, segment)?;
                 continue;
             }
+            let last = segments.last_mut().expect("pushed above");
+            scanned.growth.write_tables(&self.home, last)?;
             self.make_durable(&segments[scanned_from..])?;
             return Ok(Content { segments, growth: scanned.growth, end });
         }

@@ -326,11 +326,16 @@ impl Growth {
 
     /// The segment does not grow any more: brings its tables into their final form.
     pub(crate) fn finish(&self, home: &Home, segment: &mut Segment) -> Result<(), DiskError> {
-        self.index_time(home, segment)?;
-        segment.offsets.write_out(home)?;
-        segment.times.write_out(home)?;
+        self.write_tables(home, segment)?;
         segment.close(self.largest);
         Ok(())
+    }
+
+    /// Brings the tables of the segment into their files, up to its end.
+    pub(crate) fn write_tables(&self, home: &Home, segment: &mut Segment) -> Result<(), DiskError> {
+        self.index_time(home, segment)?;
+        segment.offsets.write_out(home)?;
+        segment.times.write_out(home)
     }
 
     /// Notes in the time index how far the largest timestamp has grown.

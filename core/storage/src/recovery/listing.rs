@@ -32,8 +32,11 @@ impl Found {
     pub(super) fn segment(&self) -> Segment {
         let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
         let mut segment = Segment::new(self.base, bytes);
-        segment.offsets = Table::new(self.base, self.offset_entries.unwrap_or(0));
-        segment.times = Table::new(self.base, self.time_entries.unwrap_or(0));
+        // Both are built in one walk over the records, so that one alone is of no use.
+        if let (Some(offsets), Some(times)) = (self.offset_entries, self.time_entries) {
+            segment.offsets = Table::new(self.base, offsets);
+            segment.times = Table::new(self.base, times);
+        }
         segment.aborted = self.aborted;
         segment
     }
