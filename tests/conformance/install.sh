@@ -72,14 +72,13 @@ install_kafka() {
 }
 
 install_go() {
-  need go "Go 1.24 or newer"
+  need go "Go 1.26 or newer"
+  local drivers=$here/drivers
+  stale go "$drivers"/{go.mod,go.sum,protocol/protocol.go,franz-go/main.go,sarama/main.go} || return 0
+  say "franz-go and sarama, from the Go proxy"
   mkdir -p "$home/go"
-  for client in franz-go sarama; do
-    stale "$client" "$here/drivers/$client"/{go.mod,go.sum,main.go} || continue
-    say "$client, from the Go proxy"
-    (cd "$here/drivers/$client" && go build -o "$home/go/$client" .)
-    done_ "$client"
-  done
+  (cd "$drivers" && go build -o "$home/go/" ./franz-go ./sarama)
+  done_ go
 }
 
 mkdir -p "$home"

@@ -11,8 +11,21 @@
 //! by default the `vltava` binary of this build, `VLTAVA_BIN` names another, `CONFORMANCE_NODE=kafka`
 //! starts Apache Kafka, and `BOOTSTRAP=host:port` takes a server that runs already.
 
-pub mod home; // where install.sh puts things
+// What clients do.
+pub mod stories;
+pub mod suite;
+
+// The clients.
+pub mod driver;
+pub mod line;
+pub mod matrix;
+pub mod record;
+
+// The server.
 pub mod kafka;
-pub mod node; // start here
+pub mod node;
+
+// Where install.sh put things.
+pub mod home;
 
 pub use node::{Node, Program, Setup};

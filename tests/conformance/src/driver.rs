@@ -1,0 +1,167 @@
+//! A foreign client, through its driver.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::line::LineProcess;
+use crate::matrix::Client;
+use crate::record::{Many, Record, Stored};
+
+/// A partition of a topic.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// Its partition.
+    pub partition: i32,
+}
+
+/// How a producer is set.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// `none`, `gzip`, `snappy`, `lz4` or `zstd`.
+    pub compression: &'static str,
+    /// `0`, `1` or `all`.
+    pub acks: &'static str,
+    /// Only with `all`.
+    pub idempotent: bool,
+}
+
+/// Where a consumer starts.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// At an offset.
+    Offset(i64),
+    /// At the first record of this time or later.
+    Timestamp(i64),
+}
+
+/// What a bulk read gave.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ReadMany {
+    /// Offset of the first record.
+    pub first: Option<i64>,
+    /// Offset of the last record.
+    pub last: Option<i64>,
+    /// How many.
+    pub count: u64,
+    /// See `drivers/PROTOCOL.md`.
+    pub digest: String,
+}
+
+/// A client's driver. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Driver {
+    client: Client,
+    process: LineProcess,
+    version: String,
+}
+
+impl Driver {
+    /// Starts it.
+    pub fn start(client: &Client, bootstrap: &str) -> Result<Self> {
+        let words = client.command(bootstrap);
+        let (program, arguments) = words.split_first().context("matrix.toml: run is empty")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let mut process = LineProcess::start(&client.name, command)?;
+        let ready = process.answer().context("run tests/conformance/install.sh")?;
+        let version = ready["ready"].as_str().unwrap_or_default().to_owned();
+        Ok(Self { client: client.clone(), process, version })
+    }
+
+    /// Which client it is.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its name and version, in its own words.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Makes a topic.
+    pub fn create(&mut self, topic: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+        let configs: Value = configs.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+        self.ask(json!({"op": "create", "topic": topic, "partitions": partitions, "configs": configs}))?;
+        Ok(())
+    }
+
+    /// How many partitions a topic has.
+    pub fn partitions(&mut self, topic: &str) -> Result<i32> {
+        let answer = self.ask(json!({"op": "metadata", "topic": topic}))?;
+        field(&answer, "partitions")
+    }
+
+    /// Writes records one by one and answers their offsets, None where the client learns none.
+    pub fn produce(&mut self, at: Place<'_>, how: How, records: &[Record]) -> Result<Vec<Option<i64>>> {
+        let answer = self.ask(with(json!({"op": "produce", "records": records}), at, Some(how)))?;
+        field(&answer, "offsets")
+    }
+
+    /// Writes records that the driver makes; answers the offsets of the first and the last.
+    pub fn produce_many(&mut self, at: Place<'_>, how: How, many: &Many) -> Result<(i64, i64)> {
+        let mut command = with(json!(many), at, Some(how));
+        command["op"] = json!("produce_many");
+        let answer = self.ask(command)?;
+        Ok((field(&answer, "first")?, field(&answer, "last")?))
+    }
+
+    /// Reads records.
+    pub fn consume(&mut self, at: Place<'_>, from: From, count: usize) -> Result<Vec<Stored>> {
+        let mut command = with(json!({"op": "consume", "count": count}), at, None);
+        match from {
+            From::Offset(offset) => command["offset"] = json!(offset),
+            From::Timestamp(timestamp) => command["timestamp"] = json!(timestamp),
+        }
+        let answer = self.ask(command)?;
+        field(&answer, "records")
+    }
+
+    /// Reads many records and answers their digest.
+    pub fn consume_many(&mut self, at: Place<'_>, offset: i64, count: u64) -> Result<ReadMany> {
+        let command = json!({"op": "consume_many", "offset": offset, "count": count});
+        let answer = self.ask(with(command, at, None))?;
+        ReadMany::deserialize(&answer).with_context(|| answer.to_string())
+    }
+
+    /// The offset of the first record of this time or later.
+    pub fn offset_for_time(&mut self, at: Place<'_>, timestamp: i64) -> Result<Option<i64>> {
+        let answer = self.ask(with(json!({"op": "offset_for_time", "timestamp": timestamp}), at, None))?;
+        field(&answer, "offset")
+    }
+
+    /// The first offset of a partition, and the one after its last record.
+    pub fn offsets(&mut self, at: Place<'_>) -> Result<(i64, i64)> {
+        let answer = self.ask(with(json!({"op": "offsets"}), at, None))?;
+        Ok((field(&answer, "start")?, field(&answer, "end")?))
+    }
+
+    fn ask(&mut self, command: Value) -> Result<Value> {
+        let answer = self.process.ask(&command)?;
+        if let Some(error) = answer.get("error") {
+            let op = command["op"].as_str().unwrap_or_default();
+            bail!("{} {op}: {}", self.client.name, error.as_str().unwrap_or_default());
+        }
+        Ok(answer)
+    }
+}
+
+fn with(mut command: Value, at: Place<'_>, how: Option<How>) -> Value {
+    command["topic"] = json!(at.topic);
+    command["partition"] = json!(at.partition);
+    if let Some(How { compression, acks, idempotent }) = how {
+        command["compression"] = json!(compression);
+        command["acks"] = json!(acks);
+        command["idempotent"] = json!(idempotent);
+    }
+    command
+}
+
+fn field<T: DeserializeOwned>(answer: &Value, name: &str) -> Result<T> {
+    T::deserialize(&answer[name]).with_context(|| format!("{name} in {answer}"))
+}

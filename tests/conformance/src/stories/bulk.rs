@@ -1,0 +1,84 @@
+//! A hundred thousand records, over many segments.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::STORY_MS;
+use crate::driver::{Driver, How, Place, ReadMany};
+use crate::matrix::{Client, Feature};
+use crate::record::Many;
+use crate::suite::{Suite, topic};
+
+const COUNT: u64 = 100_000;
+/// The smallest that Kafka allows.
+const SEGMENT_BYTES: &str = "1048576";
+/// Each record takes more than its value, so that there are more.
+const SEGMENTS_MIN: usize = (COUNT as usize * 100) >> 20;
+
+/// Writes them, reads them all, reads some from where no batch and no segment starts.
+pub fn bulk(suite: &Suite, client: &Client) -> Result<()> {
+    let topic = topic("bulk", client);
+    let at = Place { topic: &topic, partition: 0 };
+    let many = Many {
+        seed: 2,
+        count: COUNT,
+        sizes: vec![100],
+        timestamp: client.can(Feature::Timestamps).then_some(STORY_MS),
+        batch_bytes_max: None,
+    };
+    suite.tell(client, |driver| {
+        suite.create(driver, &topic, 1, &[("segment.bytes", SEGMENT_BYTES)])?;
+        let how = How { compression: "none", acks: "all", idempotent: true };
+        let offsets = driver.produce_many(at, how, &many)?;
+        ensure!(offsets == (0, COUNT as i64 - 1), "written at {offsets:?}");
+        let offsets = driver.offsets(at)?;
+        ensure!(offsets == (0, COUNT as i64), "the partition is {offsets:?}");
+        for (from, count) in [(0, COUNT), (54_321, 1000), (COUNT - 1, 1)] {
+            read(driver, at, &many, from, count).with_context(|| format!("{count} from {from}"))?;
+        }
+        if many.timestamp.is_some() {
+            for index in [0, 1, 9_999, 50_000, 99_999] {
+                let found = driver.offset_for_time(at, STORY_MS + index)?;
+                ensure!(found == Some(index), "offset {found:?} has the time of record {index}");
+            }
+        }
+        Ok(())
+    })?;
+    if let Some(data_dir) = suite.data_dir() {
+        let segments = segments(&data_dir, &format!("{topic}-0"))?;
+        ensure!(segments.len() > SEGMENTS_MIN, "the log did not roll: {segments:?}");
+    }
+    Ok(())
+}
+
+fn read(driver: &mut Driver, at: Place<'_>, many: &Many, from: u64, count: u64) -> Result<()> {
+    let want = ReadMany {
+        first: Some(from as i64),
+        last: Some((from + count) as i64 - 1),
+        count,
+        digest: many.digest(from..from + count),
+    };
+    let read = driver.consume_many(at, from as i64, count)?;
+    ensure!(read == want, "read {read:?}, not {want:?}");
+    Ok(())
+}
+
+/// The segment files of a partition, in a log directory or one below it.
+fn segments(data_dir: &Path, partition: &str) -> Result<Vec<PathBuf>> {
+    let mut folders = vec![data_dir.to_owned()];
+    for entry in fs::read_dir(data_dir)? {
+        folders.push(entry?.path());
+    }
+    let folder = folders.into_iter().map(|folder| folder.join(partition)).find(|folder| folder.is_dir());
+    let folder = folder.with_context(|| format!("{partition} is not in {}", data_dir.display()))?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}

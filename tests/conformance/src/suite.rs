@@ -1,0 +1,123 @@
+//! What the tests of one program share: a node, and drivers that wait for their next story.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+
+use crate::driver::{Driver, Place};
+use crate::matrix::{self, Client, Feature};
+use crate::node::{Node, Setup};
+
+const LEADERS_MAX: Duration = Duration::from_secs(15);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The node and the drivers. The node starts with the first story.
+#[derive(Debug, Default)]
+pub struct Suite {
+    node: Mutex<Option<Node>>,
+    idle: Mutex<BTreeMap<String, Vec<Driver>>>,
+    versions: Mutex<BTreeMap<String, String>>,
+}
+
+impl Suite {
+    /// Where clients connect.
+    pub fn bootstrap(&self) -> Result<String> {
+        let mut node = lock(&self.node);
+        if node.is_none() {
+            *node = Some(Node::start(Setup::from_env()?)?);
+        }
+        let node = node.as_mut().context("it was started above")?;
+        if let Some(status) = node.exited()? {
+            bail!("the node ended with {status}:\n{}", node.log_tail());
+        }
+        Ok(node.bootstrap())
+    }
+
+    /// The node's data directory, if it is on this machine and ours.
+    pub fn data_dir(&self) -> Option<PathBuf> {
+        lock(&self.node).as_ref()?.data_dir().map(PathBuf::from)
+    }
+
+    /// Tells a story with a driver of the client. A driver whose story failed is not used again.
+    pub fn tell<T>(&self, client: &Client, story: impl FnOnce(&mut Driver) -> Result<T>) -> Result<T> {
+        let bootstrap = self.bootstrap()?;
+        let waiting = lock(&self.idle).get_mut(&client.name).and_then(Vec::pop);
+        let mut driver = match waiting {
+            Some(driver) => driver,
+            None => Driver::start(client, &bootstrap)?,
+        };
+        lock(&self.versions).insert(client.name.clone(), driver.version().to_owned());
+        let told = story(&mut driver).map_err(|error| self.with_state(error))?;
+        lock(&self.idle).entry(client.name.clone()).or_default().push(driver);
+        Ok(told)
+    }
+
+    fn with_state(&self, error: Error) -> Error {
+        match self.bootstrap() {
+            Ok(_) => error,
+            Err(ended) => error.context(ended),
+        }
+    }
+
+    /// Makes a topic whose records are never too old, through the client or, if it cannot, another.
+    pub fn create(
+        &self,
+        driver: &mut Driver,
+        topic: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> Result<()> {
+        let configs = [&[("retention.ms", "-1")], configs].concat();
+        if driver.client().can(Feature::Create) {
+            driver.create(topic, partitions, &configs)?;
+            return wait_for_leaders(driver, topic, partitions);
+        }
+        let able = matrix::clients()?.into_iter().find(|client| client.can(Feature::Create));
+        let able = able.ok_or_else(|| anyhow!("no client can create topics"))?;
+        self.tell(&able, |driver| {
+            driver.create(topic, partitions, &configs)?;
+            wait_for_leaders(driver, topic, partitions)
+        })
+    }
+
+    /// Ends drivers and node; a failed run leaves the node's directory. Answers what took part.
+    pub fn end(&self, failed: bool) -> Vec<String> {
+        lock(&self.idle).clear();
+        let mut words: Vec<_> =
+            lock(&self.versions).iter().map(|(name, version)| format!("{name}: {version}")).collect();
+        if let Some(mut node) = lock(&self.node).take()
+            && failed
+        {
+            words.extend(node.keep().map(|path| format!("the node's files are in {}", path.display())));
+        }
+        words
+    }
+}
+
+/// A broker may answer CreateTopics before it leads the partitions, as Kafka does; records that come in
+/// between are refused, which a producer with acks=0 is never told.
+fn wait_for_leaders(driver: &mut Driver, topic: &str, partitions: i32) -> Result<()> {
+    let deadline = Instant::now() + LEADERS_MAX;
+    for partition in 0..partitions {
+        while let Err(error) = driver.offsets(Place { topic, partition }) {
+            ensure!(Instant::now() < deadline, error.context(format!("{topic}-{partition} has no leader")));
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+    Ok(())
+}
+
+/// A topic's name, not used by an earlier run on a server that was there already.
+pub fn topic(story: &str, client: &Client) -> String {
+    format!("{story}-{}-{}", client.name, process::id())
+}
+
+/// A story that failed left the parts whole: each is one value behind its lock.
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
