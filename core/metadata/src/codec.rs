@@ -16,8 +16,8 @@ mod tests;
 use base::{BrokerEpoch, BrokerId, ProducerId, TopicId, TopicName};
 use wire::{DecodeError, Decoder, EncodeError, Encoder, Message};
 
-use crate::image::ConfigResource;
 use crate::metadata_record::{ConfigChange, FeatureLevel, MetadataRecord, NewTopic, ProducerIds};
+use crate::parts::ConfigResource;
 use crate::record::{
     BrokerRegistrationChangeRecord, ConfigRecord, FeatureLevelRecord, NoOpRecord, PartitionChangeRecord,
     PartitionRecord, ProducerIdsRecord, RegisterBrokerRecord, RemoveTopicRecord, TopicRecord,

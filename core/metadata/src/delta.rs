@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{BrokerId, PartitionIndex, TopicId};
 
-use crate::image::{ConfigResource, Topic};
+use crate::parts::{ConfigResource, Topic};
 
 /// What changed between two images.
 ///

@@ -3,7 +3,6 @@
 //! Readers hold an [`Image`] and never see it change; the one who replays clones it, which copies a few
 //! hundred pointers, and changes the clone. Per partition it takes about 200 bytes.
 
-mod parts;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -13,9 +12,8 @@ use std::sync::Arc;
 
 use base::{BrokerId, Offset, PartitionIndex, ProducerId, TopicId, TopicName};
 
+use crate::parts::{Broker, ConfigMap, ConfigResource, Partition, Topic};
 use crate::shared_map::SharedMap;
-
-pub use parts::{Broker, ConfigMap, ConfigResource, Endpoint, Partition, Topic, Unsettled};
 
 static NO_CONFIGS: ConfigMap = ConfigMap::new();
 

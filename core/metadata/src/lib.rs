@@ -14,6 +14,7 @@
 mod metadata_record; // start here
 
 mod image; // what records add up to
+mod parts;
 
 mod delta; // what changed on the way
 
@@ -26,11 +27,12 @@ mod shared_map;
 
 pub use codec::RecordError;
 pub use delta::Delta;
-pub use image::{Broker, ConfigMap, ConfigResource, Endpoint, Image, Partition, Topic, Unsettled};
+pub use image::Image;
 pub use metadata_record::{
     BrokerChange, ConfigChange, FeatureLevel, MetadataRecord, NewPartition, NewTopic, PartitionChange,
     ProducerIds,
 };
+pub use parts::{Broker, ConfigMap, ConfigResource, Endpoint, Partition, Topic, Unsettled};
 pub use shared_map::SharedMap;
 
 /// The level of `metadata.version` whose records we write: that of Kafka 4.4 (4.4-IV2).

@@ -6,7 +6,7 @@
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionIndex, ProducerId, TopicId, TopicName, Uuid};
 
-use crate::image::{Broker, ConfigResource, Partition};
+use crate::parts::{Broker, ConfigResource, Partition};
 
 /// One change of the cluster's state, as it is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]

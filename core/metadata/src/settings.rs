@@ -29,7 +29,7 @@ pub use render::render_markdown;
 pub use setting::{Allowed, Kind, Scope, Setting, SettingError, Value};
 pub use topic::{Cleanup, CompressionType, FlushPolicy, TimestampType, TopicSettings};
 
-use crate::image::ConfigMap;
+use crate::parts::ConfigMap;
 
 /// Every setting: a topic's first, then a broker's, each by name.
 pub fn all() -> impl Iterator<Item = &'static Setting> {

@@ -3,8 +3,8 @@
 use base::{BrokerEpoch, BrokerId};
 
 use super::{RecordError, wrong};
-use crate::image::{Broker, Endpoint};
 use crate::metadata_record::{BrokerChange, MetadataRecord};
+use crate::parts::{Broker, Endpoint};
 use crate::record::register_broker_record::{BrokerEndpoint, BrokerFeature};
 use crate::record::{BrokerRegistrationChangeRecord, RegisterBrokerRecord};
 

@@ -3,8 +3,8 @@
 use base::{BrokerId, LeaderEpoch, PartitionIndex, TopicId};
 
 use super::{RecordError, wrong};
-use crate::image::{Partition, Unsettled};
 use crate::metadata_record::{MetadataRecord, NewPartition, PartitionChange};
+use crate::parts::{Partition, Unsettled};
 use crate::record::{PartitionChangeRecord, PartitionRecord};
 
 /// In a change, the leader that means "as it was".

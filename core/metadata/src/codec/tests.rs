@@ -3,7 +3,7 @@
 use base::{LeaderEpoch, PartitionIndex, Uuid};
 
 use super::*;
-use crate::image::{Broker, Endpoint, Unsettled};
+use crate::parts::{Broker, Endpoint, Unsettled};
 use crate::{BrokerChange, NewPartition, PartitionChange};
 
 fn id(number: u128) -> TopicId {

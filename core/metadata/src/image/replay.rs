@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use base::{BrokerId, Offset, PartitionIndex, TopicId};
 
-use super::{Broker, ConfigResource, Image, Partition, Topic, Unsettled};
+use super::Image;
 use crate::delta::Delta;
 use crate::metadata_record::{
     BrokerChange, ConfigChange, FeatureLevel, MetadataRecord, NewPartition, NewTopic, PartitionChange,
 };
+use crate::parts::{Broker, ConfigResource, Partition, Topic, Unsettled};
 
 impl Image {
     /// The image after some more records, the last of them right before `end`, and what they changed.

@@ -8,7 +8,7 @@ use base::BrokerId;
 use super::find_broker;
 use super::listener::Listener;
 use super::setting::{Setting, SettingError, Value, split_list};
-use crate::image::ConfigMap;
+use crate::parts::ConfigMap;
 
 /// A broker's settings that something in it reads.
 #[derive(Debug, Clone, PartialEq)]

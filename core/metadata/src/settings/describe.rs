@@ -2,7 +2,7 @@
 
 use super::setting::Setting;
 use super::{broker_settings, find_broker, topic_settings};
-use crate::image::ConfigMap;
+use crate::parts::ConfigMap;
 
 /// What was set for a broker, from the nearest to the farthest.
 #[derive(Debug, Clone, Copy)]

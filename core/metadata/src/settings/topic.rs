@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::describe::{Layers, resolve};
 use super::setting::{SettingError, Value};
 use super::{find_broker, find_topic};
-use crate::image::ConfigMap;
+use crate::parts::ConfigMap;
 
 /// A topic's settings that something in the broker reads.
 #[derive(Debug, Clone, PartialEq)]

@@ -58,7 +58,7 @@ impl Topic {
     }
 
     /// Puts a partition in, in the place of one with the same index; whether there was none.
-    pub(super) fn put(&mut self, partition: Partition) -> bool {
+    pub(crate) fn put(&mut self, partition: Partition) -> bool {
         match self.place(partition.index) {
             Ok(at) => {
                 self.partitions[at] = Arc::new(partition);
@@ -75,7 +75,7 @@ impl Topic {
         }
     }
 
-    pub(super) fn partition_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
+    pub(crate) fn partition_mut(&mut self, index: PartitionIndex) -> Option<&mut Partition> {
         let at = self.place(index).ok()?;
         Some(Arc::make_mut(&mut self.partitions[at]))
     }
