@@ -84,7 +84,7 @@ impl Epochs {
     /// Forgets everything. Whether that changed anything.
     pub fn clear(&mut self) -> bool {
         let changed = !self.starts.is_empty();
-        self.starts.clear();
+        *self = Self::default();
         changed
     }
 
