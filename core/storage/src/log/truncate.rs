@@ -22,6 +22,11 @@ impl Log {
     pub fn truncate(&mut self, now: Now, keep: RangeTo<Offset>) -> Result<Offset, LookupError> {
         let upto = keep.end;
         if upto >= self.end {
+            // This replica may have led an epoch in which it wrote nothing; its leader may have
+            // records of an older one here.
+            if self.epochs.truncate(upto) {
+                self.changing(Self::save_epochs)?;
+            }
             return Ok(self.end);
         }
         let first = self.segments.first().map_or(self.end, |segment| segment.base);
