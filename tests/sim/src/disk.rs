@@ -49,6 +49,8 @@ pub(crate) struct State {
     power: Power,
     /// Operations that changed something, or tried to.
     changes: u64,
+    /// Whether a barrier has failed since the power was last off.
+    sync_failed: bool,
     damage: Vec<Damage>,
 }
 
@@ -82,6 +84,7 @@ impl SimDisk {
             boot: 0,
             power: Power::On,
             changes: 0,
+            sync_failed: false,
             damage: Vec::new(),
         })))
     }
@@ -104,6 +107,12 @@ impl SimDisk {
     /// Whether an armed fault has struck since the last [`SimDisk::disarm`].
     pub fn has_struck(&self) -> bool {
         self.lock().faults.has_struck()
+    }
+
+    /// Whether a barrier has failed since the power was last off: what the page cache shows may then
+    /// never have reached the media, and no later barrier will say so.
+    pub fn has_failed_to_sync(&self) -> bool {
+        self.lock().sync_failed
     }
 
     /// Lets the power go at the changing operation that comes after `operations` more.
@@ -129,6 +138,7 @@ impl SimDisk {
         let mut state = self.lock();
         let State { tree, random, .. } = &mut *state;
         tree.cut_power(cut, random);
+        state.sync_failed = false;
         state.reboot();
         state.note(format!("power cut, keeping {cut:?}"));
     }

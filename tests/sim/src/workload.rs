@@ -84,7 +84,12 @@ impl World {
             self.restart(Stop::PowerCut, |_, _| None);
         } else if self.disk.has_struck() {
             self.check_poison();
-            let stop = self.random.pick(&[Stop::Killed, Stop::PowerCut]);
+            // A barrier that failed retires the directory until the machine itself starts anew: only
+            // then is what can be read what is on the media.
+            let stop = match self.disk.has_failed_to_sync() {
+                true => Stop::PowerCut,
+                false => self.random.pick(&[Stop::Killed, Stop::PowerCut]),
+            };
             self.restart(stop, |_, _| None);
         } else if let Some(poison) = self.log().poison() {
             let what = format!("the log gave up although nothing failed: {poison}");
