@@ -2,6 +2,7 @@
 
 mod completions;
 mod config;
+mod log;
 mod server;
 mod topic;
 
@@ -36,6 +37,7 @@ Examples:
 pub(crate) enum Command {
     Server(server::Arguments),
     Topic(topic::Arguments),
+    Log(log::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
 }
@@ -45,6 +47,7 @@ pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Server(arguments) => server::run(arguments),
         Command::Topic(arguments) => topic::run(arguments, out),
+        Command::Log(arguments) => log::run(arguments, out),
         Command::Config(arguments) => config::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),
     }

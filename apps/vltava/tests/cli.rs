@@ -35,6 +35,8 @@ fn every_command_has_examples() {
         &["topic", "describe"],
         &["topic", "alter"],
         &["topic", "delete"],
+        &["log"],
+        &["log", "dump"],
         &["config"],
         &["completions"],
     ];
