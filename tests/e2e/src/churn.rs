@@ -1,0 +1,118 @@
+//! Someone who creates topics and deletes some of them again, and remembers what it was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail, ensure};
+use base::TopicId;
+use client::admin::NewTopic;
+use client::{Admin, ClientError, ConnectOptions};
+
+use crate::load::Progress;
+
+/// How many topics may be there at a time.
+const TOPICS_MAX: usize = 30;
+/// How many requests it sends in one life of a node.
+const REQUESTS_MAX: usize = 40;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Churn {
+    created: u64,
+    /// What must be there: id and number of partitions.
+    there: BTreeMap<String, (TopicId, usize)>,
+    /// What must not.
+    gone: BTreeSet<String>,
+    /// What may be there or not, for nobody answered.
+    unknown: BTreeSet<String>,
+}
+
+/// Connects someone who creates topics.
+pub fn admin(bootstrap: &str) -> Result<Admin, ClientError> {
+    Admin::connect(bootstrap, ConnectOptions::default())
+}
+
+impl Churn {
+    /// Creates a topic that stays.
+    pub fn create(&mut self, admin: &mut Admin, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let topic = NewTopic {
+            name: name.to_owned(),
+            partitions: Some(partitions),
+            replication_factor: Some(1),
+            configs: configs.iter().map(owned).collect(),
+        };
+        let created = admin.create_topic(&topic)?;
+        let Some(id) = created.id else { bail!("{name} was created without an id") };
+        self.there.insert(topic.name, (id, partitions as usize));
+        Ok(())
+    }
+
+    /// Works until it is stopped, has done enough, or the node is gone.
+    pub(crate) fn run(&mut self, bootstrap: &str, progress: &Progress) -> Result<()> {
+        let Ok(mut admin) = admin(bootstrap) else { return Ok(()) };
+        for _ in 0..REQUESTS_MAX {
+            if progress.is_stopped() {
+                break;
+            }
+            if let Err(error) = self.one(&mut admin) {
+                let why = error.downcast_ref::<ClientError>();
+                return match why {
+                    Some(ClientError::Broken { .. } | ClientError::Closed { .. }) => Ok(()),
+                    Some(ClientError::Refused { .. }) if progress.is_refusal_expected() => Ok(()),
+                    _ => Err(error.context("creating and deleting topics")),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, admin: &mut Admin) -> Result<()> {
+        let oldest = self.there.keys().find(|name| name.starts_with("churn-")).cloned();
+        match oldest {
+            Some(oldest) if self.there.len() > TOPICS_MAX || self.created.is_multiple_of(3) => {
+                self.created += 1;
+                self.there.remove(&oldest);
+                self.unknown.insert(oldest.clone());
+                admin.delete_topic(&oldest)?;
+                self.unknown.remove(&oldest);
+                self.gone.insert(oldest);
+            }
+            _ => {
+                self.created += 1;
+                let name = format!("churn-{:06}", self.created);
+                self.unknown.insert(name.clone());
+                self.create(admin, &name, 1 + (self.created % 3) as i32, &[])?;
+                self.unknown.remove(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// How many topics must be there.
+    pub fn topics(&self) -> usize {
+        self.there.len()
+    }
+
+    /// Fails if a topic is not what it was said to be.
+    pub fn check(&self, admin: &mut Admin) -> Result<()> {
+        let found = admin.describe_topics(&[])?;
+        let by_name: BTreeMap<_, _> = found.iter().map(|topic| (topic.name.as_str(), topic)).collect();
+        for (name, (id, partitions)) in &self.there {
+            let Some(topic) = by_name.get(name.as_str()) else { bail!("topic {name} is lost") };
+            ensure!(topic.id == *id, "topic {name} had the id {id:?} and has {:?}", topic.id);
+            let count = topic.partitions.len();
+            ensure!(count == *partitions, "topic {name} had {partitions} partitions and has {count}");
+            for partition in &topic.partitions {
+                ensure!(partition.leader.is_some(), "{name}-{} has no leader", partition.index);
+            }
+        }
+        for name in &self.gone {
+            ensure!(!by_name.contains_key(name.as_str()), "topic {name} was deleted and is back");
+        }
+        let known = |name: &str| self.there.contains_key(name) || self.unknown.contains(name);
+        for topic in found.iter().filter(|topic| !topic.is_internal) {
+            ensure!(known(&topic.name), "topic {} was never created", topic.name);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! A disk of its own that can lose power: ext4 in a file, mounted through a loop device.
+//!
+//! `FS_IOC_SHUTDOWN` makes the file system forget at once what it has not written, and fail everything
+//! from then on; mounted again, it has what a real disk would have after its plug was pulled.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::ioctl::{self, Opcode, Setter};
+use tempfile::TempDir;
+
+use crate::chance::Chance;
+use crate::wait;
+
+/// `_IOR('X', 125, u32)`.
+const FS_IOC_SHUTDOWN: Opcode = 0x8004_587d;
+
+/// What the cut leaves of the file system's journal.
+#[derive(Clone, Copy, Debug)]
+pub enum Cut {
+    /// Nothing more is written.
+    Now = 2,
+    /// The journal is written first, so names and sizes are newer than contents may be.
+    AfterJournal = 1,
+}
+
+/// The disk, mounted.
+#[derive(Debug)]
+pub struct Disk {
+    folder: TempDir,
+    mounted: bool,
+}
+
+/// Says why such a disk cannot be had here, if so.
+pub fn unavailable() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root to mount a disk and to cut its power");
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        return Some("needs loop devices (/dev/loop-control)");
+    }
+    if Command::new("mkfs.ext4").arg("-V").output().is_err() {
+        return Some("needs mkfs.ext4");
+    }
+    None
+}
+
+impl Disk {
+    /// A fresh one. Its file is sparse.
+    pub fn new(bytes: u64) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("vltava-disk-").tempdir()?;
+        let mut disk = Self { folder, mounted: false };
+        File::create(disk.image())?.set_len(bytes)?;
+        run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk.image()))?;
+        fs::create_dir(disk.path())?;
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("mounted")
+    }
+
+    fn image(&self) -> PathBuf {
+        self.folder.path().join("image")
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        run(Command::new("mount").args(["-t", "ext4", "-o", "loop"]).arg(self.image()).arg(self.path()))?;
+        self.mounted = true;
+        Ok(())
+    }
+
+    /// Pulls the plug.
+    pub fn cut(&self, cut: Cut) -> Result<()> {
+        let root = File::open(self.path())?;
+        // SAFETY: the request reads one u32, its flags, and writes nothing back.
+        let pulled = unsafe { ioctl::ioctl(&root, Setter::<FS_IOC_SHUTDOWN, u32>::new(cut as u32)) };
+        pulled.context("FS_IOC_SHUTDOWN")
+    }
+
+    /// Plugs it in again. Nobody may have a file of it open.
+    pub fn restore(&mut self) -> Result<()> {
+        self.unmount()?;
+        self.mount()
+    }
+
+    fn unmount(&mut self) -> Result<()> {
+        wait::until("the disk is not in use", Duration::from_secs(10), || {
+            Ok(run(Command::new("umount").arg(self.path())).ok())
+        })?;
+        self.mounted = false;
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.mounted && self.unmount().is_err() {
+            // Then it goes when its last file is closed; nobody is left to hear of an error.
+            let _ = run(Command::new("umount").arg("--lazy").arg(self.path()));
+        }
+    }
+}
+
+/// Writes some of the files below a folder, and not the others: a disk is free to.
+pub fn write_back_some(folder: &Path, chance: &mut Chance) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            write_back_some(&entry.path(), chance)?;
+        } else if chance.one_in(2) {
+            // A file may be renamed or removed meanwhile.
+            let _ = File::open(entry.path()).and_then(|file| file.sync_data());
+        }
+    }
+    Ok(())
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
