@@ -145,38 +145,64 @@ impl Log {
         let active = self.active().base;
         (self.end, self.durable_end, self.recovery_point, self.unsynced_from) = (end, end, end, active);
         self.start = known.log_start.max(first).min(end);
-        self.load_epochs(scanned)?;
-        if clean && self.snapshots.is_empty() {
-            // An orderly stop leaves a snapshot if there was a producer to save.
-            self.growth.saved_at = self.active().bytes;
-        } else {
-            self.rebuild_producers().map_err(quarantine_at(first))?;
-        }
+        self.load_epochs(scanned, clean)?;
+        self.rebuild_producers().map_err(quarantine_at(first))?;
         self.producers.advance_start(self.start);
         self.check();
         Ok(())
     }
 
     /// Reads the epochs and compares them with what the records say.
-    fn load_epochs(&mut self, scanned: &[(base::LeaderEpoch, Offset)]) -> Result<(), OpenError> {
+    fn load_epochs(&mut self, scanned: &[(base::LeaderEpoch, Offset)], clean: bool) -> Result<(), OpenError> {
         let bytes = self.home.disk.read(&self.home.child(EPOCHS_FILE), EPOCHS_BYTES_MAX)?;
         let stored = bytes.as_deref().map(parse_epochs).and_then(Result::ok).map(Epochs::from_starts);
-        let mut epochs = match &stored {
-            Some(epochs) => epochs.clone(),
-            None => self.epochs_of_batches()?,
+        let first = self.segments.first().map_or(self.start, |segment| segment.base);
+        let cut = stored.clone().map(|mut epochs| {
+            epochs.truncate(self.end);
+            epochs.forget_before(first);
+            epochs
+        });
+        let mut epochs = match cut {
+            // The file has no checksum, so after a crash its entries are held against the records.
+            Some(epochs) if clean || self.settings.compacted || self.are_epochs_true(&epochs)? => epochs,
+            _ => self.epochs_of_batches()?,
         };
-        epochs.truncate(self.end);
         for &(epoch, from) in scanned {
             epochs.begin(epoch, from);
         }
-        let changed = stored.as_ref().map_or(!epochs.kept().is_empty(), |stored| *stored != epochs);
-        self.epochs = epochs;
-        if changed {
+        epochs.forget_before(first);
+        let kept = stored.as_ref().map_or(&[][..], Epochs::kept);
+        if !kept.ends_with(epochs.kept()) {
+            self.epochs = epochs;
             self.save_epochs()?;
+        } else {
+            self.epochs = epochs;
         }
-        self.epochs.forget_before(self.segments.first().map_or(self.start, |segment| segment.base));
         self.epochs.advance_start(self.start);
         Ok(())
+    }
+
+    /// Whether each epoch begins with a batch of that epoch, and the oldest has the first batch.
+    fn are_epochs_true(&self, epochs: &Epochs) -> Result<bool, OpenError> {
+        for &(epoch, from) in epochs.kept() {
+            let index = self.segment_of(from);
+            let segment = &self.segments[index];
+            let from = from.max(segment.base);
+            if from >= self.end {
+                // Its records were all deleted: nothing speaks against it.
+                continue;
+            }
+            let batch = || segment.walk_to(&self.home, from)?.reaching(from);
+            let found = match batch() {
+                Ok(found) => found.map(|found| (found.header.leader_epoch, found.header.base_offset)),
+                Err(ScanError::Damaged { .. }) => None,
+                Err(ScanError::Disk(error)) => return Err(error.into()),
+            };
+            if found != Some((epoch, from)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The epochs as every batch of the log has them.
@@ -373,3 +399,6 @@ fn quarantine_at(at: Offset) -> impl Fn(ScanError) -> OpenError {
         ScanError::Damaged { damage, .. } => OpenError::Quarantined { at, damage },
     }
 }
+
+#[cfg(test)]
+mod tests;

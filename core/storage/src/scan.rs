@@ -111,6 +111,16 @@ impl<'a> HeaderWalk<'a> {
         Ok(header.is_ok_and(|header| header.last_offset() == last))
     }
 
+    /// The first batch from here on that reaches `target` or beyond.
+    pub(crate) fn reaching(&mut self, target: Offset) -> Result<Option<Found>, ScanError> {
+        while let Some(found) = self.next()? {
+            if found.header.last_offset() >= target {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
     fn header_bytes(&mut self) -> Result<&[u8], DiskError> {
         let at = self.position.checked_sub(self.buffered_from).map_or(usize::MAX, |at| at as usize);
         let wanted = HEADER_BYTES.min((self.end - self.position) as usize);

@@ -11,7 +11,7 @@ use records::BatchHeader;
 
 use crate::disk::{DiskError, DiskFile, OpenMode};
 use crate::home::Home;
-use crate::index::table::Table;
+use crate::index::table::{Entry, Table};
 use crate::index::{AbortedTxn, OffsetEntry, TimeEntry};
 use crate::layout::FileKind;
 use crate::recent::{Recent, Spot};
@@ -130,6 +130,19 @@ impl Segment {
         Ok(())
     }
 
+    /// Whether the aborted transactions can all be what was written into a segment that ends at `end`.
+    pub(crate) fn are_aborted_sane(&self, home: &Home, end: Offset) -> Result<bool, DiskError> {
+        let mut sane: u32 = 0;
+        let mut before = Offset::NONE;
+        self.visit_aborted(home, &mut |txn| {
+            let fits = txn.last_offset >= self.base && txn.last_offset < end && txn.last_offset > before;
+            before = txn.last_offset;
+            sane += u32::from(fits);
+            fits
+        })?;
+        Ok(sane == self.aborted)
+    }
+
     /// The open files of the segment that a barrier must cover.
     pub(crate) fn opened(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
         let tables = self.offsets.opened().into_iter().chain(self.times.opened());
@@ -171,10 +184,11 @@ impl Segment {
             return Ok(largest);
         }
         // A closed segment ends its time index with its largest timestamp.
-        let last = self.times.last(home)?.filter(|entry| entry.timestamp.is_some());
-        let largest = match last {
-            Some(entry) => Some(Largest { timestamp: entry.timestamp, offset: entry.offset(self.base) }),
-            None => self.largest_from(home, Offset::ZERO)?,
+        let largest = match self.times.last(home)? {
+            Some(entry) if self.has_time(home, entry)? => {
+                Some(Largest { timestamp: entry.timestamp, offset: entry.offset(self.base) })
+            }
+            _ => self.largest_from(home, Offset::ZERO)?,
         };
         Ok(*self.largest.get_or_init(|| largest))
     }
@@ -193,15 +207,15 @@ impl Segment {
 
     /// Whether there is a batch as the time index says: an entry is a hint until it was seen to be true.
     pub(crate) fn has_time(&self, home: &Home, entry: TimeEntry) -> Result<bool, ScanError> {
-        let offset = entry.offset(self.base);
-        let mut walk = self.walk_to(home, offset)?;
-        while let Some(found) = walk.next()? {
-            let header = &found.header;
-            if header.last_offset() >= offset {
-                return Ok(header.last_offset() == offset && header.max_timestamp == entry.timestamp);
-            }
+        // Zero is what a file made long in advance is full of.
+        if !entry.may_follow(None) {
+            return Ok(false);
         }
-        Ok(false)
+        let offset = entry.offset(self.base);
+        let found = self.walk_to(home, offset)?.reaching(offset)?;
+        Ok(found.is_some_and(|Found { header, .. }| {
+            header.last_offset() == offset && header.max_timestamp == entry.timestamp
+        }))
     }
 
     /// A walk that comes to the batch with `target`, from not too far before it.
@@ -212,13 +226,7 @@ impl Segment {
 
     /// The first batch that reaches `target` or beyond.
     pub(crate) fn reaching(&self, home: &Home, target: Offset) -> Result<Option<Spot>, ScanError> {
-        let mut walk = self.walk_to(home, target)?;
-        while let Some(found) = walk.next()? {
-            if found.header.last_offset() >= target {
-                return Ok(Some(spot(&found)));
-            }
-        }
-        Ok(None)
+        Ok(self.walk_to(home, target)?.reaching(target)?.map(|found| spot(&found)))
     }
 
     /// The last batch that begins at or before `position`, which lies before the end.

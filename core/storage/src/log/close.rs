@@ -8,9 +8,7 @@ use crate::log::{FlushScope, Log};
 impl Log {
     /// Everything to the media, in the form in which [`Log::open`] needs no look at the records.
     pub fn close(&mut self) -> Result<(), DiskError> {
-        // A log that never saw a producer is opened as one without a snapshot just as well.
-        let saved = self.snapshots.last() == Some(&self.end)
-            || (self.snapshots.is_empty() && self.producers.is_empty());
+        let saved = self.snapshots.last() == Some(&self.end) || self.size_bytes() == 0;
         if !saved {
             self.changing(Self::save_producers)?;
         }

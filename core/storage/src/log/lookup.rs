@@ -126,13 +126,10 @@ impl Log {
         segment: &Segment,
         largest: Largest,
     ) -> Result<Option<TimestampedOffset>, ScanError> {
-        let mut walk = segment.walk_to(&self.home, largest.offset)?;
-        while let Some(found) = walk.next()? {
-            if found.header.last_offset() >= largest.offset {
-                return self.first_in_batch(segment, &found, |timestamp| timestamp >= largest.timestamp);
-            }
+        match segment.walk_to(&self.home, largest.offset)?.reaching(largest.offset)? {
+            Some(found) => self.first_in_batch(segment, &found, |timestamp| timestamp >= largest.timestamp),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// The largest timestamp of the records of a segment that are not before the start.

@@ -102,25 +102,37 @@ impl Log {
     }
 
     /// Finds the producers again: from the newest snapshot that can be read, and the batches behind
-    /// it. Snapshots beyond the end of the log are removed first.
+    /// it. Aborted transactions that cannot be right are found again, too. Snapshots beyond the end of
+    /// the log are removed first.
     pub(crate) fn rebuild_producers(&mut self) -> Result<(), ScanError> {
         let end = self.end;
         self.retain_snapshots(|at| at <= end)?;
-        let from = self.load_snapshot()?;
+        let from = self.load_snapshot(self.first_bad_aborted()?.unwrap_or(end))?;
         self.growth.saved_at = if from < end { 0 } else { self.active().bytes };
-        if from < end { self.replay_producers(from) } else { Ok(()) }
+        self.replay_producers(from)
     }
 
-    /// Loads the newest snapshot that can be read; up to where it speaks.
-    fn load_snapshot(&mut self) -> Result<Offset, DiskError> {
-        while let Some(&at) = self.snapshots.last() {
+    /// The first segment whose aborted transactions cannot be right.
+    fn first_bad_aborted(&self) -> Result<Option<Offset>, DiskError> {
+        for (index, segment) in self.segments.iter().enumerate().filter(|(_, s)| s.aborted > 0) {
+            if !segment.are_aborted_sane(&self.home, self.segment_end(index))? {
+                return Ok(Some(segment.base));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Loads the newest snapshot that can be read, of those up to `limit`; up to where it speaks.
+    fn load_snapshot(&mut self, limit: Offset) -> Result<Offset, DiskError> {
+        while let Some(index) = self.snapshots.partition_point(|&at| at <= limit).checked_sub(1) {
+            let at = self.snapshots[index];
             let path = self.home.path(FileKind::Snapshot, at);
             let bytes = self.home.disk.read(&path, SNAPSHOT_BYTES_MAX)?;
             if let Some(Ok(producers)) = bytes.as_deref().map(restore_snapshot) {
                 self.producers = producers;
                 return Ok(at);
             }
-            self.snapshots.pop();
+            self.snapshots.remove(index);
             self.home.remove(FileKind::Snapshot, at)?;
             self.names_changed += 1;
         }
@@ -134,6 +146,9 @@ impl Log {
             let Self { home, segments, producers, .. } = self;
             let segment = &mut segments[index];
             segment.truncate_aborted(home, from)?;
+            if from == self.end {
+                break;
+            }
             let mut aborted = Vec::new();
             let mut walk = segment.walk_to(home, from)?;
             while let Some(found) = walk.next()? {

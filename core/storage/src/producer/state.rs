@@ -194,10 +194,6 @@ pub(crate) struct Producers {
 }
 
 impl Producers {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty()
-    }
-
     /// Judges a batch of records from a client. A producer that is not known may start at any
     /// sequence: its earlier batches may have been deleted.
     pub(crate) fn check(&self, header: &BatchHeader) -> Result<Verdict, ProducerError> {
