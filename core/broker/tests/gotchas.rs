@@ -33,7 +33,12 @@ fn produced(world: &mut World, topic: &str, records: &[u8]) -> (ErrorCode, i64) 
 }
 
 fn fetch_of<'a>(topic: &'a str, id: Uuid, from: i64) -> FetchRequest<'a> {
-    let part = FetchPartition { partition: 0, fetch_offset: from, partition_max_bytes: 1 << 20, ..Default::default() };
+    let part = FetchPartition {
+        partition: 0,
+        fetch_offset: from,
+        partition_max_bytes: 1 << 20,
+        ..Default::default()
+    };
     FetchRequest {
         max_wait_ms: 0,
         min_bytes: 1,
@@ -45,7 +50,11 @@ fn fetch_of<'a>(topic: &'a str, id: Uuid, from: i64) -> FetchRequest<'a> {
 
 fn metadata_of<'a>(topic: &'a str, auto_create: bool) -> MetadataRequest<'a> {
     let topic = MetadataRequestTopic { name: Some(topic), ..MetadataRequestTopic::default() };
-    MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: auto_create, ..Default::default() }
+    MetadataRequest {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: auto_create,
+        ..Default::default()
+    }
 }
 
 /// A world with topic `t`, one partition, readers see what is appended at once.
@@ -60,7 +69,7 @@ fn g01_api_versions_too_new_is_answered_in_v0_with_its_own_range() {
     let mut world = World::new();
     let frame = [0, 18, 0, 99, 0, 0, 0, 7, 0xff, 0xff, 0];
     let bytes = world.send(&frame).bytes();
-    assert_eq!(hex(&bytes), "00000007" .to_owned() + "0023" + "00000001" + "0012" + "0000" + "0005");
+    assert_eq!(hex(&bytes), "00000007".to_owned() + "0023" + "00000001" + "0012" + "0000" + "0005");
 }
 
 #[test]
@@ -80,7 +89,9 @@ fn g02_the_header_of_the_api_versions_answer_has_no_tags() {
 #[test]
 fn g03_client_software_is_a_word() {
     let mut world = World::new();
-    for (name, version, code) in [("a-b.c", "1.0", 0), ("", "1", 42), ("-a", "1", 42), ("a b", "1", 42), ("a", "", 42)] {
+    for (name, version, code) in
+        [("a-b.c", "1.0", 0), ("", "1", 42), ("-a", "1", 42), ("a b", "1", 42), ("a", "", 42)]
+    {
         let request = ApiVersionsRequest {
             client_software_name: name,
             client_software_version: version,
@@ -94,9 +105,13 @@ fn g03_client_software_is_a_word() {
 fn g04_a_client_of_another_cluster_is_told_to_start_over() {
     let mut world = World::new();
     let node = world.node().0;
-    for (cluster_id, node_id, code) in
-        [(None, -1, 0), (Some(CLUSTER), node, 0), (Some("other"), -1, 129), (Some(CLUSTER), node + 1, 129), (None, 1, 42)]
-    {
+    for (cluster_id, node_id, code) in [
+        (None, -1, 0),
+        (Some(CLUSTER), node, 0),
+        (Some("other"), -1, 129),
+        (Some(CLUSTER), node + 1, 129),
+        (None, 1, 42),
+    ] {
         let request = ApiVersionsRequest {
             client_software_name: "test",
             client_software_version: "1",
@@ -292,15 +307,41 @@ fn g33_every_special_timestamp_of_list_offsets_is_answered() {
     for value in ["a", "b", "c"] {
         produced(&mut world, "t", &batch(&[value], &BatchOptions::default()));
     }
-    for (timestamp, version, offset) in
-        [(-1, 11, 3), (-2, 11, 0), (-3, 11, 0), (-4, 11, 0), (-5, 11, -1), (-6, 11, -1), (0, 11, 0), (1 << 60, 11, -1)]
-    {
+    for (timestamp, version, offset) in [
+        (-1, 11, 3),
+        (-2, 11, 0),
+        (-3, 11, 0),
+        (-4, 11, 0),
+        (-5, 11, -1),
+        (-6, 11, -1),
+        (0, 11, 0),
+        (1 << 60, 11, -1),
+    ] {
         let part = ListOffsetsPartition { partition_index: 0, timestamp, ..ListOffsetsPartition::default() };
         let topic = ListOffsetsTopic { name: "t", partitions: vec![part] };
-        let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() };
+        let request =
+            ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() };
         world.ask(version, &request, |response| {
             let part = &response.topics[0].partitions[0];
             assert_eq!((part.error_code, part.offset), (0, offset), "timestamp {timestamp}");
+        });
+    }
+}
+
+#[test]
+fn list_offsets_is_answered_in_every_version() {
+    let mut world = with_topic();
+    produced(&mut world, "t", &batch(&["a"], &BatchOptions::default()));
+    for version in 1..=11 {
+        let part =
+            ListOffsetsPartition { partition_index: 0, timestamp: -2, ..ListOffsetsPartition::default() };
+        let topic = ListOffsetsTopic { name: "t", partitions: vec![part] };
+        let request =
+            ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() };
+        world.ask(version, &request, |response| {
+            let part = &response.topics[0].partitions[0];
+            let epoch = if version >= 4 { 0 } else { -1 };
+            assert_eq!((part.error_code, part.offset, part.leader_epoch), (0, 0, epoch), "v{version}");
         });
     }
 }
@@ -379,7 +420,10 @@ fn acks_all_that_is_not_committed_in_time_says_so() {
     world.now.elapsed = parked.deadline();
     let bytes = world.look(parked).bytes();
     read::<ProduceRequest<'_>, _>(&bytes, 9, |response| {
-        assert_eq!(response.responses[0].partition_responses[0].error_code, ErrorCode::RequestTimedOut.code());
+        assert_eq!(
+            response.responses[0].partition_responses[0].error_code,
+            ErrorCode::RequestTimedOut.code()
+        );
     });
 }
 
@@ -390,7 +434,10 @@ fn acks_0_is_never_answered_and_a_failure_closes() {
     assert!(matches!(world.request(9, &produce("t", Uuid::ZERO, &records, 0)), Reaction::Silent));
     world.request(9, &produce("nope", Uuid::ZERO, &records, 0)).closed();
     world.ask(9, &produce("t", Uuid::ZERO, &records, 2), |response| {
-        assert_eq!(response.responses[0].partition_responses[0].error_code, ErrorCode::InvalidRequiredAcks.code());
+        assert_eq!(
+            response.responses[0].partition_responses[0].error_code,
+            ErrorCode::InvalidRequiredAcks.code()
+        );
     });
 }
 
@@ -425,7 +472,8 @@ fn producer_ids_come_in_blocks_and_are_given_once() {
         });
         assert!(seen.insert(id));
     }
-    let transactional = InitProducerIdRequest { transactional_id: Some("x"), ..InitProducerIdRequest::default() };
+    let transactional =
+        InitProducerIdRequest { transactional_id: Some("x"), ..InitProducerIdRequest::default() };
     world.ask(5, &transactional, |response| {
         assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());
     });

@@ -1,6 +1,37 @@
-//! Composition root: settings, threads, wiring.
+//! Composition root: settings, threads, wiring. Start with [`run`].
+//!
+//! ```text
+//!   io-0 … io-n     connections: frames in, steps of partitions, answers out
+//!   control         the one who decides, commits and makes logs
+//!   flush-…         group commits of each log directory
+//!   housekeeping    checkpoints, retention, removal
+//!   edge            accepting, HTTP, signals
+//! ```
+//!
+//! **Invariant:** decides nothing that the core could: it reads clocks, holds locks, and carries
+//! effects to where they are done.
+
+mod clock;
+mod config;
+mod connection;
+mod control;
+mod directories;
+mod files;
+mod hosting;
+mod housekeeping;
+mod log_dir;
+mod node;
+mod partition;
+mod recovery;
+mod start; // start here
+mod stop;
+mod table;
+mod watch;
 
 use std::path::PathBuf;
+
+pub use config::ConfigError;
+pub use start::{ServerError, run};
 
 /// What the command line says about a node.
 #[derive(Debug, Clone, Default)]
@@ -15,18 +46,4 @@ pub struct ServerArgs {
     pub listen: Option<String>,
     /// Where health and metrics are served.
     pub http_listen: Option<String>,
-}
-
-/// Why a node could not start or had to stop.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The node cannot serve.
-    #[error("{0}")]
-    Start(String),
-}
-
-/// Runs a node until it is told to stop.
-pub fn run(args: ServerArgs) -> Result<(), ServerError> {
-    let _ = args;
-    Err(ServerError::Start("the server is not wired".to_owned()))
 }

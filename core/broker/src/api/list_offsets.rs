@@ -29,6 +29,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
                 .partitions
                 .iter()
                 .map(|part| answer(&call.context, topic.name, part, committed_only))
+                .map(|part| known_to(call.reply.version, part))
                 .collect(),
         })
         .collect();
@@ -55,6 +56,12 @@ fn answer(
         Ok(None) => empty,
         Err(code) => ListOffsetsPartitionResponse { error_code: code.code(), ..empty },
     }
+}
+
+/// Before v4 there is no leader epoch to tell.
+fn known_to(version: i16, part: ListOffsetsPartitionResponse) -> ListOffsetsPartitionResponse {
+    let leader_epoch = if version >= 4 { part.leader_epoch } else { LeaderEpoch::NONE.0 };
+    ListOffsetsPartitionResponse { leader_epoch, ..part }
 }
 
 fn look_up(

@@ -8,9 +8,6 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{BrokerId, Effects, Now, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
-use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
-use vltava_broker::parked::{Waiter, WaiterId, Wake};
-use vltava_broker::session::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
 use controller::{Command, Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigMap, ConfigResource, Endpoint, Image};
@@ -19,6 +16,9 @@ use records::{BatchBuilder, BatchOptions, Scratch};
 use replica::{FlushPolicy, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
+use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
+use vltava_broker::parked::{Waiter, WaiterId, Wake};
+use vltava_broker::session::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
 use wire::{Message, Request};
 
 pub const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
@@ -50,7 +50,9 @@ impl HostedPartition for TestPartition {
 impl TestPartition {
     pub fn flush(&self) {
         self.step(&mut |hosted, out| {
-            if let Some(flush) = hosted.with(out, |partition, out| partition.flush_plan(FlushScope::Records, out)) {
+            if let Some(flush) =
+                hosted.with(out, |partition, out| partition.flush_plan(FlushScope::Records, out))
+            {
                 let result = flush.run();
                 hosted.with(out, |partition, out| partition.on_flushed(result, out));
             }
@@ -248,14 +250,8 @@ impl World {
     /// Sends a frame, without its size; controller commands are decided at once.
     pub fn send(&mut self, frame: &[u8]) -> Reaction {
         let Self { settings, image, doors, session, scratch, now, .. } = self;
-        let context = Context {
-            node: settings.node_id,
-            cluster_id: CLUSTER,
-            settings,
-            image,
-            host: doors,
-            now: *now,
-        };
+        let context =
+            Context { node: settings.node_id, cluster_id: CLUSTER, settings, image, host: doors, now: *now };
         let dispatched = session.on_request(context, frame, scratch);
         for command in dispatched.background {
             let _ = self.decide(&command);
@@ -326,10 +322,8 @@ impl World {
     /// Makes a topic, with settings.
     pub fn topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
         use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
-        let configs = configs
-            .iter()
-            .map(|(name, value)| CreatableTopicConfig { name, value: Some(value) })
-            .collect();
+        let configs =
+            configs.iter().map(|(name, value)| CreatableTopicConfig { name, value: Some(value) }).collect();
         let topic = CreatableTopic {
             name,
             num_partitions: partitions,

@@ -1,0 +1,115 @@
+//! The control thread: decides, commits, and makes it so on this node, one command after the other.
+//!
+//! ```text
+//!   connections ─▶ bounded queue ─▶ handle ─▶ commit (synced) ─▶ replay ─▶ new image ─▶ logs made,
+//!                                                                                      removed ─▶ answer
+//! ```
+//!
+//! It is the only writer of the metadata log and the only one who changes the partition table. A
+//! command is answered once the partitions it made can be written to.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use controller::{Command, ControllerError, Reply};
+use metadata::Image;
+use quorum::{CommitError, ExecuteError, Executed, Quorum};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, error};
+
+use crate::clock::Clock;
+use crate::hosting::Hosting;
+
+/// What a command came to.
+pub(crate) type Decision = Result<Reply, ControllerError>;
+
+/// Commands that wait. Beyond it the connections that bring more are not read from.
+const WAITING_MAX: usize = 1024;
+
+pub(crate) enum Request {
+    Decide { command: Box<Command>, answer: Option<oneshot::Sender<Decision>> },
+    Stop,
+}
+
+/// The way to the control thread.
+#[derive(Clone)]
+pub(crate) struct Control(mpsc::Sender<Request>);
+
+impl Control {
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<Request>) {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        (Self(sender), receiver)
+    }
+
+    /// Hands a command over. The receiver fails if the node stops first.
+    pub(crate) async fn decide(&self, command: Command) -> oneshot::Receiver<Decision> {
+        let (answer, decision) = oneshot::channel();
+        // A closed queue drops the sender, and so fails the receiver.
+        let _ = self.0.send(Request::Decide { command: Box::new(command), answer: Some(answer) }).await;
+        decision
+    }
+
+    /// Hands over a command for whose answer nobody waits; it is dropped if too many wait, and
+    /// whoever set it off will do so again.
+    pub(crate) fn decide_unheard(&self, command: Command) {
+        if self.0.try_send(Request::Decide { command: Box::new(command), answer: None }).is_err() {
+            debug!("a command was dropped: too many wait for the control thread");
+        }
+    }
+
+    /// Ends the thread once it has decided what waits.
+    pub(crate) fn stop(&self) {
+        // If the thread has ended by itself, there is nobody to tell.
+        let _ = self.0.blocking_send(Request::Stop);
+    }
+}
+
+/// What the control thread owns.
+pub(crate) struct ControlThread {
+    pub(crate) quorum: Quorum,
+    pub(crate) image: Arc<ArcSwap<Image>>,
+    pub(crate) hosting: Hosting,
+    pub(crate) clock: Clock,
+}
+
+/// The metadata log cannot be written any more: the node has to stop.
+#[derive(Debug, thiserror::Error)]
+#[error("this node cannot go on: {0}")]
+pub(crate) struct ControlFailed(CommitError);
+
+impl ControlThread {
+    /// Decides until it is told to stop; hands itself back for an orderly end.
+    pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<Self, ControlFailed> {
+        while let Some(Request::Decide { command, answer }) = requests.blocking_recv() {
+            let decision = self.decide(&command).inspect_err(|failed| error!("{failed}"))?;
+            if let Err(refused) = &decision {
+                debug!(%refused, "command refused");
+            }
+            if let Some(answer) = answer {
+                // The client may have gone.
+                let _ = answer.send(decision);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Decides one command and makes it so.
+    pub(crate) fn decide(&mut self, command: &Command) -> Result<Decision, ControlFailed> {
+        let Executed { reply, delta } = match self.quorum.execute(self.clock.now(), command) {
+            Ok(executed) => executed,
+            Err(ExecuteError::Refused(refused)) => return Ok(Err(refused)),
+            Err(ExecuteError::Commit(why)) if why.is_harmless() => {
+                return Ok(Err(ControllerError::InvalidRequest(why.to_string())));
+            }
+            Err(ExecuteError::Commit(why)) => return Err(ControlFailed(why)),
+        };
+        if !delta.is_empty() {
+            let image = Arc::new(self.quorum.image().clone());
+            // Partitions are there before clients can hear of them, and gone after.
+            self.hosting.prepare(&image, &delta);
+            self.image.store(image);
+            self.hosting.clear(&delta);
+        }
+        Ok(Ok(reply))
+    }
+}

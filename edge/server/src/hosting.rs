@@ -1,0 +1,167 @@
+//! Makes and removes the logs of this node as the image says.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+use base::{BrokerId, TopicId, TopicPartition, Uuid};
+use metadata::settings::{BrokerSettings, Layers, TopicSettings};
+use metadata::{ConfigResource, Delta, Image, Topic};
+use replica::Partition;
+use storage::Log;
+use storage::disk::DiskError;
+use tracing::{error, info};
+
+use crate::clock::Clock;
+use crate::log_dir::LogDirectory;
+use crate::partition::{PartitionCell, flush_policy, log_settings};
+use crate::start::random;
+use crate::table::PartitionTable;
+
+/// A directory that is out of use and can be removed when there is time.
+pub(crate) struct Discarded {
+    pub(crate) dir: Arc<LogDirectory>,
+    pub(crate) name: String,
+}
+
+/// See the module.
+pub(crate) struct Hosting {
+    pub(crate) node: BrokerId,
+    pub(crate) settings: BrokerSettings,
+    pub(crate) table: Arc<PartitionTable>,
+    pub(crate) dirs: Vec<Arc<LogDirectory>>,
+    pub(crate) discarded: mpsc::Sender<Discarded>,
+    pub(crate) clock: Clock,
+}
+
+impl Hosting {
+    /// Makes what is new and puts changed settings in force.
+    pub(crate) fn prepare(&self, image: &Image, delta: &Delta) {
+        let mut cells = Vec::new();
+        for topic in delta.topics_created.iter().filter_map(|id| image.topic_by_id(*id)) {
+            let settings = self.topic_settings(image, topic);
+            for partition in topic.partitions().iter().filter(|p| p.replicas.contains(&self.node)) {
+                cells.extend(self.make(topic, partition, &settings));
+            }
+        }
+        for (id, index) in &delta.partitions_added {
+            let found = image.topic_by_id(*id).and_then(|topic| Some((topic, topic.partition(*index)?)));
+            let Some((topic, partition)) = found else { continue };
+            if partition.replicas.contains(&self.node) {
+                cells.extend(self.make(topic, partition, &self.topic_settings(image, topic)));
+            }
+        }
+        self.table.add(cells);
+        self.reconfigure(image, delta);
+    }
+
+    /// Removes what is gone.
+    pub(crate) fn clear(&self, delta: &Delta) {
+        for id in delta.topics_deleted.keys() {
+            for cell in self.table.remove(*id) {
+                cell.retire();
+                self.discard(&cell);
+            }
+        }
+    }
+
+    /// The settings of a topic in force.
+    pub(crate) fn topic_settings(&self, image: &Image, topic: &Topic) -> Arc<TopicSettings> {
+        let layers = Layers {
+            broker: image.configs(&ConfigResource::Broker(self.node)),
+            default_broker: image.configs(&ConfigResource::DefaultBroker),
+            fixed: &self.settings.fixed,
+        };
+        let overrides = image.configs(&ConfigResource::Topic(topic.name.clone()));
+        Arc::new(TopicSettings::resolve(overrides, layers))
+    }
+
+    /// Makes a new partition's log where there are fewest; `None` if no disk takes it.
+    pub(crate) fn make(
+        &self,
+        topic: &Topic,
+        partition: &metadata::Partition,
+        settings: &Arc<TopicSettings>,
+    ) -> Option<Arc<PartitionCell>> {
+        let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
+        let Some(dir) = self.emptiest() else {
+            error!(partition = %name, "no log directory is left to make the partition in");
+            return None;
+        };
+        match self.create(dir, &name, topic.id, partition, settings) {
+            Ok(cell) => Some(cell),
+            Err(why) => {
+                dir.retire(&why);
+                None
+            }
+        }
+    }
+
+    fn create(
+        &self,
+        dir: &Arc<LogDirectory>,
+        name: &TopicPartition,
+        topic: TopicId,
+        partition: &metadata::Partition,
+        settings: &Arc<TopicSettings>,
+    ) -> Result<Arc<PartitionCell>, DiskError> {
+        let log = Log::create(
+            Arc::clone(&dir.disk),
+            PathBuf::from(name.to_string()),
+            topic,
+            log_settings(settings, self.settings.producer_id_expiration),
+            self.clock.now(),
+        )?;
+        self.host(dir, name.clone(), log, partition, settings)
+    }
+
+    /// Takes the lead of a log that is open.
+    pub(crate) fn host(
+        &self,
+        dir: &Arc<LogDirectory>,
+        name: TopicPartition,
+        log: Log,
+        partition: &metadata::Partition,
+        settings: &Arc<TopicSettings>,
+    ) -> Result<Arc<PartitionCell>, DiskError> {
+        let topic = log.topic_id();
+        let led = Partition::lead(log, partition.leader_epoch, flush_policy(settings))?;
+        dir.partitions.fetch_add(1, Ordering::Relaxed);
+        Ok(PartitionCell::new(name, topic, Arc::clone(dir), led, Arc::clone(settings)))
+    }
+
+    fn emptiest(&self) -> Option<&Arc<LogDirectory>> {
+        let healthy = self.dirs.iter().filter(|dir| !dir.is_retired());
+        healthy.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))
+    }
+
+    fn reconfigure(&self, image: &Image, delta: &Delta) {
+        let everything = delta.configs_changed.iter().any(|resource| match resource {
+            ConfigResource::Broker(id) => *id == self.node,
+            ConfigResource::DefaultBroker => true,
+            ConfigResource::Topic(_) => false,
+        });
+        for topic in image.topics() {
+            let changed = || delta.configs_changed.contains(&ConfigResource::Topic(topic.name.clone()));
+            if everything || changed() {
+                let settings = self.topic_settings(image, topic);
+                for cell in self.table.topic(topic.id) {
+                    cell.reconfigure(Arc::clone(&settings), self.settings.producer_id_expiration);
+                }
+            }
+        }
+    }
+
+    /// Renames a partition's directory out of the way, so that a topic of the same name can be made.
+    fn discard(&self, cell: &PartitionCell) {
+        cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
+        if cell.dir.is_retired() {
+            return;
+        }
+        if let Some(name) = cell.dir.mark(|marks| marks.set_aside(&cell.name, Uuid::from_random(random()))) {
+            info!(partition = %cell.name, "partition deleted");
+            // The other end is gone only when the node stops; then it is removed at the next start.
+            let _ = self.discarded.send(Discarded { dir: Arc::clone(&cell.dir), name });
+        }
+    }
+}

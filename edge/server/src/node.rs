@@ -1,0 +1,156 @@
+//! The node: everything its connections share.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use base::{PartitionIndex, ProducerId, TopicId};
+use broker::host::{Host, HostedPartition, LogDir};
+use broker::parked::WaiterId;
+use broker::session::Context;
+use metadata::Image;
+use metadata::settings::BrokerSettings;
+use net::{FrameLimits, MemoryBudget, WriteLimits};
+use parking_lot::Mutex;
+use telemetry::Metrics;
+use wire::ApiKey;
+
+use crate::clock::Clock;
+use crate::control::Control;
+use crate::log_dir::LogDirectory;
+use crate::start::random;
+use crate::table::PartitionTable;
+
+/// One running node.
+pub(crate) struct Node {
+    pub(crate) settings: BrokerSettings,
+    pub(crate) cluster_id: String,
+    pub(crate) image: Arc<ArcSwap<Image>>,
+    pub(crate) partitions: Arc<PartitionTable>,
+    pub(crate) dirs: Vec<Arc<LogDirectory>>,
+    pub(crate) control: Control,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) frame_limits: FrameLimits,
+    pub(crate) write_limits: WriteLimits,
+    pub(crate) request_memory: MemoryBudget,
+    pub(crate) answer_memory: MemoryBudget,
+    pub(crate) producer_ids: ProducerIds,
+    pub(crate) fetch_sessions: FetchSessionSlots,
+    pub(crate) waiters: AtomicU64,
+}
+
+impl Node {
+    /// Runs `act` with what a request may look at, as of now.
+    pub(crate) fn in_context<R>(&self, act: impl FnOnce(Context<'_>) -> R) -> R {
+        let image = self.image.load();
+        act(Context {
+            node: self.settings.node_id,
+            cluster_id: &self.cluster_id,
+            settings: &self.settings,
+            image: &image,
+            host: self,
+            now: self.clock.now(),
+        })
+    }
+
+    /// Counts a request that was read, with its size.
+    pub(crate) fn count_request(&self, key: Option<ApiKey>, bytes: usize) {
+        // A key that could not be read is counted as none that there is.
+        self.metrics.requests.api(key.map_or(-1, ApiKey::code)).requests.inc();
+        self.metrics.network.bytes_in.add(bytes as u64 + 4);
+    }
+
+    /// A number for a connection.
+    pub(crate) fn next_waiter(&self) -> WaiterId {
+        WaiterId(self.waiters.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Host for Node {
+    fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
+        self.partitions.get(topic, partition).map(|cell| cell as Arc<dyn HostedPartition>)
+    }
+
+    fn log_dirs(&self) -> Vec<LogDir> {
+        let mut dirs: Vec<LogDir> = self.dirs.iter().map(|dir| dir.describe()).collect();
+        for cell in self.partitions.all() {
+            let size = cell.with(|partition| partition.log().size_bytes());
+            if let Some(at) = self.dirs.iter().position(|dir| Arc::ptr_eq(dir, &cell.dir)) {
+                dirs[at].partitions.push((cell.name.clone(), size));
+            }
+        }
+        dirs
+    }
+
+    fn producer_id(&self) -> Option<ProducerId> {
+        self.producer_ids.next()
+    }
+
+    fn add_producer_ids(&self, block: Range<i64>) {
+        self.producer_ids.add(block);
+    }
+
+    fn random(&self) -> u128 {
+        random()
+    }
+
+    fn fetch_session_begin(&self) -> Option<i32> {
+        self.fetch_sessions.begin()
+    }
+
+    fn fetch_session_end(&self) {
+        self.fetch_sessions.end();
+    }
+}
+
+/// Producer ids that the controller gave to this broker.
+#[derive(Debug, Default)]
+pub(crate) struct ProducerIds(Mutex<Range<i64>>);
+
+impl ProducerIds {
+    fn next(&self) -> Option<ProducerId> {
+        self.0.lock().next().map(ProducerId)
+    }
+
+    fn add(&self, block: Range<i64>) {
+        let mut left = self.0.lock();
+        // Two requests may have asked at once; what is left of the first block is given up.
+        if left.is_empty() {
+            *left = block;
+        }
+    }
+}
+
+/// How many fetch sessions there are, and the number of the next.
+#[derive(Debug)]
+pub(crate) struct FetchSessionSlots {
+    used: AtomicUsize,
+    max: usize,
+    next: AtomicI32,
+}
+
+impl FetchSessionSlots {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { used: AtomicUsize::new(0), max, next: AtomicI32::new(1) }
+    }
+
+    fn begin(&self) -> Option<i32> {
+        let taken = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| (used < self.max).then_some(used + 1));
+        taken.ok()?;
+        // 0 means "no session", and a negative id is not one.
+        let id = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+        Some(id.max(1))
+    }
+
+    fn end(&self) {
+        self.used.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,181 @@
+//! A partition behind its lock, and the doing of what it decides.
+//!
+//! The lock is held across one step: an append to the page cache, a plan of a read. Never across a
+//! wait, a sync or a send. What the step asks for is done after the lock is released.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base::{Effects, TopicId, TopicPartition};
+use broker::host::{Effect, Hosted, HostedPartition};
+use disk::{FlushJob, FlushTicket};
+use metadata::settings::{self, TopicSettings};
+use parking_lot::Mutex;
+use records::TimestampType;
+use replica::{FlushPolicy, Partition};
+use storage::{FlushScope, LogSettings};
+
+use crate::log_dir::LogDirectory;
+
+/// One partition of this node.
+pub(crate) struct PartitionCell {
+    pub(crate) name: TopicPartition,
+    pub(crate) topic: TopicId,
+    pub(crate) dir: Arc<LogDirectory>,
+    state: Mutex<Hosted>,
+    settings: ArcSwap<TopicSettings>,
+    flush: FlushTicket,
+}
+
+impl PartitionCell {
+    pub(crate) fn new(
+        name: TopicPartition,
+        topic: TopicId,
+        dir: Arc<LogDirectory>,
+        partition: Partition,
+        settings: Arc<TopicSettings>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
+            flush: dir.flushes.register(me.clone() as Weak<dyn FlushJob>),
+            name,
+            topic,
+            dir,
+            state: Mutex::new(Hosted::new(partition)),
+            settings: ArcSwap::new(settings),
+        })
+    }
+
+    /// Looks at the partition, or does what has no effects.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Partition) -> R) -> R {
+        act(&mut self.state.lock().partition)
+    }
+
+    /// A step of the partition, then its effects.
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Partition, &mut Effects<replica::Effect>) -> R) -> R {
+        let mut act = Some(act);
+        let mut result = None;
+        self.step(&mut |hosted, out| {
+            if let Some(act) = act.take() {
+                result = Some(hosted.with(out, act));
+            }
+        });
+        result.expect("step runs its action")
+    }
+
+    pub(crate) fn reconfigure(&self, settings: Arc<TopicSettings>, producer_expiry: Duration) {
+        let policy = flush_policy(&settings);
+        let log_settings = log_settings(&settings, producer_expiry);
+        self.settings.store(settings);
+        self.act(|partition, out| partition.reconfigure(log_settings, policy, out));
+    }
+
+    /// Takes no more writes; whoever waits is told.
+    pub(crate) fn retire(&self) {
+        let mut woken = Vec::new();
+        let mut hosted = self.state.lock();
+        hosted.partition.retire();
+        hosted.parked.gone(|waiter| woken.push(waiter));
+        drop(hosted);
+        woken.into_iter().for_each(|waiter| waiter.bell.wake());
+    }
+
+    fn perform(&self, effects: &mut Effects<Effect>) {
+        for effect in effects.drain() {
+            match effect {
+                Effect::Flush => {
+                    self.flush.ask();
+                }
+                Effect::Wake(waiter) => waiter.bell.wake(),
+                Effect::Retire(error) => self.dir.retire(&error),
+            }
+        }
+    }
+
+    /// Asks for a flush, whatever the policy.
+    pub(crate) fn ask_flush(&self) {
+        self.flush.ask();
+    }
+
+    /// Syncs what is not on the disk. A failure retires the directory, which says so.
+    pub(crate) fn flush_now(&self, scope: FlushScope) {
+        if let Some(flush) = self.act(|partition, out| partition.flush_plan(scope, out)) {
+            let result = flush.run();
+            self.act(|partition, out| partition.on_flushed(result, out));
+        }
+    }
+}
+
+impl HostedPartition for PartitionCell {
+    fn settings(&self) -> Arc<TopicSettings> {
+        self.settings.load_full()
+    }
+
+    fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        let mut effects = Effects::new();
+        {
+            let mut hosted = Unwinding(self.state.lock());
+            act(&mut hosted.0, &mut effects);
+        }
+        self.perform(&mut effects);
+    }
+}
+
+/// A step that panicked leaves a partition of which nothing is known: it takes no more writes.
+struct Unwinding<'a>(parking_lot::MutexGuard<'a, Hosted>);
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.partition.retire();
+        }
+    }
+}
+
+impl FlushJob for PartitionCell {
+    fn flush(&self) {
+        self.flush_now(FlushScope::Records);
+    }
+}
+
+/// The flush policy among a topic's settings.
+pub(crate) fn flush_policy(settings: &TopicSettings) -> FlushPolicy {
+    match settings.flush_policy {
+        settings::FlushPolicy::Ack => FlushPolicy::Ack,
+        settings::FlushPolicy::Interval => FlushPolicy::Interval {
+            every: settings.flush_interval.unwrap_or(INTERVAL_DEFAULT),
+            bytes: INTERVAL_BYTES_MAX,
+        },
+        settings::FlushPolicy::Os => match settings.flush_interval {
+            Some(every) => FlushPolicy::Interval { every, bytes: u64::MAX },
+            None => FlushPolicy::Os,
+        },
+    }
+}
+
+/// `flush.interval.ms`, should it be unset.
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
+
+/// What `flush.policy=interval` may lose at most to a power cut, whatever the interval: as much as
+/// Redpanda's write caching.
+const INTERVAL_BYTES_MAX: u64 = 256 << 10;
+
+/// The settings of a log among those of its topic.
+pub(crate) fn log_settings(settings: &TopicSettings, producer_expiry: Duration) -> LogSettings {
+    LogSettings {
+        segment_bytes: settings.segment_bytes,
+        segment_age_max: settings.segment_age_max,
+        index_interval_bytes: settings.index_interval_bytes,
+        index_bytes_max: settings.segment_index_bytes,
+        retention_bytes: settings.retention_bytes,
+        retention_age: settings.retention,
+        deletes: settings.cleanup.delete,
+        compacted: settings.cleanup.compact,
+        file_delete_delay: settings.file_delete_delay,
+        timestamp_type: match settings.timestamp_type {
+            settings::TimestampType::CreateTime => TimestampType::CreateTime,
+            settings::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
+        },
+        producer_expiry,
+    }
+}

@@ -1,0 +1,166 @@
+//! Opens the logs that are there, at start.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::{TopicId, TopicPartition};
+use metadata::Image;
+use parking_lot::Mutex;
+use storage::{Known, Log, OpenError};
+use tracing::{debug, error, info, warn};
+
+use crate::directories::Directory;
+use crate::hosting::Hosting;
+use crate::partition::{PartitionCell, log_settings};
+
+/// What was found in the log directories.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// Partitions that are served.
+    pub(crate) opened: usize,
+    /// Partitions of this node that cannot be.
+    pub(crate) offline: usize,
+    /// Bytes that had to be read again.
+    pub(crate) scanned_bytes: u64,
+}
+
+/// A log to open: which of the directories it is in, whose it is.
+struct Found<'a> {
+    directory: &'a Directory,
+    name: TopicPartition,
+    topic: TopicId,
+}
+
+/// Opens every partition that the image gives to this node, on several threads, and makes those that
+/// were decided on but not made before the last stop.
+///
+/// `complete` says that every directory which this node had before is there. If one is not, a log that
+/// is missing may be in it: making an empty one in its place would lose it for good.
+pub(crate) fn open_all(
+    hosting: &Hosting,
+    directories: &[Directory],
+    image: &Image,
+    complete: bool,
+) -> Recovery {
+    let mut found: BTreeMap<TopicPartition, Found<'_>> = BTreeMap::new();
+    for directory in directories {
+        for (name, topic) in &directory.partitions {
+            let here = Found { directory, name: name.clone(), topic: *topic };
+            if let Some(other) = found.insert(name.clone(), here) {
+                let other = other.directory.dir.path.display().to_string();
+                error!(partition = %name, other, "partition is in two log directories; the later one is used");
+            }
+        }
+    }
+    let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+    for topic in image.topics() {
+        for partition in topic.partitions().iter().filter(|p| p.replicas.contains(&hosting.node)) {
+            let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
+            match found.remove(&name).filter(|found| found.topic == topic.id) {
+                Some(found) => wanted.push((topic, partition, found)),
+                None => missing.push((topic, partition, name)),
+            }
+        }
+    }
+    for stray in found.values() {
+        let dir = stray.directory.dir.path.display();
+        warn!(partition = %stray.name, %dir, "directory of no topic of this cluster: left as it is");
+    }
+    let mut recovery = open_found(hosting, &wanted, image);
+    for (topic, partition, name) in missing {
+        if !complete {
+            error!(partition = %name, "partition is offline: it may be in a log directory that is not there");
+            recovery.offline += 1;
+            continue;
+        }
+        let made = hosting.make(topic, partition, &hosting.topic_settings(image, topic));
+        recovery.offline += usize::from(made.is_none());
+        hosting.table.add(made);
+    }
+    recovery
+}
+
+type Wanted<'a> = (&'a Arc<metadata::Topic>, &'a Arc<metadata::Partition>, Found<'a>);
+
+fn open_found(hosting: &Hosting, wanted: &[Wanted<'_>], image: &Image) -> Recovery {
+    let next = AtomicUsize::new(0);
+    let opened = Mutex::new((Recovery::default(), Vec::with_capacity(wanted.len())));
+    let threads =
+        std::thread::available_parallelism().map_or(2, usize::from).max(hosting.settings.recovery_threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(wanted.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((topic, partition, found)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let cell = open(hosting, topic, partition, found, image);
+                    let mut opened = opened.lock();
+                    match cell {
+                        Some((cell, scanned)) => {
+                            opened.0.opened += 1;
+                            opened.0.scanned_bytes += scanned;
+                            opened.1.push(cell);
+                        }
+                        None => opened.0.offline += 1,
+                    }
+                }
+            });
+        }
+    });
+    let (recovery, cells) = opened.into_inner();
+    hosting.table.add(cells);
+    recovery
+}
+
+fn open(
+    hosting: &Hosting,
+    topic: &metadata::Topic,
+    partition: &metadata::Partition,
+    found: &Found<'_>,
+    image: &Image,
+) -> Option<(Arc<PartitionCell>, u64)> {
+    let Found { directory, name, .. } = found;
+    let settings = hosting.topic_settings(image, topic);
+    let known = Known {
+        recovery_point: directory
+            .checkpoints
+            .recovery_points
+            .get(name)
+            .copied()
+            .unwrap_or(base::Offset::ZERO),
+        log_start: directory.checkpoints.log_starts.get(name).copied().unwrap_or(base::Offset::ZERO),
+        clean: directory.clean,
+    };
+    let log_settings = log_settings(&settings, hosting.settings.producer_id_expiration);
+    let dir = &directory.dir;
+    let opened = Log::open(
+        Arc::clone(&dir.disk),
+        PathBuf::from(name.to_string()),
+        log_settings,
+        known,
+        hosting.clock.now(),
+    );
+    let (log, recovered) = match opened {
+        Ok(opened) => opened,
+        Err(OpenError::Disk(why)) => {
+            dir.retire(&why);
+            return None;
+        }
+        Err(why @ (OpenError::Quarantined { .. } | OpenError::Metadata(_))) => {
+            error!(partition = %name, dir = %dir.path.display(), %why, "partition is offline: its log is damaged");
+            return None;
+        }
+    };
+    if let Some(cut) = &recovered.cut {
+        let damage = cut.damage.to_string();
+        info!(partition = %name, at = %cut.at, bytes = cut.bytes, damage, "cut a torn end that nobody was promised");
+    }
+    debug!(partition = %name, end = %log.end(), scanned = recovered.scanned_bytes, "log opened");
+    match hosting.host(dir, name.clone(), log, partition, &settings) {
+        Ok(cell) => Some((cell, recovered.scanned_bytes)),
+        Err(why) => {
+            dir.retire(&why);
+            None
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How a node ends in good order: nobody is served, everything is on the disk, and it is written
+//! down that it is.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::signal::unix::{SignalKind, signal as listen};
+use tracing::info;
+
+use crate::housekeeping::write_checkpoints;
+use crate::start::{ServerError, Started};
+
+/// Waits for SIGTERM or SIGINT.
+pub(crate) async fn signal() -> std::io::Result<()> {
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => info!("stopping: SIGTERM"),
+        _ = interrupt.recv() => info!("stopping: SIGINT"),
+    }
+    Ok(())
+}
+
+/// Ends what still runs. Connections have ended before.
+pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
+    let Started { node, io, control, housekeeping, housekeeping_stop } = started;
+    drop(housekeeping_stop);
+    // A panic was reported by the panic hook; then the next start recovers.
+    let housekept = housekeeping.join().is_ok();
+    node.control.stop();
+    let control = match control.thread.join() {
+        Ok(ended) => ended?,
+        Err(_) => return Err(ServerError::Control("the control thread failed".to_owned())),
+    };
+    drop(io);
+    close_logs(&node);
+    let closed = control.quorum.close().is_ok();
+    write_checkpoints(&node.partitions, &node.dirs);
+    let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
+    if housekept && closed {
+        for dir in node.dirs.iter().filter(|dir| !dir.is_retired()) {
+            dir.mark(|marks| marks.mark_clean(epoch));
+        }
+        info!("stopped in good order");
+    }
+    Ok(())
+}
+
+fn close_logs(node: &crate::node::Node) {
+    let cells = node.partitions.all();
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) * 4;
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(cells.len()) {
+            scope.spawn(|| {
+                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if cell.dir.is_retired() {
+                        continue;
+                    }
+                    if let Err(why) = cell.with(|partition| partition.log_mut().close()) {
+                        cell.dir.retire(&why);
+                    }
+                }
+            });
+        }
+    });
+}

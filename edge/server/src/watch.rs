@@ -1,0 +1,93 @@
+//! What others may look at: numbers that somebody keeps anyway, and whether the node is ready.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HttpState, Readiness};
+use net::Listener;
+use telemetry::WatchKind;
+
+use crate::node::Node;
+
+/// Shows the numbers of a node that are not counted by the metrics themselves.
+pub(crate) fn all(node: &Arc<Node>, listener: &Listener) {
+    let metrics = &node.metrics;
+    let gauge =
+        |name, help, labels: &[(&'static str, &str)], read: Box<dyn Fn(&Node) -> u64 + Send + Sync>| {
+            // Weak: the metrics are part of the node.
+            let node = Arc::downgrade(node);
+            metrics.watch(WatchKind::Gauge, name, help, labels, move || {
+                node.upgrade().map_or(0, |node| read(&node))
+            });
+        };
+    gauge("vltava_topics", "Topics.", &[], Box::new(|node| node.image.load().topic_count() as u64));
+    gauge(
+        "vltava_partitions",
+        "Partitions on this broker.",
+        &[],
+        Box::new(|node| node.partitions.len() as u64),
+    );
+    gauge(
+        "vltava_fetch_sessions",
+        "Fetch sessions.",
+        &[],
+        Box::new(|node| node.fetch_sessions.used() as u64),
+    );
+    let memory = "Bytes of memory that requests and answers hold, and may hold.";
+    for (kind, of) in [("request", true), ("answer", false)] {
+        let budget =
+            move |node: &Node| if of { node.request_memory.clone() } else { node.answer_memory.clone() };
+        gauge(
+            "vltava_memory_used_bytes",
+            memory,
+            &[("kind", kind)],
+            Box::new(move |node| budget(node).used()),
+        );
+        gauge(
+            "vltava_memory_max_bytes",
+            memory,
+            &[("kind", kind)],
+            Box::new(move |node| budget(node).bytes_max()),
+        );
+    }
+    let retired = "Whether a log directory was given up after a failed write.";
+    for (place, dir) in node.dirs.iter().enumerate() {
+        let path = dir.path.display().to_string();
+        let read = move |node: &Node| u64::from(node.dirs[place].is_retired());
+        gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(read));
+    }
+    connections(node, listener);
+}
+
+fn connections(node: &Arc<Node>, listener: &Listener) {
+    let count =
+        |kind, name, help, labels: &[(&'static str, &str)], of: fn(&net::ListenerCounts) -> &AtomicU64| {
+            let admission = listener.admission().clone();
+            node.metrics
+                .watch(kind, name, help, labels, move || of(admission.counts()).load(Ordering::Relaxed));
+        };
+    let (gauge, counter) = (WatchKind::Gauge, WatchKind::Counter);
+    count(gauge, "vltava_connections_open", "Connections that are open.", &[], |c| &c.open);
+    count(counter, "vltava_connections_accepted", "Connections that were let in.", &[], |c| &c.accepted);
+    let refused = "Connections that were closed at once, by the limit they were over.";
+    count(counter, "vltava_connections_refused", refused, &[("limit", "total")], |c| &c.refused_total);
+    count(counter, "vltava_connections_refused", refused, &[("limit", "address")], |c| &c.refused_address);
+}
+
+/// What HTTP answers from.
+pub(crate) fn http_state(node: &Arc<Node>) -> HttpState {
+    let watched = Arc::downgrade(node);
+    HttpState {
+        ready: Arc::new(move || {
+            let Some(node) = watched.upgrade() else {
+                return Readiness::NotReady(vec!["the node stops".to_owned()]);
+            };
+            let retired = node.dirs.iter().filter(|dir| dir.is_retired());
+            let reasons: Vec<String> = retired
+                .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
+                .collect();
+            if reasons.is_empty() { Readiness::Ready } else { Readiness::NotReady(reasons) }
+        }),
+        metrics: Arc::clone(&node.metrics),
+    }
+}
