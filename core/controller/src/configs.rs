@@ -62,7 +62,7 @@ impl Controller {
     fn check_resource(&self, resource: &ConfigResource) -> Result<(), ControllerError> {
         match resource {
             ConfigResource::Topic(name) if self.image.topic(name.as_str()).is_none() => {
-                Err(ControllerError::UnknownTopic(name.to_string()))
+                Err(ControllerError::NoSuchTopic(name.to_string()))
             }
             ConfigResource::Broker(id) if self.image.broker(*id).is_none() => {
                 Err(ControllerError::UnknownBroker(*id))

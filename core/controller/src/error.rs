@@ -23,6 +23,9 @@ pub enum ControllerError {
     /// There is no topic of this name.
     #[error("This server does not host this topic-partition.")]
     UnknownTopic(String),
+    /// There is no topic of this name whose settings could change.
+    #[error("The topic '{0}' does not exist.")]
+    NoSuchTopic(String),
     /// There is no topic with this id.
     #[error("This server does not host this topic ID.")]
     UnknownTopicId(TopicId),
@@ -82,7 +85,7 @@ impl ControllerError {
         match self {
             Self::TopicName(_) | Self::TopicCollision { .. } => ErrorCode::InvalidTopicException,
             Self::TopicExists(_) => ErrorCode::TopicAlreadyExists,
-            Self::UnknownTopic(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::UnknownTopic(_) | Self::NoSuchTopic(_) => ErrorCode::UnknownTopicOrPartition,
             Self::UnknownTopicId(_) => ErrorCode::UnknownTopicId,
             Self::InconsistentTopicId { .. } => ErrorCode::InconsistentTopicId,
             Self::DeletionDisabled => ErrorCode::TopicDeletionDisabled,

@@ -483,7 +483,7 @@ fn brokers_have_settings_too() {
     let (code, words) = refusal(cluster.alter(one.clone(), &[("node.id", Set, Some("5"))]));
     assert_eq!(
         (code, words.as_str()),
-        (ErrorCode::InvalidRequest, "Cannot update these configs dynamically: Set(node.id)")
+        (ErrorCode::InvalidRequest, "Cannot update these configs dynamically: [node.id]")
     );
     assert_eq!(refusal(cluster.alter(one, &[("no.such", Set, Some("5"))])).0, ErrorCode::InvalidConfig);
     let nobody = ConfigResource::Broker(BrokerId(9));

@@ -290,3 +290,9 @@ fn any_history_of_records_is_the_same_image_by_any_way() {
     let _ = controller.replay_batch(&all, end);
     assert_eq!(controller.image(), &image);
 }
+
+#[test]
+fn a_quorum_can_live_on_a_thread_of_its_own() {
+    fn is_send<T: Send>() {}
+    is_send::<Quorum>();
+}

@@ -7,7 +7,7 @@ use base::BrokerId;
 
 use super::find_broker;
 use super::listener::Listener;
-use super::setting::{Setting, SettingError, Value, split_list};
+use super::setting::{Scope, Setting, SettingError, Value, split_list};
 use crate::parts::ConfigMap;
 
 /// A broker's settings that something in it reads.
@@ -130,6 +130,20 @@ impl BrokerSettings {
             producer_id_expiration: reader.duration("producer.id.expiration.ms"),
             fixed,
         })
+    }
+
+    /// These settings with what was set while the broker runs: for every broker, then for this one.
+    #[must_use]
+    pub fn with(&self, default_broker: &ConfigMap, broker: &ConfigMap) -> Self {
+        let mut merged = self.fixed.clone();
+        for (name, value) in default_broker.iter().chain(broker) {
+            let setting = find_broker(name).filter(|setting| setting.scope == Scope::BrokerDynamic);
+            if setting.is_some_and(|setting| setting.parse(value).is_ok()) {
+                merged.insert(name.clone(), value.clone());
+            }
+        }
+        let settings = Self::read(merged).unwrap_or_else(|_| self.clone());
+        Self { fixed: self.fixed.clone(), ..settings }
     }
 
     /// What clients are told to connect to.

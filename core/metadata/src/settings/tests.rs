@@ -132,11 +132,6 @@ fn a_wrong_value_is_refused_with_its_name_and_what_is_allowed() {
             "Invalid value delete,shred for configuration cleanup.policy: String must be one of: compact, delete",
         ),
         (
-            "cleanup.policy",
-            "delete,delete",
-            "Invalid value delete,delete for configuration cleanup.policy: Duplicate value in list",
-        ),
-        (
             "min.cleanable.dirty.ratio",
             "1.5",
             "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
@@ -171,6 +166,7 @@ fn legal_values_are_taken() {
     let legal = [
         ("cleanup.policy", "compact, delete"),
         ("cleanup.policy", ""),
+        ("cleanup.policy", "delete,delete"),
         ("compression.gzip.level", "-1"),
         ("leader.replication.throttled.replicas", "0:1,1:2"),
         ("follower.replication.throttled.replicas", "*"),
@@ -314,10 +310,24 @@ fn a_broker_does_not_start_with_what_it_does_not_understand() {
 }
 
 #[test]
+fn what_changes_while_a_broker_runs_lies_over_what_it_was_started_with() {
+    let started = BrokerSettings::parse([("producer.id.expiration.ms", "5"), ("node.id", "3")]);
+    let started = started.expect("all of it is legal");
+    let default = map(&[("producer.id.expiration.ms", "6"), ("node.id", "4")]);
+    let changed = started.with(&default, &map(&[]));
+    assert_eq!(changed.producer_id_expiration, Duration::from_millis(6));
+    assert_eq!((changed.node_id, &changed.fixed), (started.node_id, &started.fixed));
+    let own = started.with(&default, &map(&[("producer.id.expiration.ms", "7")]));
+    assert_eq!(own.producer_id_expiration, Duration::from_millis(7));
+    let broken = started.with(&map(&[("producer.id.expiration.ms", "x")]), &map(&[]));
+    assert_eq!(broken, started);
+}
+
+#[test]
 fn only_dynamic_settings_change_while_a_broker_runs() {
     assert_eq!(validate_broker(&map(&[("log.retention.ms", "1000")])), Ok(()));
     let fixed = validate_broker(&map(&[("node.id", "3")])).expect_err("it is read at start");
-    assert_eq!(fixed.to_string(), "Cannot update these configs dynamically: Set(node.id)");
+    assert_eq!(fixed.to_string(), "Cannot update these configs dynamically: [node.id]");
     assert!(validate_broker(&map(&[("no.such", "3")])).is_err());
 }
 
