@@ -11,9 +11,10 @@ mod golden;
 mod oracle;
 mod round_trip;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use wire::{DecodeError, Decoder, Encoder, Message};
+use wire::{DecodeError, Decoder, EncodeError, Encoder, Message};
 
 /// Decodes all of `bytes`, and encodes what that gave.
 fn again<'a, M: Message<'a>>(bytes: &'a [u8], version: i16) -> Result<(M, Vec<u8>), DecodeError> {
@@ -41,12 +42,17 @@ fn assert_again<'a, M: Message<'a> + Debug>(name: &str, version: i16, bytes: &'a
     }
 }
 
-/// Calls a macro-made check by the name of a message: `(name, version, bytes)`.
-type Check = fn(&str, i16, &[u8]);
+/// What can be done with a message whose type only its name tells.
+struct Check {
+    /// Asserts that bytes of a version mean something and are written as they are: `(name, version, bytes)`.
+    again: fn(&str, i16, &[u8]),
+    /// Reads bytes of one version and writes what they say as another: `(from, to, bytes)`.
+    translate: fn(i16, i16, &[u8]) -> Result<Vec<u8>, EncodeError>,
+}
 
 /// How to check any request, response or data message, by name.
-fn checks() -> std::collections::BTreeMap<&'static str, Check> {
-    let mut checks = std::collections::BTreeMap::<&'static str, Check>::new();
+fn checks() -> BTreeMap<&'static str, Check> {
+    let mut checks = BTreeMap::<&'static str, Check>::new();
     macro_rules! add_api {
         ($key:ident, $module:ident, $request:ident, $response:ident) => {
             add_data!($module, $request);
@@ -55,9 +61,16 @@ fn checks() -> std::collections::BTreeMap<&'static str, Check> {
     }
     macro_rules! add_data {
         ($module:ident, $name:ident) => {
-            checks.insert(stringify!($name), |name, version, bytes| {
+            let again: fn(&str, i16, &[u8]) = |name, version, bytes| {
                 assert_again::<wire::messages::$module::$name>(name, version, bytes);
-            });
+            };
+            let translate: fn(i16, i16, &[u8]) -> Result<Vec<u8>, EncodeError> = |from, to, bytes| {
+                let read = wire::messages::$module::$name::decode(&mut Decoder::new(bytes), from);
+                let mut e = Encoder::new();
+                read.expect("well-formed").encode(&mut e, to)?;
+                Ok(e.into_bytes())
+            };
+            checks.insert(stringify!($name), Check { again, translate });
         };
     }
     wire::every_api!(add_api);

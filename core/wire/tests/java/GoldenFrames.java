@@ -1,6 +1,8 @@
 // Writes every message of every version with Apache Kafka's own classes, filled with numbers that are
 // the same in every run. One line each: `key version request|response hex`; for what is neither request
-// nor response, `- version NAME hex`.
+// nor response, `- version NAME hex`. The first line of a version has everything filled. A line whose
+// version is `LOW>HIGH` has what that first line of LOW says, written as HIGH; or `-` if HIGH cannot
+// say it.
 //
 //   M2=~/.m2/repository/org/apache/kafka
 //   java -cp $M2/kafka-clients/4.4.0/kafka-clients-4.4.0.jar:slf4j-api.jar \
@@ -22,6 +24,7 @@ import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.jar.JarFile;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
@@ -58,14 +61,29 @@ public class GoldenFrames {
                 String last = "";
                 for (boolean full : new boolean[] {true, false}) {
                     GoldenFrames frames = new GoldenFrames(type.getSimpleName().hashCode() * 31L + v, v, full);
-                    String line = label(example, v) + HexFormat.of().formatHex(frames.bytes(type));
+                    String line = label(example, v) + HexFormat.of().formatHex(bytes(frames.filled(type, 0), v));
                     if (!line.equals(last)) {
                         System.out.println(line);
                     }
                     last = line;
                 }
+                if (v < example.highestSupportedVersion()) {
+                    System.out.println(translated(type, example, v, example.highestSupportedVersion()));
+                }
             }
         }
+    }
+
+    private static String translated(Class<?> type, ApiMessage example, short low, short high) throws Exception {
+        long seed = type.getSimpleName().hashCode() * 31L + low;
+        Message message = new GoldenFrames(seed, low, true).filled(type, 0);
+        String hex = "-";
+        try {
+            hex = HexFormat.of().formatHex(bytes(message, high));
+        } catch (UnsupportedVersionException | NullPointerException e) {
+            // What HIGH cannot say.
+        }
+        return label(example, low).replaceFirst(" " + low + " ", " " + low + ">" + high + " ") + hex;
     }
 
     /** The top-level classes of a folder, out of the jar that has it. */
@@ -90,8 +108,8 @@ public class GoldenFrames {
         return kind == null ? "- " + version + " " + name + " " : message.apiKey() + " " + version + " " + kind + " ";
     }
 
-    private byte[] bytes(Class<?> type) throws Exception {
-        ByteBufferAccessor written = MessageUtil.toByteBufferAccessor(filled(type, 0), version);
+    private static byte[] bytes(Message message, short version) {
+        ByteBufferAccessor written = MessageUtil.toByteBufferAccessor(message, version);
         ByteBuffer buffer = written.buffer();
         byte[] bytes = new byte[buffer.remaining()];
         buffer.get(bytes);
