@@ -118,6 +118,9 @@ fn parse_epoch(text: &str) -> Option<(LeaderEpoch, Offset)> {
 /// The lines behind version and count, each with its number.
 fn entries(bytes: &[u8]) -> Result<Vec<(usize, &str)>, CheckpointError> {
     let text = std::str::from_utf8(bytes).map_err(|_| malformed(1, "", "text"))?;
+    if !text.ends_with('\n') {
+        return Err(malformed(text.lines().count(), "", "a whole last line"));
+    }
     let mut lines = (1..).zip(text.lines());
     match lines.next() {
         Some((_, VERSION)) => {}
@@ -197,7 +200,8 @@ mod tests {
         for bytes in bad {
             assert!(parse_offsets(bytes).is_err(), "{:?}", String::from_utf8_lossy(bytes));
         }
-        let bad: [&[u8]; 4] = [b"0\n1\n-1 0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n7\n"];
+        let bad: [&[u8]; 5] =
+            [b"0\n1\n-1 0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n7\n", b"0\n1\n7 1"];
         for bytes in bad {
             assert!(parse_epochs(bytes).is_err(), "{:?}", String::from_utf8_lossy(bytes));
         }

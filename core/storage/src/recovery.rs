@@ -26,7 +26,7 @@ mod scan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use base::{Now, Offset, TopicId, Uuid};
+use base::{LeaderEpoch, Now, Offset, TopicId, Uuid};
 
 use crate::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
 use crate::disk::{Disk, DiskError};
@@ -138,7 +138,7 @@ impl Log {
         &mut self,
         end: Offset,
         known: &Known,
-        scanned: &[(base::LeaderEpoch, Offset)],
+        scanned: &[(LeaderEpoch, Offset)],
         clean: bool,
     ) -> Result<(), OpenError> {
         let first = self.segments.first().map_or(end, |segment| segment.base);
@@ -153,7 +153,7 @@ impl Log {
     }
 
     /// Reads the epochs and compares them with what the records say.
-    fn load_epochs(&mut self, scanned: &[(base::LeaderEpoch, Offset)], clean: bool) -> Result<(), OpenError> {
+    fn load_epochs(&mut self, scanned: &[(LeaderEpoch, Offset)], clean: bool) -> Result<(), OpenError> {
         let bytes = self.home.disk.read(&self.home.child(EPOCHS_FILE), EPOCHS_BYTES_MAX)?;
         let stored = bytes.as_deref().map(parse_epochs).and_then(Result::ok).map(Epochs::from_starts);
         let first = self.segments.first().map_or(self.start, |segment| segment.base);
@@ -182,27 +182,33 @@ impl Log {
         Ok(())
     }
 
-    /// Whether each epoch begins with a batch of that epoch, and the oldest has the first batch.
+    /// Whether each epoch begins with a batch of that epoch, right behind one of an older epoch.
     fn are_epochs_true(&self, epochs: &Epochs) -> Result<bool, OpenError> {
+        let first = self.segments.first().map_or(self.end, |segment| segment.base);
         for &(epoch, from) in epochs.kept() {
-            let index = self.segment_of(from);
-            let segment = &self.segments[index];
-            let from = from.max(segment.base);
+            let from = from.max(first);
             if from >= self.end {
                 // Its records were all deleted: nothing speaks against it.
                 continue;
             }
-            let batch = || segment.walk_to(&self.home, from)?.reaching(from);
-            let found = match batch() {
-                Ok(found) => found.map(|found| (found.header.leader_epoch, found.header.base_offset)),
-                Err(ScanError::Damaged { .. }) => None,
-                Err(ScanError::Disk(error)) => return Err(error.into()),
-            };
-            if found != Some((epoch, from)) {
+            let begins = self.batch_at(from)? == Some((epoch, from));
+            let before = if from > first { self.batch_at(Offset(from.0 - 1))? } else { None };
+            if !begins || before.is_some_and(|(before, _)| before >= epoch) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// The epoch and the first offset of the batch that has `offset`, if it can be read.
+    fn batch_at(&self, offset: Offset) -> Result<Option<(LeaderEpoch, Offset)>, OpenError> {
+        let segment = &self.segments[self.segment_of(offset)];
+        let found = segment.walk_to(&self.home, offset).and_then(|mut walk| walk.reaching(offset));
+        match found {
+            Ok(found) => Ok(found.map(|found| (found.header.leader_epoch, found.header.base_offset))),
+            Err(ScanError::Damaged { .. }) => Ok(None),
+            Err(ScanError::Disk(error)) => Err(error.into()),
+        }
     }
 
     /// The epochs as every batch of the log has them.

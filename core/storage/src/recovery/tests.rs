@@ -188,8 +188,10 @@ fn a_segment_that_is_gone_is_noticed() {
     assert_eq!((log.end(), log.segments_count()), (Offset(0), 1));
 }
 
+type Change = fn(&mut Vec<u8>);
+
 /// What a table can look like after a crash.
-const TABLES: &[(&str, fn(&mut Vec<u8>))] = &[
+const TABLES: &[(&str, Change)] = &[
     ("empty", Vec::clear),
     ("half an entry", |bytes| bytes.truncate(bytes.len() - 1)),
     ("zeroes", |bytes| bytes.fill(0)),
@@ -270,7 +272,7 @@ fn aborted_transactions_are_found_again() {
     log.close().expect("memory");
     let aborted = log.aborted_transactions(Offset(0), log.end()).expect("memory");
     assert_eq!(aborted.len(), 20);
-    let wrong: [fn(&mut Vec<u8>); 3] = [|b| b[1] = 9, |b| b[20] ^= 0x7f, |b| b.copy_within(0..34, 34)];
+    let wrong: [Change; 3] = [|b| b[1] = 9, |b| b[20] ^= 0x7f, |b| b.copy_within(0..34, 34)];
     for damage in wrong {
         for clean in [true, false] {
             let disk = disk.copy();
