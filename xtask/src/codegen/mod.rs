@@ -82,4 +82,16 @@ mod tests {
     fn generated_code_is_fresh() {
         super::check(&crate::workspace::root()).expect("fresh");
     }
+
+    #[test]
+    fn the_text_of_a_schema_says_all_there_is() {
+        for set in super::SETS {
+            let files = super::tree::read(&crate::workspace::root().join(set.schema), "txt").expect("files");
+            assert!(!files.is_empty());
+            for (stem, text) in files {
+                let messages = super::schema::parse(&text).expect("a schema");
+                assert_eq!(super::schema::print(&messages), text, "{stem}");
+            }
+        }
+    }
 }

@@ -63,3 +63,25 @@ pub(super) fn differences(directory: &Path, files: &Files) -> Result<Vec<PathBuf
     let extra = found.keys().map(|stem| format!("{stem}.rs")).filter(|name| !files.contains_key(name));
     Ok(changed.cloned().chain(extra).map(|name| directory.join(name)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_missing_changed_or_too_many_are_told() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let text = |text: &str| text.to_owned();
+        let files = Files::from([("a.rs".into(), text("a")), ("b.rs".into(), text("b"))]);
+        write(directory.path(), &files).expect("written");
+        assert!(differences(directory.path(), &files).expect("compared").is_empty());
+        fs::write(directory.path().join("a.rs"), "changed").expect("written");
+        fs::remove_file(directory.path().join("b.rs")).expect("removed");
+        fs::write(directory.path().join("c.rs"), "extra").expect("written");
+        let stale = differences(directory.path(), &files).expect("compared");
+        let names: Vec<_> = stale.iter().filter_map(|path| path.file_name()).collect();
+        assert_eq!(names, ["a.rs", "b.rs", "c.rs"]);
+        write(directory.path(), &files).expect("written");
+        assert!(differences(directory.path(), &files).expect("compared").is_empty());
+    }
+}

@@ -42,12 +42,14 @@ fn assert_again<'a, M: Message<'a> + Debug>(name: &str, version: i16, bytes: &'a
     }
 }
 
+type Encoded = Result<Vec<u8>, EncodeError>;
+
 /// What can be done with a message whose type only its name tells.
 struct Check {
     /// Asserts that bytes of a version mean something and are written as they are: `(name, version, bytes)`.
     again: fn(&str, i16, &[u8]),
     /// Reads bytes of one version and writes what they say as another: `(from, to, bytes)`.
-    translate: fn(i16, i16, &[u8]) -> Result<Vec<u8>, EncodeError>,
+    translate: fn(i16, i16, &[u8]) -> Encoded,
 }
 
 /// How to check any request, response or data message, by name.
@@ -64,7 +66,7 @@ fn checks() -> BTreeMap<&'static str, Check> {
             let again: fn(&str, i16, &[u8]) = |name, version, bytes| {
                 assert_again::<wire::messages::$module::$name>(name, version, bytes);
             };
-            let translate: fn(i16, i16, &[u8]) -> Result<Vec<u8>, EncodeError> = |from, to, bytes| {
+            let translate: fn(i16, i16, &[u8]) -> Encoded = |from, to, bytes| {
                 let read = wire::messages::$module::$name::decode(&mut Decoder::new(bytes), from);
                 let mut e = Encoder::new();
                 read.expect("well-formed").encode(&mut e, to)?;

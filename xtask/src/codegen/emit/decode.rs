@@ -11,7 +11,9 @@ use crate::codegen::ranges::{Range, When, when};
 pub(super) fn emit(text: &mut String, shape: &Shape) {
     let mut body = String::new();
     if shape.top {
-        body.push_str("if !Self::VERSIONS.contains(&version) { return Err(DecodeError::Version { version }); }\n");
+        body.push_str(
+            "if !Self::VERSIONS.contains(&version) { return Err(DecodeError::Version { version }); }\n",
+        );
     }
     if let When::If(flexible, _) = when(shape.flexible, shape.versions) {
         let _ = writeln!(body, "let flexible = {flexible};");
@@ -94,7 +96,9 @@ fn read_nullable(slot: &Slot, shape: &Shape) -> String {
         Of::Bytes if owned => format!("d.nullable_bytes({flexible})?.map(<[u8]>::to_vec)"),
         Of::Bytes => format!("d.nullable_bytes({flexible})?"),
         Of::Records => format!("d.nullable_records({flexible})?"),
-        Of::Struct(name) => format!("if d.present()? {{ Some({name}::decode(d, version)?) }} else {{ None }}"),
+        Of::Struct(name) => {
+            format!("if d.present()? {{ Some({name}::decode(d, version)?) }} else {{ None }}")
+        }
         Of::Bool | Of::Number(..) | Of::Uuid => unreachable!("shapes() refuses them"),
     }
 }
