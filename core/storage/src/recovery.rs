@@ -146,7 +146,10 @@ impl Log {
         (self.end, self.durable_end, self.recovery_point, self.unsynced_from) = (end, end, end, active);
         self.start = known.log_start.max(first).min(end);
         self.load_epochs(scanned, clean)?;
-        self.rebuild_producers().map_err(quarantine_at(first))?;
+        let trusted = if clean { end } else { known.recovery_point };
+        self.rebuild_producers(trusted).map_err(quarantine_at(first))?;
+        // A snapshot that was removed must not come back beside other records.
+        self.sync_names()?;
         self.producers.advance_start(self.start);
         self.check();
         Ok(())

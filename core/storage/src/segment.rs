@@ -108,6 +108,11 @@ impl Segment {
         Ok(())
     }
 
+    /// Brings the index of aborted transactions to the media, if it was opened.
+    pub(crate) fn sync_aborted(&self) -> Result<(), DiskError> {
+        self.aborted_file.get().map_or(Ok(()), |file| file.sync())
+    }
+
     /// Shows aborted transactions, by their last offset, as long as `more` asks for them.
     pub(crate) fn visit_aborted(
         &self,

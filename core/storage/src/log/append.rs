@@ -211,8 +211,10 @@ impl Log {
         let completed = self.producers.apply_marker(header, marker);
         match completed.and_then(|completed| completed.aborted) {
             Some(txn) => {
-                let Self { home, segments, .. } = self;
-                segments.last_mut().expect("a log has a segment").push_aborted(home, txn)
+                let Self { home, segments, names_changed, .. } = self;
+                let segment = segments.last_mut().expect("a log has a segment");
+                *names_changed += u64::from(segment.aborted == 0);
+                segment.push_aborted(home, txn)
             }
             None => Ok(()),
         }

@@ -102,12 +102,17 @@ impl Log {
     }
 
     /// Finds the producers again: from the newest snapshot that can be read, and the batches behind
-    /// it. Aborted transactions that cannot be right are found again, too. Snapshots beyond the end of
-    /// the log are removed first.
-    pub(crate) fn rebuild_producers(&mut self) -> Result<(), ScanError> {
+    /// it. Aborted transactions that cannot be right are found again, too.
+    ///
+    /// What lies beyond `trusted` may never have reached the media, or speak of records that were cut
+    /// since: such snapshots are removed, and such aborted transactions found again. So are snapshots
+    /// from before the first segment, because the batches behind them are gone.
+    pub(crate) fn rebuild_producers(&mut self, trusted: Offset) -> Result<(), ScanError> {
         let end = self.end;
-        self.retain_snapshots(|at| at <= end)?;
-        let from = self.load_snapshot(self.first_bad_aborted()?.unwrap_or(end))?;
+        let trusted = trusted.min(end);
+        let first = self.segments.first().map_or(end, |segment| segment.base);
+        self.retain_snapshots(|at| at >= first && at <= trusted)?;
+        let from = self.load_snapshot(self.first_bad_aborted()?.unwrap_or(trusted))?;
         self.growth.saved_at = if from < end { 0 } else { self.active().bytes };
         self.replay_producers(from)
     }
@@ -143,35 +148,48 @@ impl Log {
     /// Takes in the batches from `from` on.
     fn replay_producers(&mut self, from: Offset) -> Result<(), ScanError> {
         for index in self.segment_of(from)..self.segments.len() {
-            let Self { home, segments, producers, .. } = self;
+            let Self { home, segments, .. } = self;
+            let aborted_before = segments[index].aborted;
+            segments[index].truncate_aborted(home, from)?;
+            // A log that ends with a snapshot is opened without a look at its records.
+            let aborted = if from < self.end { self.replay_segment(index, from)? } else { Vec::new() };
+            let Self { home, segments, names_changed, .. } = self;
             let segment = &mut segments[index];
-            segment.truncate_aborted(home, from)?;
-            if from == self.end {
-                break;
-            }
-            let mut aborted = Vec::new();
-            let mut walk = segment.walk_to(home, from)?;
-            while let Some(found) = walk.next()? {
-                let header = &found.header;
-                if header.base_offset < from || !header.has_producer_id() {
-                    continue;
-                }
-                if !header.attributes.is_control() {
-                    producers.apply(header);
-                    continue;
-                }
-                let mut batch = BatchWalk::new(segment.file(home)?.as_ref(), found.position, found.end());
-                let Some((_, batch)) = batch.next()? else { continue };
-                // A marker that cannot be read was not written by a broker; it ends nothing.
-                if let Ok(Some(marker)) = stored_marker(&batch) {
-                    let completed = producers.apply_marker(header, &marker);
-                    aborted.extend(completed.and_then(|completed| completed.aborted));
-                }
-            }
+            let changed = segment.aborted < aborted_before || !aborted.is_empty();
             for txn in aborted {
                 segment.push_aborted(home, txn)?;
             }
+            if changed {
+                segment.sync_aborted()?;
+                *names_changed += 1;
+            }
         }
         Ok(())
+    }
+
+    /// Takes in the batches of one segment from `from` on; what was aborted in it.
+    fn replay_segment(&mut self, index: usize, from: Offset) -> Result<Vec<AbortedTxn>, ScanError> {
+        let Self { home, segments, producers, .. } = self;
+        let segment = &segments[index];
+        let mut aborted = Vec::new();
+        let mut walk = segment.walk_to(home, from)?;
+        while let Some(found) = walk.next()? {
+            let header = &found.header;
+            if header.base_offset < from || !header.has_producer_id() {
+                continue;
+            }
+            if !header.attributes.is_control() {
+                producers.apply(header);
+                continue;
+            }
+            let mut batch = BatchWalk::new(segment.file(home)?.as_ref(), found.position, found.end());
+            let Some((_, batch)) = batch.next()? else { continue };
+            // A marker that cannot be read was not written by a broker; it ends nothing.
+            if let Ok(Some(marker)) = stored_marker(&batch) {
+                let completed = producers.apply_marker(header, &marker);
+                aborted.extend(completed.and_then(|completed| completed.aborted));
+            }
+        }
+        Ok(aborted)
     }
 }

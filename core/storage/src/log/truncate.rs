@@ -70,7 +70,7 @@ impl Log {
             self.save_epochs()?;
         }
         self.begin_segment(now)?;
-        self.rebuild_producers().map_err(|error| self.unreadable(error))?;
+        self.rebuild_producers(self.end).map_err(|error| self.unreadable(error))?;
         self.sync_names()
     }
 
