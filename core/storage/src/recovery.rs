@@ -338,7 +338,9 @@ impl Opening {
     }
 
     fn scan(&mut self, mut segments: Vec<Segment>, found: &[listing::Found]) -> Result<Content, OpenError> {
-        let recovery_point = self.batches.known.recovery_point;
+        let Known { recovery_point, log_start, .. } = self.batches.known;
+        // Of what was deleted on request nothing needs to be left.
+        let promised = if log_start < recovery_point { recovery_point } else { Offset::ZERO };
         let scanned_from = segments.len();
         for (index, file) in found.iter().enumerate() {
             let next = found.get(index + 1).map(|next| next.base);
@@ -349,7 +351,7 @@ impl Opening {
             let end = scanned.end;
             let damage = scanned.damage.or_else(|| self.batches.gap(end, next));
             let missing = || Damage::Missing { end, durable: recovery_point };
-            if end < recovery_point && (damage.is_some() || next.is_none()) {
+            if end < promised && (damage.is_some() || next.is_none()) {
                 return Err(OpenError::Quarantined { at: end, damage: damage.unwrap_or_else(missing) });
             }
             segments.push(segment);
