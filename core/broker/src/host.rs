@@ -53,6 +53,15 @@ pub struct Hosted {
 pub enum Effect {
     /// Sync the log and tell it: see [`replica::Partition::flush_plan`].
     Flush,
+    /// Count a batch that was appended, or was there already.
+    Appended {
+        /// How many records it has.
+        records: u32,
+        /// How many bytes.
+        bytes: usize,
+        /// Whether it was there already.
+        duplicate: bool,
+    },
     /// Tell a connection to look again.
     Wake(Waiter),
     /// The directory of the partition failed: give it up for good.
@@ -76,6 +85,9 @@ impl Hosted {
         for effect in effects.drain() {
             match effect {
                 replica::Effect::Flush => out.push(Effect::Flush),
+                replica::Effect::Appended { records, bytes, duplicate } => {
+                    out.push(Effect::Appended { records, bytes, duplicate });
+                }
                 replica::Effect::Committed(high_watermark) => {
                     self.parked.committed(high_watermark, |waiter| out.push(Effect::Wake(waiter)));
                 }

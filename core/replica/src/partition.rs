@@ -17,6 +17,15 @@ use crate::FlushPolicy;
 pub enum Effect {
     /// Run [`Partition::flush_plan`] and bring the result back with [`Partition::on_flushed`].
     Flush,
+    /// A batch was appended, or was there already.
+    Appended {
+        /// How many records it has.
+        records: u32,
+        /// How many bytes.
+        bytes: usize,
+        /// Whether it was there already.
+        duplicate: bool,
+    },
     /// The high watermark moved up to here.
     Committed(Offset),
     /// The directory failed. The partition takes no more writes.
@@ -181,6 +190,8 @@ impl Partition {
                 return Err(error);
             }
         };
+        let records = u32::try_from(batch.header().records_count).unwrap_or(0);
+        out.push(Effect::Appended { records, bytes: batch.bytes().len(), duplicate: appended.duplicate });
         if !appended.duplicate {
             if self.unflushed_bytes == 0 {
                 self.unflushed_since = now.elapsed;

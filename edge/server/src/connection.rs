@@ -12,16 +12,17 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use broker::parked::{Waiter, Wake};
 use broker::session::{
     Answer, CloseReason, Context, Dispatched, Outcome, ParkedRequest, Session, Submission,
 };
-use net::{AnswerWriter, FrameError, FrameReader, Stop, WriteError};
+use net::{AnswerWriter, Charge, FrameError, FrameReader, Stop, WriteError};
 use records::Scratch;
 use tokio::sync::{Notify, oneshot};
 use tracing::{debug, info};
+use wire::ApiKey;
 
 use crate::control::Decision;
 use crate::files;
@@ -30,6 +31,9 @@ use crate::node::Node;
 /// Requests of one connection that may wait for their answer. Kafka's clients have 5 in flight by
 /// default; more leaves room for tools that pipeline, and each costs at most a frame.
 const IN_FLIGHT_MAX: usize = 64;
+
+/// What an answer may take without being charged: most are far smaller.
+const ANSWER_BYTES_FREE: usize = 64 << 10;
 
 /// Answers are sent once this much waits, though more requests are there to be read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -60,7 +64,14 @@ enum Ended {
     Stopped,
 }
 
-/// A request whose turn to be answered has not come, or that has to wait for something.
+/// A request that is not answered yet.
+struct Queued {
+    key: Option<ApiKey>,
+    since: Instant,
+    waiting: Waiting,
+}
+
+/// What it waits for: its turn, or something else.
 enum Waiting {
     Answer(Answer),
     Parked(ParkedRequest),
@@ -79,8 +90,10 @@ struct Connection {
     node: Arc<Node>,
     bell: Arc<Bell>,
     session: Session,
-    queue: VecDeque<Waiting>,
+    queue: VecDeque<Queued>,
     writer: AnswerWriter,
+    /// What the answers that are being sent take of the node's memory.
+    charges: Vec<Charge>,
 }
 
 /// Serves a connection until it ends.
@@ -95,6 +108,7 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
         bell,
         queue: VecDeque::new(),
         writer: AnswerWriter::new(write, node.write_limits.clone()),
+        charges: Vec::new(),
         node,
     };
     match connection.run(reader, stop).await {
@@ -122,7 +136,7 @@ impl Connection {
             let bell = Arc::clone(&self.bell);
             tokio::select! {
                 biased;
-                () = settled(self.queue.front_mut(), &bell, deadline) => {}
+                () = settled(self.queue.front_mut().map(|queued| &mut queued.waiting), &bell, deadline) => {}
                 frame = reader.next(), if room => {
                     match frame {
                         Ok(frame) => if let Err(ended) = self.take(frame).await { return ended },
@@ -152,6 +166,7 @@ impl Connection {
     }
 
     async fn take(&mut self, frame: &[u8]) -> Result<(), Ended> {
+        let since = Instant::now();
         let Dispatched { key, outcome, background } = {
             let (node, session) = (&self.node, &mut self.session);
             node.in_context(|context| {
@@ -162,10 +177,6 @@ impl Connection {
         for command in background {
             self.node.control.decide_unheard(command);
         }
-        self.enqueue(outcome).await
-    }
-
-    async fn enqueue(&mut self, outcome: Outcome) -> Result<(), Ended> {
         let waiting = match outcome {
             Outcome::Silent => return Ok(()),
             Outcome::Close(reason) => return Err(reason.into()),
@@ -173,7 +184,7 @@ impl Connection {
             Outcome::Parked(parked) => Waiting::Parked(parked),
             Outcome::Submit(submission) => self.submit(submission).await,
         };
-        self.queue.push_back(waiting);
+        self.queue.push_back(Queued { key, since, waiting });
         Ok(())
     }
 
@@ -188,23 +199,37 @@ impl Connection {
 
     /// Sends what is settled at the front of the queue.
     async fn answer(&mut self) -> Result<(), Ended> {
-        while let Some(front) = self.queue.pop_front() {
-            match self.settle(front)? {
+        while let Some(Queued { key, since, waiting }) = self.queue.pop_front() {
+            match self.settle(waiting)? {
                 Ok(answer) => {
-                    self.writer.push(files::for_socket(answer));
-                    if self.writer.bytes_waiting() >= ANSWER_BYTES_MAX {
-                        self.writer.flush().await?;
-                    }
+                    self.node.count_answer(key, since.elapsed(), &answer);
+                    self.push(answer).await?;
                 }
                 Err(waiting) => {
-                    self.queue.push_front(waiting);
+                    self.queue.push_front(Queued { key, since, waiting });
                     break;
                 }
             }
         }
+        self.flush().await
+    }
+
+    async fn push(&mut self, answer: Answer) -> Result<(), Ended> {
+        let bytes = answer.frame.bytes.len();
+        if bytes > ANSWER_BYTES_FREE {
+            self.flush().await?;
+            self.charges.push(self.node.answer_memory.acquire(bytes as u64).await);
+        }
+        files::warm(&self.node, &answer.slices).await;
+        self.writer.push(files::for_socket(answer));
+        if self.writer.bytes_waiting() >= ANSWER_BYTES_MAX { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), Ended> {
         if !self.writer.is_empty() {
             self.writer.flush().await?;
         }
+        self.charges.clear();
         Ok(())
     }
 
@@ -232,7 +257,7 @@ impl Connection {
 
     /// When the front gives up waiting.
     fn deadline(&self) -> Option<tokio::time::Instant> {
-        match self.queue.front()? {
+        match &self.queue.front()?.waiting {
             Waiting::Parked(parked) => Some(self.node.clock.instant(parked.deadline())),
             Waiting::Answer(_) | Waiting::Submitted { .. } => None,
         }
@@ -241,7 +266,7 @@ impl Connection {
     fn leave(&mut self) {
         let (node, session) = (&self.node, &mut self.session);
         for waiting in self.queue.drain(..) {
-            if let Waiting::Parked(parked) = waiting {
+            if let Waiting::Parked(parked) = waiting.waiting {
                 node.in_context(|context| parked.abandon(context, session));
             }
         }

@@ -26,6 +26,9 @@ pub(crate) type Decision = Result<Reply, ControllerError>;
 /// Commands that wait. Beyond it the connections that bring more are not read from.
 const WAITING_MAX: usize = 1024;
 
+/// Commits between two checkpoints of the metadata log.
+const CHECKPOINT_COMMITS: u64 = 64;
+
 pub(crate) enum Request {
     Decide { command: Box<Command>, answer: Option<oneshot::Sender<Decision>> },
     Stop,
@@ -70,6 +73,7 @@ pub(crate) struct ControlThread {
     pub(crate) image: Arc<ArcSwap<Image>>,
     pub(crate) hosting: Hosting,
     pub(crate) clock: Clock,
+    pub(crate) commits: u64,
 }
 
 /// The metadata log cannot be written any more: the node has to stop.
@@ -103,6 +107,7 @@ impl ControlThread {
             }
             Err(ExecuteError::Commit(why)) => return Err(ControlFailed(why)),
         };
+        self.keep_checkpoint()?;
         if !delta.is_empty() {
             let image = Arc::new(self.quorum.image().clone());
             // Partitions are there before clients can hear of them, and gone after.
@@ -111,5 +116,15 @@ impl ControlThread {
             self.hosting.clear(&delta);
         }
         Ok(Ok(reply))
+    }
+
+    /// Writes down now and then up to where the metadata is durable: below it, damage is not taken
+    /// for the torn end that a crash leaves.
+    fn keep_checkpoint(&mut self) -> Result<(), ControlFailed> {
+        self.commits += 1;
+        if self.commits.is_multiple_of(CHECKPOINT_COMMITS) {
+            self.quorum.checkpoint().map_err(ControlFailed)?;
+        }
+        Ok(())
     }
 }

@@ -142,7 +142,7 @@ fn open_one(
     })
     .map_err(DirectoryError::Threads)?;
     let (clean, checkpoints) = (marks.clean_shutdown().is_some(), marks.checkpoints().clone());
-    let dir = Arc::new(LogDirectory::new(root.to_owned(), marks, flushes, lock));
+    let dir = Arc::new(LogDirectory::new(root.to_owned(), marks, flushes, lock, Arc::clone(metrics)));
     let directory = Directory { dir, clean, is_new, checkpoints, partitions };
     directory.remove_deleted(&contents.deleted);
     Ok(directory)

@@ -4,7 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use broker::session::Answer;
+use storage::FileSlice;
 use storage::disk::DiskFile;
+
+use crate::node::Node;
 
 /// A file of the log, as the socket wants it.
 #[derive(Debug)]
@@ -18,6 +21,31 @@ impl net::SendFile for LogFile {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         self.0.read_at(buffer, position).map_err(io::Error::other)
     }
+}
+
+/// Stretches shorter than this are read by the one system call that sends them, cold or not.
+const PROBED_BYTES_MIN: u32 = 4 << 10;
+
+/// Brings what is not in the page cache there, on a thread that may wait for the disk: `sendfile`
+/// would make all connections of this one wait with it.
+pub(crate) async fn warm(node: &Node, slices: &[FileSlice]) {
+    let is_cold = |slice: &&FileSlice| {
+        slice.len >= PROBED_BYTES_MIN
+            && !disk::is_cached(slice.file.as_ref(), slice.position, u64::from(slice.len))
+    };
+    let cold: Vec<FileSlice> = slices.iter().filter(is_cold).cloned().collect();
+    if cold.is_empty() {
+        return;
+    }
+    node.metrics.fetch.cold_reads.add(cold.len() as u64);
+    let warmed = tokio::task::spawn_blocking(move || {
+        for slice in cold {
+            // What cannot be read now cannot be sent either, and the writer will say so.
+            let _ = disk::warm(slice.file.as_ref(), slice.position, u64::from(slice.len));
+        }
+    });
+    // A panic of the thread was reported by the panic hook; the writer reads for itself.
+    let _ = warmed.await;
 }
 
 /// Fills the holes of an answer with the slices that belong there.

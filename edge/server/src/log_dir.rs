@@ -10,6 +10,7 @@ use disk::{DirLock, FlushPool};
 use parking_lot::Mutex;
 use storage::dirs::LogDir;
 use storage::disk::{Disk, DiskError};
+use telemetry::Metrics;
 use tracing::error;
 
 use crate::table::PartitionTable;
@@ -21,6 +22,7 @@ pub(crate) struct LogDirectory {
     pub(crate) id: Uuid,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) flushes: FlushPool,
+    pub(crate) metrics: Arc<Metrics>,
     /// Partitions that live here, to place new ones evenly.
     pub(crate) partitions: AtomicUsize,
     /// Its checkpoints and marks.
@@ -31,12 +33,19 @@ pub(crate) struct LogDirectory {
 }
 
 impl LogDirectory {
-    pub(crate) fn new(path: PathBuf, marks: LogDir, flushes: FlushPool, lock: DirLock) -> Self {
+    pub(crate) fn new(
+        path: PathBuf,
+        marks: LogDir,
+        flushes: FlushPool,
+        lock: DirLock,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             path,
             id: marks.id(),
             disk: Arc::clone(marks.disk()),
             flushes,
+            metrics,
             partitions: AtomicUsize::new(0),
             marks: Mutex::new(marks),
             retired: AtomicBool::new(false),

@@ -3,17 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use base::{PartitionIndex, ProducerId, TopicId};
 use broker::host::{Host, HostedPartition, LogDir};
 use broker::parked::WaiterId;
-use broker::session::Context;
+use broker::session::{Answer, Context};
 use metadata::Image;
 use metadata::settings::BrokerSettings;
 use net::{FrameLimits, MemoryBudget, WriteLimits};
 use parking_lot::Mutex;
-use telemetry::Metrics;
+use telemetry::{Metrics, RequestTimes};
 use wire::ApiKey;
 
 use crate::clock::Clock;
@@ -60,6 +61,18 @@ impl Node {
         // A key that could not be read is counted as none that there is.
         self.metrics.requests.api(key.map_or(-1, ApiKey::code)).requests.inc();
         self.metrics.network.bytes_in.add(bytes as u64 + 4);
+    }
+
+    /// Counts an answer that is about to be sent.
+    pub(crate) fn count_answer(&self, key: Option<ApiKey>, took: Duration, answer: &Answer) {
+        let records: u64 = answer.slices.iter().map(|slice| u64::from(slice.len)).sum();
+        self.metrics.network.bytes_out.add(answer.frame.bytes.len() as u64 + records);
+        if records > 0 {
+            self.metrics.fetch.parts.add(answer.frame.holes.len() as u64);
+            self.metrics.fetch.bytes.add(records);
+        }
+        let times = RequestTimes { total: Some(took), ..RequestTimes::default() };
+        self.metrics.requests.api(key.map_or(-1, ApiKey::code)).answered(times);
     }
 
     /// A number for a connection.

@@ -86,6 +86,12 @@ impl PartitionCell {
                 Effect::Flush => {
                     self.flush.ask();
                 }
+                Effect::Appended { duplicate: true, .. } => self.dir.metrics.produce.batches_duplicate.inc(),
+                Effect::Appended { records, bytes, .. } => {
+                    self.dir.metrics.produce.batches.inc();
+                    self.dir.metrics.produce.records.add(records.into());
+                    self.dir.metrics.produce.bytes.add(bytes as u64);
+                }
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::Retire(error) => self.dir.retire(&error),
             }

@@ -194,7 +194,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
     };
     retire_together(&hosting);
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));
-    let mut control = ControlThread { quorum, image: Arc::clone(&image), hosting, clock };
+    let mut control = ControlThread { quorum, image: Arc::clone(&image), hosting, clock, commits: 0 };
     let complete = is_complete(&control, &directories);
     register(&mut control, &settings, &directories, listener.address())?;
     let recovered = recovery::open_all(&control.hosting, &directories, control.quorum.image(), complete);

@@ -40,6 +40,7 @@ impl HostedPartition for TestPartition {
         for effect in effects.drain() {
             match effect {
                 Effect::Flush => self.state.lock().1 = true,
+                Effect::Appended { .. } => {}
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::Retire(error) => panic!("{error}"),
             }
