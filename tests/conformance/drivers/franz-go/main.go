@@ -153,12 +153,12 @@ func (c *client) OffsetForTime(command *protocol.Command) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	found, err := of(listed, command)
 	// For "no such record" kadm answers the end of the partition, with no timestamp.
-	found := listed[command.Topic][command.Partition]
 	if found.Timestamp < 0 {
-		return -1, found.Err
+		return -1, err
 	}
-	return found.Offset, found.Err
+	return found.Offset, err
 }
 
 func (c *client) Offsets(command *protocol.Command) (start, end int64, err error) {
@@ -172,9 +172,18 @@ func (c *client) Offsets(command *protocol.Command) (start, end int64, err error
 	if err != nil {
 		return 0, 0, err
 	}
-	first, last := starts[command.Topic][command.Partition], ends[command.Topic][command.Partition]
-	if first.Err != nil {
-		return 0, 0, first.Err
+	first, err := of(starts, command)
+	if err != nil {
+		return 0, 0, err
 	}
-	return first.Offset, last.Offset, last.Err
+	last, err := of(ends, command)
+	return first.Offset, last.Offset, err
+}
+
+func of(listed kadm.ListedOffsets, command *protocol.Command) (kadm.ListedOffset, error) {
+	found, exists := listed.Lookup(command.Topic, command.Partition)
+	if !exists {
+		return found, fmt.Errorf("%s-%d was not answered", command.Topic, command.Partition)
+	}
+	return found, found.Err
 }
