@@ -13,7 +13,7 @@ use crate::producer::snapshot::{format_snapshot, restore_snapshot};
 use crate::producer::{ProducerView, Producers};
 use crate::scan::{BatchWalk, ScanError};
 
-/// The largest snapshot that is read: more than a million producers.
+/// The largest snapshot that is read: a quarter of a million producers with all their batches.
 const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
 
 impl Log {

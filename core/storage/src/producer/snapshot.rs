@@ -7,7 +7,10 @@
 //!   | timestamp i64 | coordinator epoch i32 | transaction start i64, −1: none |
 //! ```
 //!
-//! Only the last batch of a producer is in it.
+//! Kafka writes the last batch of a producer. Here each batch that is remembered has an entry, oldest
+//! first: a client that lost its connection sends up to five again, and if a segment was rolled between
+//! them, only the snapshot tells that they are there. Kafka reads the entries one by one and keeps the
+//! last of a producer, so it finds what it would have written.
 
 use base::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use records::crc32c;
@@ -38,20 +41,20 @@ pub enum SnapshotError {
     },
 }
 
-/// One producer in a snapshot, field by field.
+/// One batch of a producer in a snapshot, field by field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotEntry {
     /// Which producer.
     pub producer_id: ProducerId,
     /// Its epoch.
     pub epoch: ProducerEpoch,
-    /// The last sequence of its last batch; -1 if it has none.
+    /// The last sequence of the batch; -1 if there is none.
     pub last_sequence: Sequence,
-    /// The last offset of its last batch; -1 if it has none.
+    /// The last offset of the batch; -1 if there is none.
     pub last_offset: Offset,
-    /// Records of its last batch, less one.
+    /// Records of the batch, less one.
     pub offset_delta: i32,
-    /// The largest timestamp of its last batch.
+    /// The largest timestamp of the batch.
     pub timestamp: TimestampMs,
     /// The epoch of the coordinator of its last marker.
     pub coordinator_epoch: i32,
@@ -84,34 +87,48 @@ impl SnapshotEntry {
         out.extend_from_slice(&self.transaction_start.0.to_be_bytes());
     }
 
-    fn of(id: ProducerId, producer: &Producer) -> Self {
-        let last = producer.last_seen();
-        Self {
+    /// The entries of one producer.
+    fn of(id: ProducerId, producer: &Producer) -> impl Iterator<Item = Self> {
+        let newest = Self {
             producer_id: id,
             epoch: producer.epoch,
-            last_sequence: last.map_or(Sequence::NONE, |seen| seen.last_sequence),
-            last_offset: last.map_or(Offset::NONE, |seen| seen.last_offset),
-            offset_delta: last.map_or(0, |seen| seen.delta),
+            last_sequence: Sequence::NONE,
+            last_offset: Offset::NONE,
+            offset_delta: 0,
             timestamp: producer.last_timestamp,
             coordinator_epoch: producer.coordinator_epoch,
             transaction_start: producer.transaction_start.unwrap_or(Offset::NONE),
-        }
+        };
+        let last = producer.last_seen();
+        let empty = last.is_none().then_some(newest);
+        let batches = producer.seen().map(move |seen| Self {
+            last_sequence: seen.last_sequence,
+            last_offset: seen.last_offset,
+            offset_delta: seen.delta,
+            // A marker may be newer than the last batch.
+            timestamp: if Some(seen) == last { newest.timestamp } else { seen.timestamp },
+            ..newest
+        });
+        empty.into_iter().chain(batches)
     }
 
-    fn producer(&self) -> Producer {
-        let mut producer = Producer::new(self.epoch);
-        producer.coordinator_epoch = self.coordinator_epoch;
-        producer.last_timestamp = self.timestamp;
-        producer.transaction_start = Some(self.transaction_start).filter(|&at| at >= Offset::ZERO);
-        if self.last_offset >= Offset::ZERO {
+    /// The producer of these entries.
+    fn producer(entries: &[Self]) -> Option<(ProducerId, Producer)> {
+        let newest = entries.last()?;
+        let mut producer = Producer::new(newest.epoch);
+        producer.coordinator_epoch = newest.coordinator_epoch;
+        producer.last_timestamp = newest.timestamp;
+        producer.transaction_start = Some(newest.transaction_start).filter(|&at| at >= Offset::ZERO);
+        let with_batch = |entry: &&Self| entry.epoch == newest.epoch && entry.last_offset >= Offset::ZERO;
+        for entry in entries.iter().filter(with_batch) {
             producer.push(Seen {
-                last_sequence: self.last_sequence,
-                last_offset: self.last_offset,
-                delta: self.offset_delta,
-                timestamp: self.timestamp,
+                last_sequence: entry.last_sequence,
+                last_offset: entry.last_offset,
+                delta: entry.offset_delta,
+                timestamp: entry.timestamp,
             });
         }
-        producer
+        Some((newest.producer_id, producer))
     }
 }
 
@@ -142,8 +159,10 @@ pub(crate) fn format_snapshot(producers: &Producers) -> Vec<u8> {
     bytes.resize(ENTRIES_FROM, 0);
     let mut count: i32 = 0;
     for (id, producer) in producers.iter() {
-        SnapshotEntry::of(id, producer).write(&mut bytes);
-        count = count.saturating_add(1);
+        for entry in SnapshotEntry::of(id, producer) {
+            entry.write(&mut bytes);
+            count = count.saturating_add(1);
+        }
     }
     bytes[CRC_FROM..ENTRIES_FROM].copy_from_slice(&count.to_be_bytes());
     let crc = crc32c(&bytes[CRC_FROM..]);
@@ -154,8 +173,11 @@ pub(crate) fn format_snapshot(producers: &Producers) -> Vec<u8> {
 /// The producers of a snapshot.
 pub(crate) fn restore_snapshot(bytes: &[u8]) -> Result<Producers, SnapshotError> {
     let mut producers = Producers::default();
-    for entry in parse_snapshot(bytes)? {
-        producers.restore(entry.producer_id, entry.producer());
+    let entries = parse_snapshot(bytes)?;
+    for of_one in entries.chunk_by(|one, next| one.producer_id == next.producer_id) {
+        if let Some((id, producer)) = SnapshotEntry::producer(of_one) {
+            producers.restore(id, producer);
+        }
     }
     Ok(producers)
 }

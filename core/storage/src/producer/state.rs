@@ -147,6 +147,11 @@ impl Producer {
         self.seen.iter().rev().find_map(|&seen| seen)
     }
 
+    /// The batches that are remembered, oldest first.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = Seen> {
+        self.seen.iter().flatten().copied()
+    }
+
     pub(crate) fn push(&mut self, seen: Seen) {
         let free = self.seen.iter().position(Option::is_none);
         if free.is_none() {

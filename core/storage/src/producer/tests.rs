@@ -139,6 +139,30 @@ fn a_snapshot_is_as_kafka_writes_it() {
     }
 }
 
+#[test]
+fn a_snapshot_knows_every_batch_that_may_be_sent_again() {
+    let mut producers = Producers::default();
+    let sent: Vec<_> = (0..7i32)
+        .map(|at| {
+            let raw = idempotent(producer(1, 2, at * 10), 10);
+            let mut header = records::BatchHeader::parse(&raw).expect("good");
+            header.place(Offset(i64::from(at) * 10), base::LeaderEpoch(0));
+            header
+        })
+        .collect();
+    sent.iter().for_each(|header| producers.apply(header));
+    let bytes = snapshot::format_snapshot(&producers);
+    let restored = snapshot::restore_snapshot(&bytes).expect("just written");
+    assert_eq!(restored, producers);
+    for (at, header) in sent.iter().enumerate() {
+        let (verdict, is_known) = (restored.check(header), at >= 2);
+        assert_eq!(matches!(verdict, Ok(Verdict::Duplicate { .. })), is_known, "{at}: {verdict:?}");
+    }
+    // Kafka keeps the last entry that it reads of a producer.
+    let last = *parse_snapshot(&bytes).expect("just written").last().expect("five");
+    assert_eq!((last.last_sequence, last.last_offset), (Sequence(69), Offset(69)));
+}
+
 /// What a producer may do next.
 #[derive(Debug, Clone)]
 enum Step {
