@@ -62,9 +62,8 @@ impl Producer {
     /// One whose records are there once. Asks the node for an id.
     pub fn idempotent(id: u32, at: Place, compression: Compression, connection: &mut Connection) -> Result<Self> {
         let request = InitProducerIdRequest {
+            transactional_id: None,
             transaction_timeout_ms: 60_000,
-            producer_id: -1,
-            producer_epoch: -1,
             ..InitProducerIdRequest::default()
         };
         let answer = connection.ask(&request)?;
