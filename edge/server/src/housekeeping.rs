@@ -46,7 +46,8 @@ impl Housekeeping {
         let now = self.clock.now().elapsed;
         let mut due = Due {
             flush: now,
-            checkpoint: now + CHECKPOINT_EVERY,
+            // Recovery brought everything to the disk: said at once, the next crash need not read it again.
+            checkpoint: now,
             rest: now + REST_EVERY,
             retention: now + self.retention_every.min(Duration::from_secs(30)),
         };
