@@ -20,6 +20,7 @@ use broker::session::{
 };
 use net::{AnswerWriter, Charge, FrameError, FrameReader, Stop, WriteError};
 use records::Scratch;
+use telemetry::Gauge;
 use tokio::sync::{Notify, oneshot};
 use tracing::{debug, info};
 use wire::ApiKey;
@@ -76,6 +77,17 @@ enum Waiting {
     Answer(Answer),
     Parked(ParkedRequest),
     Submitted { slot: Slot, finish: Finish },
+}
+
+impl Waiting {
+    /// The number that it is counted in while it waits.
+    fn gauge<'n>(&self, node: &'n Node) -> Option<&'n Gauge> {
+        match self {
+            Self::Parked(ParkedRequest::Produce(_)) => Some(&node.metrics.state.parked_produce),
+            Self::Parked(ParkedRequest::Fetch(_)) => Some(&node.metrics.state.parked_fetch),
+            Self::Answer(_) | Self::Submitted { .. } => None,
+        }
+    }
 }
 
 /// The controller's decision, once it is there; `None` if there will be none.
@@ -184,6 +196,9 @@ impl Connection {
             Outcome::Parked(parked) => Waiting::Parked(parked),
             Outcome::Submit(submission) => self.submit(submission).await,
         };
+        if let Some(parked) = waiting.gauge(&self.node) {
+            parked.add(1);
+        }
         self.queue.push_back(Queued { key, since, waiting });
         Ok(())
     }
@@ -200,14 +215,21 @@ impl Connection {
     /// Sends what is settled at the front of the queue.
     async fn answer(&mut self) -> Result<(), Ended> {
         while let Some(Queued { key, since, waiting }) = self.queue.pop_front() {
-            match self.settle(waiting)? {
-                Ok(answer) => {
+            let node = Arc::clone(&self.node);
+            let parked = waiting.gauge(&node);
+            match self.settle(waiting) {
+                Ok(Ok(answer)) => {
+                    parked.inspect(|parked| parked.sub(1));
                     self.node.count_answer(key, since.elapsed(), &answer);
                     self.push(answer).await?;
                 }
-                Err(waiting) => {
+                Ok(Err(waiting)) => {
                     self.queue.push_front(Queued { key, since, waiting });
                     break;
+                }
+                Err(ended) => {
+                    parked.inspect(|parked| parked.sub(1));
+                    return Err(ended);
                 }
             }
         }
@@ -265,8 +287,11 @@ impl Connection {
 
     fn leave(&mut self) {
         let (node, session) = (&self.node, &mut self.session);
-        for waiting in self.queue.drain(..) {
-            if let Waiting::Parked(parked) = waiting.waiting {
+        for Queued { waiting, .. } in self.queue.drain(..) {
+            if let Some(parked) = waiting.gauge(node) {
+                parked.sub(1);
+            }
+            if let Waiting::Parked(parked) = waiting {
                 node.in_context(|context| parked.abandon(context, session));
             }
         }

@@ -114,8 +114,16 @@ impl ControlThread {
             self.hosting.prepare(&image, &delta);
             self.image.store(image);
             self.hosting.clear(&delta);
+            self.count();
         }
         Ok(Ok(reply))
+    }
+
+    /// Shows how much there is.
+    pub(crate) fn count(&self) {
+        let state = &self.hosting.metrics.state;
+        state.topics.set(self.quorum.image().topic_count() as u64);
+        state.partitions.set(self.hosting.table.len() as u64);
     }
 
     /// Writes down now and then up to where the metadata is durable: below it, damage is not taken

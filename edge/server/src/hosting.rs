@@ -10,6 +10,7 @@ use metadata::{ConfigResource, Delta, Image, Topic};
 use replica::Partition;
 use storage::Log;
 use storage::disk::DiskError;
+use telemetry::Metrics;
 use tracing::{error, info};
 
 use crate::clock::Clock;
@@ -32,6 +33,7 @@ pub(crate) struct Hosting {
     pub(crate) dirs: Vec<Arc<LogDirectory>>,
     pub(crate) discarded: mpsc::Sender<Discarded>,
     pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl Hosting {

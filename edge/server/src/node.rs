@@ -110,11 +110,14 @@ impl Host for Node {
     }
 
     fn fetch_session_begin(&self) -> Option<i32> {
-        self.fetch_sessions.begin()
+        let id = self.fetch_sessions.begin()?;
+        self.metrics.state.fetch_sessions.add(1);
+        Some(id)
     }
 
     fn fetch_session_end(&self) {
         self.fetch_sessions.end();
+        self.metrics.state.fetch_sessions.sub(1);
     }
 }
 
@@ -161,9 +164,5 @@ impl FetchSessionSlots {
 
     fn end(&self) {
         self.used.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
     }
 }

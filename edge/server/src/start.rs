@@ -191,6 +191,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
         dirs: directories.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
         discarded,
         clock,
+        metrics: Arc::clone(&metrics),
     };
     retire_together(&hosting);
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));
@@ -200,6 +201,8 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
     let recovered = recovery::open_all(&control.hosting, &directories, control.quorum.image(), complete);
     adopt(&mut control, &directories)?;
     image.store(Arc::new(control.quorum.image().clone()));
+    control.count();
+    metrics.state.partitions_offline.set(recovered.offline as u64);
     if recovered.opened + recovered.offline > 0 {
         info!(
             opened = recovered.opened,

@@ -20,19 +20,6 @@ pub(crate) fn all(node: &Arc<Node>, listener: &Listener) {
                 node.upgrade().map_or(0, |node| read(&node))
             });
         };
-    gauge("vltava_topics", "Topics.", &[], Box::new(|node| node.image.load().topic_count() as u64));
-    gauge(
-        "vltava_partitions",
-        "Partitions on this broker.",
-        &[],
-        Box::new(|node| node.partitions.len() as u64),
-    );
-    gauge(
-        "vltava_fetch_sessions",
-        "Fetch sessions.",
-        &[],
-        Box::new(|node| node.fetch_sessions.used() as u64),
-    );
     let memory = "Bytes of memory that requests and answers hold, and may hold.";
     for (kind, of) in [("request", true), ("answer", false)] {
         let budget =
