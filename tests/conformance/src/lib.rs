@@ -20,6 +20,7 @@ pub mod driver;
 pub mod line;
 pub mod matrix;
 pub mod record;
+pub mod tools;
 
 // The server.
 pub mod kafka;

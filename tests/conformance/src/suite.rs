@@ -101,7 +101,7 @@ impl Suite {
 
 /// A broker may answer CreateTopics before it leads the partitions, as Kafka does; records that come in
 /// between are refused, which a producer with acks=0 is never told.
-fn wait_for_leaders(driver: &mut Driver, topic: &str, partitions: i32) -> Result<()> {
+pub fn wait_for_leaders(driver: &mut Driver, topic: &str, partitions: i32) -> Result<()> {
     let deadline = Instant::now() + LEADERS_MAX;
     for partition in 0..partitions {
         while let Err(error) = driver.offsets(Place { topic, partition }) {

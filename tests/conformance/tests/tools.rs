@@ -1,2 +1,0 @@
-//! Foreign clients.
-fn main() {}

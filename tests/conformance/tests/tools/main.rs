@@ -1,0 +1,69 @@
+//! Kafka's own tools against the node, and each other's files.
+//!
+//! The tools share one Java and so take turns.
+
+mod adopt;
+mod configs;
+mod console;
+mod dump;
+mod records;
+mod toolbox; // start here
+mod topics;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+use vltava_conformance::Program;
+
+use toolbox::Toolbox;
+
+type Story = fn(&Toolbox) -> Result<()>;
+
+const STORIES: &[(&str, Story)] = &[
+    ("topic_command", topics::topic_command),
+    ("config_command_topic", configs::of_topic),
+    ("config_command_broker", configs::of_broker),
+    ("get_offset_shell", records::get_offset_shell),
+    ("delete_records_command", records::delete_records_command),
+    ("log_dirs_command", topics::log_dirs_command),
+    ("cluster_tool", topics::cluster_tool),
+    ("console", console::console),
+    ("producer_performance", console::producer_performance),
+    ("dump_log_segments", dump::dump_log_segments),
+    ("a_directory_that_kafka_wrote", adopt::a_directory_that_kafka_wrote),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let program = Program::from_env();
+    if let (false, Err(error)) = (arguments.list, &program) {
+        eprintln!("{error:#}");
+        return ExitCode::FAILURE;
+    }
+    let toolbox = Arc::new(Toolbox::default());
+    let started = Instant::now();
+    let trials = STORIES.iter().map(|&(name, story)| {
+        let toolbox = Arc::clone(&toolbox);
+        let test = move || story(&toolbox).map_err(|error| Failed::from(format!("{error:#}")));
+        Trial::test(name, test).with_ignored_flag(!applies(name, program.as_ref().ok()))
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    for words in toolbox.suite.end(conclusion.has_failed()) {
+        eprintln!("{words}");
+    }
+    eprintln!("{:.1} s", started.elapsed().as_secs_f32());
+    conclusion.exit_code()
+}
+
+/// Files can be looked at only where a node's directory is ours, and only our node adopts a directory that
+/// its metadata does not know.
+fn applies(story: &str, program: Option<&Program>) -> bool {
+    match story {
+        "dump_log_segments" => !matches!(program, Some(Program::Given(_))),
+        "a_directory_that_kafka_wrote" => matches!(program, None | Some(Program::Vltava(_))),
+        _ => true,
+    }
+}
