@@ -69,19 +69,19 @@ impl<'a> Decoder<'a> {
     /// The next bytes, as they are.
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(self.short())?;
+        let Some((bytes, rest)) = self.rest.split_at_checked(len) else { return Err(self.short()) };
         self.rest = rest;
         Ok(bytes)
     }
 
     #[inline]
     fn chunk<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(self.short())?;
+        let Some((bytes, rest)) = self.rest.split_first_chunk::<N>() else { return Err(self.short()) };
         self.rest = rest;
         Ok(*bytes)
     }
 
-    #[inline]
+    #[cold]
     fn short(&self) -> DecodeError {
         DecodeError::Short { at: self.position() }
     }
@@ -252,12 +252,15 @@ impl<'a> Decoder<'a> {
         let first = count.min((FIRST_CHUNK_BYTES / size).max(1));
         self.charge(first * size)?;
         let mut elements = Vec::with_capacity(first);
-        for read in 0..count {
-            if read == first {
-                self.charge((count - first) * size)?;
-                elements.reserve_exact(count - first);
-            }
+        for _ in 0..first {
             elements.push(element(self)?);
+        }
+        if first < count {
+            self.charge((count - first) * size)?;
+            elements.reserve_exact(count - first);
+            for _ in first..count {
+                elements.push(element(self)?);
+            }
         }
         Ok(elements)
     }
@@ -270,7 +273,21 @@ impl<'a> Decoder<'a> {
 
     /// The tagged fields at the end of a flexible struct. `field` gets the tag and a decoder that ends
     /// where the field ends; it answers whether it knows the tag, and must not have moved if not.
+    #[inline]
     pub fn tags(
+        &mut self,
+        field: impl FnMut(u32, &mut Self) -> Result<bool, DecodeError>,
+    ) -> Result<(), DecodeError> {
+        match self.rest {
+            [0, rest @ ..] => {
+                self.rest = rest;
+                Ok(())
+            }
+            _ => self.some_tags(field),
+        }
+    }
+
+    fn some_tags(
         &mut self,
         mut field: impl FnMut(u32, &mut Self) -> Result<bool, DecodeError>,
     ) -> Result<(), DecodeError> {
@@ -297,13 +314,7 @@ impl<'a> Decoder<'a> {
     /// The end of a flexible struct that has no tagged fields: skips those of later versions.
     #[inline]
     pub fn no_tags(&mut self) -> Result<(), DecodeError> {
-        match self.rest {
-            [0, rest @ ..] => {
-                self.rest = rest;
-                Ok(())
-            }
-            _ => self.tags(|_, _| Ok(false)),
-        }
+        self.tags(|_, _| Ok(false))
     }
 
     #[inline]
