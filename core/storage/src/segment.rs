@@ -108,9 +108,34 @@ impl Segment {
         Ok(())
     }
 
-    /// Brings the index of aborted transactions to the media, if it was opened.
-    pub(crate) fn sync_aborted(&self) -> Result<(), DiskError> {
-        self.aborted_file.get().map_or(Ok(()), |file| file.sync())
+    /// Makes the index of aborted transactions hold what it has below `from`, and `behind` behind it.
+    ///
+    /// Durable when it returns, and all or nothing: what lies below the recovery point is believed after
+    /// a crash, and must not be half there.
+    pub(crate) fn set_aborted_from(
+        &mut self,
+        home: &Home,
+        from: Offset,
+        behind: &[AbortedTxn],
+    ) -> Result<(), DiskError> {
+        let mut bytes = Vec::new();
+        let mut kept: u32 = 0;
+        self.visit_aborted(home, &mut |txn| {
+            let keep = txn.last_offset < from;
+            if keep {
+                kept += 1;
+                bytes.extend_from_slice(&txn.to_bytes());
+            }
+            keep
+        })?;
+        if kept == self.aborted && behind.is_empty() {
+            return Ok(());
+        }
+        bytes.extend(behind.iter().flat_map(|txn| txn.to_bytes()));
+        home.disk.replace(&home.path(FileKind::TxnIndex, self.base), &bytes)?;
+        self.aborted_file.take();
+        self.aborted = kept.saturating_add(u32::try_from(behind.len()).unwrap_or(u32::MAX));
+        Ok(())
     }
 
     /// Shows aborted transactions, by their last offset, as long as `more` asks for them.

@@ -148,21 +148,10 @@ impl Log {
     /// Takes in the batches from `from` on.
     fn replay_producers(&mut self, from: Offset) -> Result<(), ScanError> {
         for index in self.segment_of(from)..self.segments.len() {
-            let Self { home, segments, .. } = self;
-            let aborted_before = segments[index].aborted;
-            segments[index].truncate_aborted(home, from)?;
             // A log that ends with a snapshot is opened without a look at its records.
             let aborted = if from < self.end { self.replay_segment(index, from)? } else { Vec::new() };
-            let Self { home, segments, names_changed, .. } = self;
-            let segment = &mut segments[index];
-            let changed = segment.aborted < aborted_before || !aborted.is_empty();
-            for txn in aborted {
-                segment.push_aborted(home, txn)?;
-            }
-            if changed {
-                segment.sync_aborted()?;
-                *names_changed += 1;
-            }
+            let Self { home, segments, .. } = self;
+            segments[index].set_aborted_from(home, from, &aborted)?;
         }
         Ok(())
     }
