@@ -34,10 +34,12 @@ struct LongRing {
 
 /// In the order they run: what fails sooner and is read more easily comes first.
 const LONG_RINGS: &[LongRing] = &[
-    LongRing { package: "vltava-sim", name: "simulation", time_max: minutes(15) },
     LongRing { package: "vltava-conformance", name: "conformance", time_max: minutes(30) },
     LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) },
 ];
+
+/// How long new seeds are simulated.
+const SEEDS_TIME: Duration = Duration::from_secs(60);
 
 /// Tests beside the code are done in seconds; a program that is not hangs.
 const TESTS_TIME_MAX: Duration = minutes(10);
@@ -70,6 +72,9 @@ pub(crate) fn run(root: &Path, rings: Rings) -> Result<()> {
             report.add(program.title(), run::program(root, program, TESTS_TIME_MAX, run::Output::OnFailure));
         }
         report.add("examples in documentation", run::doc_tests(root, TESTS_TIME_MAX));
+        if rings == Rings::All {
+            report.add("simulation: seeds", run::seeds(root, SEEDS_TIME));
+        }
         for ring in long {
             for program in programs.iter().filter(|program| program.package == ring.package) {
                 let title = format!("{}: {}", ring.name, program.target);
@@ -100,11 +105,11 @@ fn checks(root: &Path, report: &mut Report) {
     report.add("codegen --check", Outcome::of_check(codegen, started));
 }
 
-/// Builds the binary as users run it and every test program; `None` if something does not compile.
+/// Builds the binary as users run it, the simulator, and every test program; `None` if something does not compile.
 fn built(root: &Path, rings: Rings, report: &mut Report) -> Option<Vec<Program>> {
     if rings == Rings::All {
         let started = Instant::now();
-        let binary = build::binary(root);
+        let binary = build::release(root);
         let stands = binary.is_ok();
         report.add("build --release", Outcome::of_step(binary, started));
         if !stands {

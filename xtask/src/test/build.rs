@@ -1,4 +1,4 @@
-//! Calls Cargo: once for the binary, once for all test programs.
+//! Calls Cargo: once for what is released, once for all test programs.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -46,9 +46,11 @@ struct Target {
     name: String,
 }
 
-/// Builds `vltava` as the README says.
-pub(super) fn binary(root: &Path) -> Result<()> {
-    let status = cargo(root).args(["build", "--release", "--package", "vltava"]).status()?;
+/// Builds the binary as users run it and the simulator, which is slow unless it is optimised.
+pub(super) fn release(root: &Path) -> Result<()> {
+    let status = cargo(root)
+        .args(["build", "--release", "--package", "vltava", "--package", "vltava-sim"])
+        .status()?;
     if !status.success() {
         bail!("the binary does not build");
     }
@@ -86,10 +88,10 @@ fn program_of(line: &str) -> Option<Program> {
     Some(Program { package, target: message.target?.name, folder, path: message.executable? })
 }
 
-/// Where `binary` put the program.
-pub(super) fn binary_path(root: &Path) -> PathBuf {
+/// Where `release` put a program.
+pub(super) fn released(root: &Path, name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    root.join(target).join("release").join("vltava")
+    root.join(target).join("release").join(name)
 }
 
 /// The Cargo that runs this, in the root of the workspace.

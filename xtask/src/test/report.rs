@@ -10,8 +10,8 @@ pub(super) struct Outcome {
     pub(super) passed: usize,
     pub(super) failed: usize,
     pub(super) time: Duration,
-    /// What went wrong besides tests that failed.
-    pub(super) error: Option<String>,
+    /// What went wrong besides tests that failed, or did not run.
+    pub(super) note: Option<String>,
 }
 
 impl Outcome {
@@ -23,8 +23,8 @@ impl Outcome {
 
     /// A step that is no test, but fails the run if it fails.
     pub(super) fn of_step(result: Result<()>, started: Instant) -> Self {
-        let error = result.err().map(|error| format!("{error:#}"));
-        Self { passed: 0, failed: usize::from(error.is_some()), time: started.elapsed(), error }
+        let note = result.err().map(|error| format!("{error:#}"));
+        Self { passed: 0, failed: usize::from(note.is_some()), time: started.elapsed(), note }
     }
 }
 
@@ -64,8 +64,8 @@ impl Report {
             let line =
                 format!("{mark:4}  {title:width$}  {:>6}  {:>6}  {time:>8}", outcome.passed, outcome.failed);
             table.push_str(&line);
-            if let Some(error) = &outcome.error {
-                table.push_str(&format!("  {error}"));
+            if let Some(note) = &outcome.note {
+                table.push_str(&format!("  {note}"));
             }
             table.push('\n');
         }
@@ -83,7 +83,7 @@ mod tests {
     fn the_table_says_what_failed() {
         let mut report = Report::default();
         let outcome =
-            |passed, failed| Outcome { passed, failed, time: Duration::from_millis(1500), error: None };
+            |passed, failed| Outcome { passed, failed, time: Duration::from_millis(1500), note: None };
         report.add("base", outcome(3, 0));
         report.add("storage", outcome(4, 1));
         report.add("build", Outcome::of_step(Err(anyhow::anyhow!("does not compile")), Instant::now()));

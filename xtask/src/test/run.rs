@@ -1,15 +1,19 @@
 //! Starts one test program, watches it, and counts its tests.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
-use super::build::{Program, binary_path, cargo};
+use super::build::{Program, cargo, released};
 use super::report::Outcome;
+
+/// How much longer than it should a program may take before it is ended.
+const SLACK: Duration = Duration::from_secs(60);
 
 /// When a program's output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +29,26 @@ pub(super) fn program(root: &Path, program: &Program, time_max: Duration, output
     println!("── {}", program.title());
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    if output == Output::Live {
+        // What a long test says of itself, above all that it cannot run here, is worth reading.
+        command.arg("--nocapture");
+    }
     watched(root, command, time_max, output)
+}
+
+/// Simulates new seeds for a while, each of them twice.
+pub(super) fn seeds(root: &Path, time: Duration) -> Outcome {
+    println!("── simulation: seeds");
+    let started = Instant::now();
+    let mut command = Command::new(released(root, "vltava-sim"));
+    command.current_dir(root).args(["--twice", "--seconds", &time.as_secs().to_string()]);
+    let result = match finish(command, time + SLACK, Output::Live, &mut Count::default()) {
+        Ok(End::Exit { success: true }) => Ok(()),
+        Ok(End::Exit { success: false }) => Err(anyhow!("a seed failed: see above")),
+        Ok(End::Hung) => Err(anyhow!("a seed does not end")),
+        Err(error) => Err(error),
+    };
+    Outcome::of_check(result, started)
 }
 
 /// Runs the examples in the documentation of the crates.
@@ -38,21 +61,22 @@ pub(super) fn doc_tests(root: &Path, time_max: Duration) -> Outcome {
 
 fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output) -> Outcome {
     let started = Instant::now();
-    command.env("VLTAVA_BIN", binary_path(root));
+    command.env("VLTAVA_BIN", released(root, "vltava"));
     let mut count = Count::default();
     match finish(command, time_max, output, &mut count) {
         Ok(End::Exit { success }) => {
             // A program may die without a word about the test that killed it.
             let failed = if success { count.failed } else { count.failed.max(1) };
-            Outcome { passed: count.passed, failed, time: started.elapsed(), error: None }
+            let note = count.note();
+            Outcome { passed: count.passed, failed, time: started.elapsed(), note }
         }
         Ok(End::Hung) => {
-            let error = format!("did not end within {} s and was killed", time_max.as_secs());
+            let note = format!("did not end within {} s and was killed", time_max.as_secs());
             Outcome {
                 passed: count.passed,
                 failed: count.failed + 1,
                 time: started.elapsed(),
-                error: Some(error),
+                note: Some(note),
             }
         }
         Err(error) => Outcome::of_step(Err(error), started),
@@ -123,20 +147,35 @@ fn forward(from: impl Read, to: &Sender<String>) {
 struct Count {
     passed: usize,
     failed: usize,
+    ignored: usize,
+    /// Why tests did not run that only some machines can run.
+    skipped: BTreeSet<String>,
 }
 
 impl Count {
-    /// Looks for `test result: ok. 3 passed; 0 failed; …`.
+    /// Looks for `test result: ok. 3 passed; 0 failed; …`, and for `skipped: …`, which tests say.
     fn read(&mut self, line: &str) {
+        if let Some(why) = line.strip_prefix("skipped: ") {
+            self.skipped.insert(why.to_owned());
+        }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         for part in result.split(['.', ';']) {
             let mut words = part.split_whitespace();
             match (words.next().and_then(|number| number.parse::<usize>().ok()), words.next()) {
                 (Some(number), Some("passed")) => self.passed += number,
                 (Some(number), Some("failed")) => self.failed += number,
+                (Some(number), Some("ignored")) => self.ignored += number,
                 _ => {}
             }
         }
+    }
+
+    /// What did not run, and why.
+    fn note(&self) -> Option<String> {
+        let ignored = (self.ignored > 0).then(|| format!("{} ignored", self.ignored));
+        let skipped = self.skipped.iter().map(|why| format!("skipped: {why}"));
+        let notes: Vec<String> = ignored.into_iter().chain(skipped).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
 
@@ -152,7 +191,10 @@ mod tests {
         );
         count.read("test result: FAILED. 2 passed; 3 failed; 0 ignored");
         count.read("test a ... ok");
-        assert_eq!(count, Count { passed: 14, failed: 3 });
+        assert_eq!((count.passed, count.failed), (14, 3));
+        assert_eq!(count.note().as_deref(), Some("1 ignored"));
+        count.read("skipped: needs root");
+        assert_eq!(count.note().as_deref(), Some("1 ignored; skipped: needs root"));
     }
 
     #[test]
