@@ -11,6 +11,28 @@
 //! borrows from the frame; encoding writes into one buffer and leaves a [`Hole`] where the records of a
 //! file belong, so that they need never be in memory.
 //!
+//! ```
+//! # use vltava_wire as wire;
+//! use wire::messages::produce::{PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse};
+//! use wire::{ApiKey, Message};
+//!
+//! fn answer(frame: &[u8]) -> Result<wire::Frame, Box<dyn std::error::Error>> {
+//!     let (header, mut body) = wire::decode_request_header(frame)?;
+//!     let request = ProduceRequest::decode(&mut body, header.api_version)?;
+//!     let mut response = ProduceResponse::default();
+//!     for topic in &request.topic_data {
+//!         let part = |index| PartitionProduceResponse { index, base_offset: 42, ..Default::default() };
+//!         let partition_responses = topic.partition_data.iter().map(|data| part(data.index)).collect();
+//!         let (name, topic_id) = (topic.name, topic.topic_id);
+//!         response.responses.push(TopicProduceResponse { name, topic_id, partition_responses });
+//!     }
+//!     Ok(wire::encode_response(header.correlation_id, ApiKey::Produce, header.api_version, &response)?)
+//! }
+//! # let request = ProduceRequest::default();
+//! # let frame = wire::encode_request(7, None, 9, &request).unwrap().bytes;
+//! # assert_eq!(answer(&frame[4..]).unwrap().bytes[4..8], [0, 0, 0, 7]);
+//! ```
+//!
 //! **Invariant:** what a peer sends costs at most a fixed multiple of its own bytes. A declared length
 //! or count is compared with the bytes that are left before anything is allocated for it.
 
