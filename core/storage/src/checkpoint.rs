@@ -117,6 +117,10 @@ fn parse_epoch(text: &str) -> Option<(LeaderEpoch, Offset)> {
 
 /// The lines behind version and count, each with its number.
 fn entries(bytes: &[u8]) -> Result<Vec<(usize, &str)>, CheckpointError> {
+    if bytes.is_empty() {
+        // Kafka makes its checkpoints empty before it has something to write into them.
+        return Ok(Vec::new());
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| malformed(1, "", "text"))?;
     if !text.ends_with('\n') {
         return Err(malformed(text.lines().count(), "", "a whole last line"));
@@ -186,8 +190,7 @@ mod tests {
 
     #[test]
     fn damage_is_noticed() {
-        let bad: [&[u8]; 9] = [
-            b"",
+        let bad: [&[u8]; 8] = [
             b"1\n0\n",
             b"0\n",
             b"0\n2\na 0 1\n",

@@ -167,7 +167,9 @@ impl Log {
         });
         let mut epochs = match cut {
             // The file has no checksum, so after a crash its entries are held against the records.
-            Some(epochs) if clean || self.settings.compacted || self.are_epochs_true(&epochs)? => epochs,
+            Some(epochs) if self.settings.compacted => epochs,
+            Some(epochs) if clean && !epochs.kept().is_empty() => epochs,
+            Some(epochs) if self.are_epochs_true(&epochs)? => epochs,
             _ => self.epochs_of_batches()?,
         };
         for &(epoch, from) in scanned {
@@ -185,22 +187,28 @@ impl Log {
         Ok(())
     }
 
-    /// Whether each epoch begins with a batch of that epoch, right behind one of an older epoch.
+    /// Whether each epoch begins with a batch of it, behind one of the epoch before, and the log ends
+    /// with the newest.
     fn are_epochs_true(&self, epochs: &Epochs) -> Result<bool, OpenError> {
         let first = self.segments.first().map_or(self.end, |segment| segment.base);
+        let mut before = LeaderEpoch::NONE;
         for &(epoch, from) in epochs.kept() {
             let from = from.max(first);
-            if from >= self.end {
-                // Its records were all deleted: nothing speaks against it.
-                continue;
-            }
-            let begins = self.batch_at(from)? == Some((epoch, from));
-            let before = if from > first { self.batch_at(Offset(from.0 - 1))? } else { None };
-            if !begins || before.is_some_and(|(before, _)| before >= epoch) {
+            if from < self.end && self.batch_at(from)? != Some((epoch, from)) {
                 return Ok(false);
             }
+            if from > first && !self.is_epoch_at(Offset(from.0 - 1), before)? {
+                return Ok(false);
+            }
+            before = epoch;
         }
-        Ok(true)
+        if self.end > first { self.is_epoch_at(Offset(self.end.0 - 1), before) } else { Ok(true) }
+    }
+
+    /// Whether the batch that has `offset` is of that epoch, if it can be read.
+    fn is_epoch_at(&self, offset: Offset, epoch: LeaderEpoch) -> Result<bool, OpenError> {
+        let found = self.batch_at(offset)?;
+        Ok(found.is_none_or(|(found, _)| found.max(LeaderEpoch::NONE) == epoch))
     }
 
     /// The epoch and the first offset of the batch that has `offset`, if it can be read.
