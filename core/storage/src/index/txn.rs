@@ -40,7 +40,7 @@ impl AbortedTxn {
         };
         let sane = version == Self::VERSION
             && entry.first_offset >= Offset::ZERO
-            && entry.first_offset <= entry.last_offset;
+            && entry.first_offset < entry.last_offset;
         sane.then_some(entry)
     }
 
