@@ -3,7 +3,7 @@
 use wire::{ApiKey, RequestHeader};
 
 use crate::api;
-use crate::session::{CloseReason, Outcome};
+use crate::call::{CloseReason, Outcome};
 
 /// What the gate says of a request.
 pub enum Admission {

@@ -7,6 +7,7 @@
 //! else.
 
 pub mod api; // one file an API
+pub mod call;
 pub mod fetch_session;
 pub mod gate;
 pub mod host; // the doors

@@ -11,99 +11,13 @@
 //! The edge keeps the outcomes of a connection in one queue and sends from its front: so answers
 //! leave in the order of their requests, however long some of them wait.
 
-use std::sync::Arc;
-
-use base::{BrokerId, Now};
-use controller::{Command, ControllerError, Reply};
-use metadata::settings::{BrokerSettings, Layers};
-use metadata::{ConfigResource, Image};
+use controller::Command;
 use records::Scratch;
-use storage::FileSlice;
-use wire::{ApiKey, DecodeError, Decoder, EncodeError, Message};
+use wire::{ApiKey, Decoder};
 
 use crate::api;
-use crate::fetch_session::FetchSessions;
+use crate::call::{Call, CloseReason, Context, Outcome, ReplyTo, Session};
 use crate::gate;
-use crate::host::Host;
-use crate::parked::Waiter;
-
-/// What every request on this node may look at.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// This broker.
-    pub node: BrokerId,
-    /// The cluster's id.
-    pub cluster_id: &'a str,
-    /// Its settings.
-    pub settings: &'a BrokerSettings,
-    /// What the cluster is, as of now.
-    pub image: &'a Arc<Image>,
-    /// What lives here.
-    pub host: &'a dyn Host,
-    /// The time.
-    pub now: Now,
-}
-
-impl<'a> Context<'a> {
-    /// What was set for this broker, from the nearest to the farthest.
-    pub fn layers(&self) -> Layers<'a> {
-        Layers {
-            broker: self.image.configs(&ConfigResource::Broker(self.node)),
-            default_broker: self.image.configs(&ConfigResource::DefaultBroker),
-            fixed: &self.settings.fixed,
-        }
-    }
-}
-
-/// The state of one connection.
-#[derive(Debug)]
-pub struct Session {
-    /// How others wake it.
-    pub waiter: Waiter,
-    /// Its fetch session.
-    pub fetch: FetchSessions,
-    /// What the client calls itself, as of its last ApiVersions request.
-    pub software: Option<(Box<str>, Box<str>)>,
-}
-
-/// An answer, ready for the socket.
-#[derive(Debug)]
-pub struct Answer {
-    /// Its bytes, with holes where records of files go.
-    pub frame: wire::Frame,
-    /// What fills the holes, in their order; several slices may fill one hole.
-    pub slices: Vec<FileSlice>,
-}
-
-/// What became of a request.
-pub enum Outcome {
-    /// Send this.
-    Answer(Answer),
-    /// Send nothing: the request wants no answer.
-    Silent,
-    /// Ask it again when the connection is woken or its deadline has passed.
-    Parked(ParkedRequest),
-    /// Hand the command to the controller, and its reply to the rest of the request.
-    Submit(Submission),
-    /// Close the connection.
-    Close(CloseReason),
-}
-
-/// A request that waits for a partition.
-pub enum ParkedRequest {
-    /// For its records to be committed.
-    Produce(api::produce::ParkedProduce),
-    /// For records to read.
-    Fetch(api::fetch::ParkedFetch),
-}
-
-/// A request that waits for the controller.
-pub struct Submission {
-    /// What to decide.
-    pub command: Command,
-    /// Makes the answer of the decision.
-    pub finish: Box<dyn FnOnce(&Context<'_>, Result<Reply, ControllerError>) -> Outcome + Send>,
-}
 
 /// What a request set off.
 pub struct Dispatched {
@@ -115,80 +29,7 @@ pub struct Dispatched {
     pub background: Vec<Command>,
 }
 
-/// Why a connection has to be closed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CloseReason {
-    /// The frame is not a request.
-    #[error("cannot read the request: {0}")]
-    Malformed(#[from] DecodeError),
-    /// No such API on this listener.
-    #[error("no API with key {key} is served here")]
-    UnknownApi {
-        /// The key that was asked for.
-        key: i16,
-    },
-    /// Not in this version.
-    #[error("{key:?} is not served in version {version}")]
-    UnsupportedVersion {
-        /// The API.
-        key: ApiKey,
-        /// The version that was asked for.
-        version: i16,
-    },
-    /// A produce request that wants no answer failed: closing is the only way to tell.
-    #[error("a produce request with acks=0 failed: {0}")]
-    SilentFailure(base::ErrorCode),
-    /// An answer that cannot be said in the version asked for.
-    #[error("cannot write the answer: {0}")]
-    Unspeakable(#[from] EncodeError),
-}
-
-/// One request on its way through its API.
-pub struct Call<'a> {
-    /// What it may look at.
-    pub context: Context<'a>,
-    /// Its connection.
-    pub session: &'a mut Session,
-    /// Room to decompress in.
-    pub scratch: &'a mut Scratch,
-    /// How to answer it.
-    pub reply: ReplyTo,
-    /// Commands for the controller that nobody waits for.
-    pub background: Vec<Command>,
-}
-
-/// What an answer has to carry to find its request.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplyTo {
-    /// The API.
-    pub key: ApiKey,
-    /// The version that was asked for, and is answered in.
-    pub version: i16,
-    /// The number the client gave it.
-    pub correlation_id: i32,
-}
-
-impl ReplyTo {
-    /// Makes the answer of a response that has no files.
-    pub fn answer<'m>(self, response: &impl Message<'m>) -> Outcome {
-        self.answer_with(response, Vec::new())
-    }
-
-    /// Makes the answer of a response whose records are in files.
-    pub fn answer_with<'m>(self, response: &impl Message<'m>, slices: Vec<FileSlice>) -> Outcome {
-        match wire::encode_response(self.correlation_id, self.key, self.version, response) {
-            Ok(frame) => Outcome::Answer(Answer { frame, slices }),
-            Err(error) => Outcome::Close(error.into()),
-        }
-    }
-}
-
 impl Session {
-    /// A connection that has said nothing yet.
-    pub fn new(waiter: Waiter) -> Self {
-        Self { waiter, fetch: FetchSessions::default(), software: None }
-    }
-
     /// Takes one frame, without its size prefix. `scratch` is room to decompress in, for one thread.
     pub fn on_request(&mut self, context: Context<'_>, frame: &[u8], scratch: &mut Scratch) -> Dispatched {
         let (header, body) = match wire::decode_request_header(frame) {
@@ -208,13 +49,6 @@ impl Session {
             gate::Admission::Refuse(reason) => Dispatched::close(reason),
         }
     }
-
-    /// The connection is gone: forgets what it left behind in the node.
-    pub fn on_closed(&mut self, host: &dyn Host) {
-        if self.fetch.is_live() {
-            host.fetch_session_end();
-        }
-    }
 }
 
 fn serve(mut call: Call<'_>, body: Decoder<'_>) -> Dispatched {
@@ -228,31 +62,5 @@ fn serve(mut call: Call<'_>, body: Decoder<'_>) -> Dispatched {
 impl Dispatched {
     fn close(reason: CloseReason) -> Self {
         Self { key: None, outcome: Outcome::Close(reason), background: Vec::new() }
-    }
-}
-
-impl ParkedRequest {
-    /// When it gives up waiting, by `Now::elapsed`.
-    pub fn deadline(&self) -> std::time::Duration {
-        match self {
-            Self::Produce(parked) => parked.deadline,
-            Self::Fetch(parked) => parked.deadline,
-        }
-    }
-
-    /// Looks whether it can be answered. `Parked` if it has to wait on.
-    pub fn look(self, context: Context<'_>, session: &mut Session) -> Outcome {
-        match self {
-            Self::Produce(parked) => parked.look(context),
-            Self::Fetch(parked) => parked.look(context, session),
-        }
-    }
-
-    /// The connection is gone: stops waiting.
-    pub fn abandon(self, context: Context<'_>, session: &Session) {
-        match self {
-            Self::Produce(parked) => parked.abandon(context, session),
-            Self::Fetch(parked) => parked.abandon(context, session),
-        }
     }
 }

@@ -14,10 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::call::{Answer, CloseReason, Finish, Outcome, ParkedRequest, Session, Submission};
 use broker::parked::{Waiter, Wake};
-use broker::session::{
-    Answer, CloseReason, Context, Dispatched, Outcome, ParkedRequest, Session, Submission,
-};
+use broker::session::Dispatched;
 use net::{AnswerWriter, Charge, FrameError, FrameReader, Stop, WriteError};
 use records::Scratch;
 use telemetry::Gauge;
@@ -83,8 +82,8 @@ impl Waiting {
     /// The number that it is counted in while it waits.
     fn gauge<'n>(&self, node: &'n Node) -> Option<&'n Gauge> {
         match self {
-            Self::Parked(ParkedRequest::Produce(_)) => Some(&node.metrics.state.parked_produce),
-            Self::Parked(ParkedRequest::Fetch(_)) => Some(&node.metrics.state.parked_fetch),
+            Self::Parked(parked) if parked.key() == ApiKey::Fetch => Some(&node.metrics.state.parked_fetch),
+            Self::Parked(_) => Some(&node.metrics.state.parked_produce),
             Self::Answer(_) | Self::Submitted { .. } => None,
         }
     }
@@ -95,8 +94,6 @@ enum Slot {
     Empty(oneshot::Receiver<Decision>),
     Filled(Option<Decision>),
 }
-
-type Finish = Box<dyn FnOnce(&Context<'_>, Decision) -> Outcome + Send>;
 
 struct Connection {
     node: Arc<Node>,

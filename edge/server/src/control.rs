@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use controller::{Command, ControllerError, Reply};
-use metadata::Image;
+use metadata::{Delta, Image};
 use quorum::{CommitError, ExecuteError, Executed, Quorum};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error};
@@ -98,16 +98,11 @@ impl ControlThread {
     }
 
     /// Decides one command and makes it so.
-    pub(crate) fn decide(&mut self, command: &Command) -> Result<Decision, ControlFailed> {
-        let Executed { reply, delta } = match self.quorum.execute(self.clock.now(), command) {
-            Ok(executed) => executed,
-            Err(ExecuteError::Refused(refused)) => return Ok(Err(refused)),
-            Err(ExecuteError::Commit(why)) if why.is_harmless() => {
-                return Ok(Err(ControllerError::InvalidRequest(why.to_string())));
-            }
-            Err(ExecuteError::Commit(why)) => return Err(ControlFailed(why)),
+    fn decide(&mut self, command: &Command) -> Result<Decision, ControlFailed> {
+        let (reply, delta) = match self.commit(command)? {
+            Ok(committed) => committed,
+            Err(refused) => return Ok(Err(refused)),
         };
-        self.keep_checkpoint()?;
         if !delta.is_empty() {
             let image = Arc::new(self.quorum.image().clone());
             // Partitions are there before clients can hear of them, and gone after.
@@ -117,6 +112,23 @@ impl ControlThread {
             self.count();
         }
         Ok(Ok(reply))
+    }
+
+    /// Decides and commits one command; what it changes is not made so on this node yet.
+    pub(crate) fn commit(
+        &mut self,
+        command: &Command,
+    ) -> Result<Result<(Reply, Delta), ControllerError>, ControlFailed> {
+        let Executed { reply, delta } = match self.quorum.execute(self.clock.now(), command) {
+            Ok(executed) => executed,
+            Err(ExecuteError::Refused(refused)) => return Ok(Err(refused)),
+            Err(ExecuteError::Commit(why)) if why.is_harmless() => {
+                return Ok(Err(ControllerError::InvalidRequest(why.to_string())));
+            }
+            Err(ExecuteError::Commit(why)) => return Err(ControlFailed(why)),
+        };
+        self.keep_checkpoint()?;
+        Ok(Ok((reply, delta)))
     }
 
     /// Shows how much there is.

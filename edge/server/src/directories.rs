@@ -15,7 +15,7 @@ use telemetry::Metrics;
 use tracing::{info, warn};
 
 use crate::log_dir::LogDirectory;
-use crate::start::random;
+use crate::random::random;
 
 /// A log directory that is about to be used.
 pub(crate) struct Directory {

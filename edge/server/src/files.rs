@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use broker::session::Answer;
+use broker::call::Answer;
 use storage::FileSlice;
 use storage::disk::DiskFile;
 

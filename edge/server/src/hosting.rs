@@ -16,7 +16,7 @@ use tracing::{error, info};
 use crate::clock::Clock;
 use crate::log_dir::LogDirectory;
 use crate::partition::{PartitionCell, flush_policy, log_settings};
-use crate::start::random;
+use crate::random::random;
 use crate::table::PartitionTable;
 
 /// A directory that is out of use and can be removed when there is time.

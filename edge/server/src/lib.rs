@@ -16,12 +16,14 @@ mod config;
 mod connection;
 mod control;
 mod directories;
+mod error;
 mod files;
 mod hosting;
 mod housekeeping;
 mod log_dir;
 mod node;
 mod partition;
+mod random;
 mod recovery;
 mod start; // start here
 mod stop;
@@ -31,7 +33,8 @@ mod watch;
 use std::path::PathBuf;
 
 pub use config::ConfigError;
-pub use start::{ServerError, run};
+pub use error::ServerError;
+pub use start::run;
 
 /// What the command line says about a node.
 #[derive(Debug, Clone, Default)]

@@ -13,8 +13,6 @@ use storage::disk::{Disk, DiskError};
 use telemetry::Metrics;
 use tracing::error;
 
-use crate::table::PartitionTable;
-
 /// See the module.
 pub(crate) struct LogDirectory {
     /// As the settings name it; its files are named from within.
@@ -93,15 +91,6 @@ impl LogDirectory {
             bytes_total: space.as_ref().map(|space| space.f_blocks.saturating_mul(space.f_frsize)),
             bytes_usable: space.as_ref().map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
             partitions: Vec::new(),
-        }
-    }
-}
-
-/// Takes all partitions of a retired directory out of service.
-pub(crate) fn take_offline(table: &PartitionTable, dir: Uuid) {
-    for cell in table.all() {
-        if cell.dir.id == dir {
-            cell.retire();
         }
     }
 }

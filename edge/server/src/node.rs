@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use base::{PartitionIndex, ProducerId, TopicId};
+use broker::call::{Answer, Context};
 use broker::host::{Host, HostedPartition, LogDir};
 use broker::parked::WaiterId;
-use broker::session::{Answer, Context};
 use metadata::Image;
 use metadata::settings::BrokerSettings;
 use net::{FrameLimits, MemoryBudget, WriteLimits};
@@ -20,7 +20,7 @@ use wire::ApiKey;
 use crate::clock::Clock;
 use crate::control::Control;
 use crate::log_dir::LogDirectory;
-use crate::start::random;
+use crate::random::random;
 use crate::table::PartitionTable;
 
 /// One running node.

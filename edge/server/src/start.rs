@@ -4,7 +4,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -21,56 +20,19 @@ use telemetry::{Build, LogSettings, Metrics};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
-use crate::config::{self, ConfigError};
+use crate::config;
 use crate::connection;
-use crate::control::{Control, ControlFailed, ControlThread};
-use crate::directories::{Directories, Directory, DirectoryError};
+use crate::control::{Control, ControlThread};
+use crate::directories::{Directories, Directory};
+use crate::error::ServerError;
 use crate::hosting::Hosting;
 use crate::housekeeping::Housekeeping;
-use crate::log_dir::take_offline;
 use crate::node::{FetchSessionSlots, Node, ProducerIds};
-use crate::recovery;
-use crate::stop;
+use crate::random::random;
+use crate::recovery::{self, Recovery};
+use crate::stop::{self, ControlHandle, Started};
 use crate::table::PartitionTable;
 use crate::{ServerArgs, watch};
-
-/// Why a node could not start or had to stop.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// The settings cannot be used.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The log filter cannot be read.
-    #[error(transparent)]
-    Logging(#[from] telemetry::LoggingError),
-    /// A log directory cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// The metadata log cannot be read.
-    #[error(transparent)]
-    Metadata(#[from] quorum::OpenError),
-    /// The metadata log cannot be written.
-    #[error("{0}")]
-    Control(String),
-    /// An address cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] net::BindError),
-    /// The address for HTTP cannot be listened on.
-    #[error(transparent)]
-    HttpBind(#[from] http::BindError),
-    /// An address that cannot be understood, or a listener that is not served.
-    #[error("{0}")]
-    Listener(String),
-    /// The system did not give what a node needs.
-    #[error("cannot start: {0}")]
-    System(#[from] std::io::Error),
-}
-
-impl From<ControlFailed> for ServerError {
-    fn from(failed: ControlFailed) -> Self {
-        Self::Control(failed.to_string())
-    }
-}
 
 /// Which program this is.
 const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: "" };
@@ -99,21 +61,6 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
     let outcome = edge.block_on(serve(&node, listener, &started.io, &started.control));
     stop::in_order(started)?;
     outcome
-}
-
-/// The parts of a running node, for those who stop it.
-pub(crate) struct Started {
-    pub(crate) node: Arc<Node>,
-    pub(crate) io: Arc<IoThreads>,
-    pub(crate) control: ControlHandle,
-    pub(crate) housekeeping: JoinHandle<()>,
-    pub(crate) housekeeping_stop: mpsc::Sender<()>,
-}
-
-/// The control thread, and a bell that rings when it ends.
-pub(crate) struct ControlHandle {
-    pub(crate) thread: JoinHandle<Result<ControlThread, ControlFailed>>,
-    pub(crate) ended: net::Stop,
 }
 
 fn listen(settings: &BrokerSettings) -> Result<Listener, ServerError> {
@@ -163,65 +110,31 @@ fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
 }
 
 fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
-    let clock = Clock::start();
     let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
     let metrics = Metrics::new(BUILD, &names);
     let Directories { all: directories, cluster_id } = Directories::open(&settings, &metrics)?;
-    let control_settings = ControllerSettings {
-        partitions_default: settings.partitions_default,
-        replication_factor_default: settings.replication_factor_default,
-        delete_topics: settings.delete_topics,
-        fixed: settings.fixed.clone(),
-    };
-    let metadata_disk = Arc::clone(&directories[0].dir.disk);
-    let opening = Start {
-        log_dir: Path::new(""),
-        node_id: settings.node_id,
-        settings: control_settings,
-        fresh_cluster_id: Uuid::from_random(random()),
-        now: clock.now(),
-    };
-    let quorum = Quorum::open(metadata_disk, opening)?;
-    let table = Arc::new(PartitionTable::default());
     let (discarded, to_remove) = mpsc::channel();
     let hosting = Hosting {
         node: settings.node_id,
         settings: settings.clone(),
-        table: Arc::clone(&table),
+        table: Arc::new(PartitionTable::default()),
         dirs: directories.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
         discarded,
-        clock,
-        metrics: Arc::clone(&metrics),
+        clock: Clock::start(),
+        metrics,
     };
     retire_together(&hosting);
-    let image = Arc::new(ArcSwap::from_pointee(Image::default()));
-    let mut control = ControlThread { quorum, image: Arc::clone(&image), hosting, clock, commits: 0 };
-    let complete = is_complete(&control, &directories);
-    register(&mut control, &settings, &directories, listener.address())?;
-    let recovered = recovery::open_all(&control.hosting, &directories, control.quorum.image(), complete);
-    adopt(&mut control, &directories)?;
-    image.store(Arc::new(control.quorum.image().clone()));
-    control.count();
-    metrics.state.partitions_offline.set(recovered.offline as u64);
-    if recovered.opened + recovered.offline > 0 {
-        info!(
-            opened = recovered.opened,
-            offline = recovered.offline,
-            scanned_bytes = recovered.scanned_bytes,
-            "logs opened"
-        );
-    }
-    let dirs = control.hosting.dirs.clone();
-    let (to_control, requests) = Control::channel();
-    let node = Arc::new(node(settings, cluster_id, &control, metrics, to_control));
-    watch::all(&node, listener);
+    let control = bring_up(hosting, &directories, listener.address())?;
     let housekeeping = Housekeeping {
-        table,
-        dirs,
+        table: Arc::clone(&control.hosting.table),
+        dirs: control.hosting.dirs.clone(),
         discarded: to_remove,
-        retention_every: node.settings.retention_check_interval,
-        clock,
+        retention_every: settings.retention_check_interval,
+        clock: control.clock,
     };
+    let (to_control, requests) = Control::channel();
+    let node = Arc::new(node(settings, cluster_id, &control, to_control));
+    watch::all(&node, listener);
     let (housekeeping_stop, stopped) = mpsc::channel();
     let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let bell = StopSwitch::new();
@@ -240,13 +153,49 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
     })
 }
 
+/// Reads the metadata, begins a new life of this broker, and opens its logs.
+fn bring_up(
+    hosting: Hosting,
+    directories: &[Directory],
+    bound: SocketAddr,
+) -> Result<ControlThread, ServerError> {
+    let (settings, clock) = (hosting.settings.clone(), hosting.clock);
+    let opening = Start {
+        log_dir: Path::new(""),
+        node_id: settings.node_id,
+        settings: ControllerSettings {
+            partitions_default: settings.partitions_default,
+            replication_factor_default: settings.replication_factor_default,
+            delete_topics: settings.delete_topics,
+            fixed: settings.fixed.clone(),
+        },
+        fresh_cluster_id: Uuid::from_random(random()),
+        now: clock.now(),
+    };
+    let quorum = Quorum::open(Arc::clone(&directories[0].dir.disk), opening)?;
+    let image = Arc::new(ArcSwap::from_pointee(Image::default()));
+    let mut control = ControlThread { quorum, image, hosting, clock, commits: 0 };
+    let complete = is_complete(&control, directories);
+    register(&mut control, &settings, directories, bound)?;
+    adopt(&mut control, directories)?;
+    let recovered = recovery::open_all(&control.hosting, directories, control.quorum.image(), complete);
+    control.image.store(Arc::new(control.quorum.image().clone()));
+    control.count();
+    control.hosting.metrics.state.partitions_offline.set(recovered.offline as u64);
+    let Recovery { opened, offline, scanned_bytes } = recovered;
+    if opened + offline > 0 {
+        info!(opened, offline, scanned_bytes, "logs opened");
+    }
+    Ok(control)
+}
+
 /// A directory that fails takes its partitions offline; the one with the metadata takes the node.
 fn retire_together(hosting: &Hosting) {
     for (place, dir) in hosting.dirs.iter().enumerate() {
         let (table, id) = (Arc::downgrade(&hosting.table), dir.id);
         dir.when_retired(move |_| {
             if let Some(table) = table.upgrade() {
-                take_offline(&table, id);
+                table.retire_in(id);
             }
             if place == 0 {
                 error!("the metadata is in this directory, so the node cannot go on");
@@ -289,7 +238,7 @@ fn register(
         fenced: false,
         after_crash: directories.iter().any(|directory| !directory.clean && !directory.is_new),
     });
-    control.decide(&command)?.map_err(|refused| ServerError::Control(refused.to_string()))?;
+    control.commit(&command)?.map_err(|refused| ServerError::Control(refused.to_string()))?;
     Ok(())
 }
 
@@ -319,22 +268,15 @@ fn adopt(control: &mut ControlThread, directories: &[Directory]) -> Result<(), S
     }
     for (name, command) in topics {
         let partitions = command.partitions.len();
-        match control.decide(&Command::AdoptTopic(command))? {
+        match control.commit(&Command::AdoptTopic(command))? {
             Ok(_) => info!(topic = %name, partitions, "took in a topic that was in the log directories"),
             Err(why) => warn!(topic = %name, %why, "a topic in the log directories was left alone"),
         }
     }
-    recovery::open_all(&control.hosting, directories, control.quorum.image(), true);
     Ok(())
 }
 
-fn node(
-    settings: BrokerSettings,
-    cluster_id: String,
-    control: &ControlThread,
-    metrics: Arc<Metrics>,
-    to_control: Control,
-) -> Node {
+fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, to_control: Control) -> Node {
     // A quarter of what the machine has, each way: the rest is for the page cache, which serves reads.
     let quarter = rustix::system::sysinfo().totalram as u64 / 4;
     Node {
@@ -356,7 +298,7 @@ fn node(
         clock: control.clock,
         cluster_id,
         settings,
-        metrics,
+        metrics: Arc::clone(&control.hosting.metrics),
     }
 }
 
@@ -400,14 +342,6 @@ fn http_address(text: &str) -> Result<SocketAddr, ServerError> {
     let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     let host = if host.is_empty() { "0.0.0.0" } else { host };
     resolve(host, port.parse().map_err(|_| wrong())?)
-}
-
-/// 128 bits from the system.
-pub(crate) fn random() -> u128 {
-    let mut bytes = [0u8; 16];
-    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(filled, Ok(bytes.len()), "the system has no randomness to give");
-    u128::from_ne_bytes(bytes)
 }
 
 /// How long a client may take no byte of an answer. A consumer reads its socket only when it polls,

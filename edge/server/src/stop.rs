@@ -2,12 +2,32 @@
 //! down that it is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 
+use net::IoThreads;
 use tokio::signal::unix::{SignalKind, signal as listen};
 use tracing::info;
 
+use crate::control::{ControlFailed, ControlThread};
+use crate::error::ServerError;
 use crate::housekeeping::write_checkpoints;
-use crate::start::{ServerError, Started};
+use crate::node::Node;
+
+/// The parts of a running node, for those who stop it.
+pub(crate) struct Started {
+    pub(crate) node: Arc<Node>,
+    pub(crate) io: Arc<IoThreads>,
+    pub(crate) control: ControlHandle,
+    pub(crate) housekeeping: JoinHandle<()>,
+    pub(crate) housekeeping_stop: mpsc::Sender<()>,
+}
+
+/// The control thread, and a bell that rings when it ends.
+pub(crate) struct ControlHandle {
+    pub(crate) thread: JoinHandle<Result<ControlThread, ControlFailed>>,
+    pub(crate) ended: net::Stop,
+}
 
 /// Waits for SIGTERM or SIGINT.
 pub(crate) async fn signal() -> std::io::Result<()> {
@@ -45,7 +65,7 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
     Ok(())
 }
 
-fn close_logs(node: &crate::node::Node) {
+fn close_logs(node: &Node) {
     let cells = node.partitions.all();
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(2, usize::from) * 4;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base::{Map, PartitionIndex, TopicId};
+use base::{Map, PartitionIndex, TopicId, Uuid};
 
 use crate::partition::PartitionCell;
 
@@ -51,6 +51,11 @@ impl PartitionTable {
         }
         map.extend(grown.into_iter().map(|(id, topic)| (id, topic.into())));
         self.0.store(Arc::new(map));
+    }
+
+    /// Takes all partitions of a retired directory out of service.
+    pub(crate) fn retire_in(&self, dir: Uuid) {
+        self.all().iter().filter(|cell| cell.dir.id == dir).for_each(|cell| cell.retire());
     }
 
     /// Takes a topic out.

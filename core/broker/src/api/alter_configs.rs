@@ -10,7 +10,7 @@ use wire::messages::alter_configs::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read, resource};
-use crate::session::{Call, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::AlterConfigs, 0..=2, handle);

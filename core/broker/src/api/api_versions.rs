@@ -10,7 +10,7 @@ use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsRe
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{APIS, Api, read};
-use crate::session::{Call, Outcome, ReplyTo};
+use crate::call::{Call, Outcome, ReplyTo};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::ApiVersions, 0..=5, handle);

@@ -12,7 +12,7 @@ use wire::messages::create_partitions::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::CreatePartitions, 0..=3, handle);

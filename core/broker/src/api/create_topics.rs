@@ -12,7 +12,7 @@ use wire::messages::create_topics::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::CreateTopics, 2..=7, handle);

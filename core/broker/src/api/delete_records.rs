@@ -10,7 +10,7 @@ use wire::messages::delete_records::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DeleteRecords, 0..=2, handle);

@@ -8,7 +8,7 @@ use wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, D
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DeleteTopics, 1..=6, handle);

@@ -9,7 +9,7 @@ use wire::messages::describe_cluster::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Outcome};
+use crate::call::{Call, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeCluster, 0..=2, handle);

@@ -12,7 +12,7 @@ use wire::messages::describe_configs::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read, resource};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeConfigs, 1..=4, handle);

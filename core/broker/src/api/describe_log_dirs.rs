@@ -10,8 +10,8 @@ use wire::messages::describe_log_dirs::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
+use crate::call::{Call, Outcome};
 use crate::host::LogDir;
-use crate::session::{Call, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeLogDirs, 1..=5, handle);

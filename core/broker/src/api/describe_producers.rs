@@ -9,7 +9,7 @@ use wire::messages::describe_producers::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeProducers, 0..=0, handle);

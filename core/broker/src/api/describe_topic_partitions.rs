@@ -12,7 +12,7 @@ use wire::messages::describe_topic_partitions::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeTopicPartitions, 0..=0, handle);

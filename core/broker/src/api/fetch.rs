@@ -23,17 +23,16 @@ use wire::messages::fetch::{
 use wire::{ApiKey, DecodeError, Decoder, Records};
 
 use super::{Api, read};
+use crate::call::{Call, Context, Outcome, Parked, ReplyTo, Session};
 use crate::fetch_session::{FetchChange, FetchPartition, FetchScope, Told, TopicKey, Wanted};
 use crate::host::HostedPartition;
-use crate::session::{Call, Context, Outcome, ParkedRequest, ReplyTo, Session};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::Fetch, 4..=18, handle);
 
 /// A fetch that waits for data.
-pub struct ParkedFetch {
-    /// When it is answered with what there is, by `Now::elapsed`.
-    pub deadline: Duration,
+struct ParkedFetch {
+    deadline: Duration,
     reply: ReplyTo,
     scope: FetchScope,
     terms: Terms,
@@ -91,7 +90,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
     };
     let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(patience);
-    let parked = ParkedFetch { deadline, reply: call.reply, scope, terms };
+    let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms });
     Ok(parked.look(call.context, call.session))
 }
 
@@ -127,32 +126,41 @@ fn whole_error(reply: ReplyTo, code: ErrorCode) -> Outcome {
     reply.answer(&FetchResponse { error_code: code.code(), ..FetchResponse::default() })
 }
 
-impl ParkedFetch {
+impl Parked for ParkedFetch {
+    fn key(&self) -> ApiKey {
+        ApiKey::Fetch
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// Answers if there is enough to say, or the time is up.
-    pub fn look(self, context: Context<'_>, session: &mut Session) -> Outcome {
+    fn look(self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let mut gathered = self.gather(&context);
         let must_answer = |gathered: &Gathered| {
             gathered.urgent || gathered.bytes >= self.terms.bytes_min || context.now.elapsed >= self.deadline
         };
         if !must_answer(&gathered) && !self.scope.partitions.is_empty() {
             if !self.wait(&context, session, &gathered) {
-                return Outcome::Parked(ParkedRequest::Fetch(self));
+                return Outcome::Parked(self);
             }
             // Data came between the look and the wait.
             gathered = self.gather(&context);
             if !must_answer(&gathered) {
-                return Outcome::Parked(ParkedRequest::Fetch(self));
+                return Outcome::Parked(self);
             }
         }
         self.leave(&context, session);
         self.answer(session, gathered)
     }
 
-    /// Stops waiting: nobody is there to be told.
-    pub fn abandon(self, context: Context<'_>, session: &Session) {
+    fn abandon(self: Box<Self>, context: Context<'_>, session: &Session) {
         self.leave(&context, session);
     }
+}
 
+impl ParkedFetch {
     fn gather(&self, context: &Context<'_>) -> Gathered {
         let mut gathered =
             Gathered { found: Vec::with_capacity(self.scope.partitions.len()), bytes: 0, urgent: false };

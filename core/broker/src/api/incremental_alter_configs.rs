@@ -12,7 +12,7 @@ use wire::{ApiKey, DecodeError, Decoder};
 
 use super::alter_configs::{Asked, merge};
 use super::{Api, read, resource};
-use crate::session::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::IncrementalAlterConfigs, 0..=1, handle);

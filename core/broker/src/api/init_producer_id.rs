@@ -9,7 +9,7 @@ use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResp
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
 
 /// See the module. Version 6 is not stable in Kafka 4.4.
 pub const API: Api = Api::new(ApiKey::InitProducerId, 0..=5, handle);

@@ -8,7 +8,7 @@ use wire::messages::list_config_resources::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read, resource};
-use crate::session::{Call, Outcome};
+use crate::call::{Call, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::ListConfigResources, 0..=1, handle);

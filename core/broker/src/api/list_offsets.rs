@@ -12,7 +12,7 @@ use wire::messages::list_offsets::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::ListOffsets, 1..=11, handle);

@@ -18,7 +18,7 @@ use wire::messages::metadata::{
 use wire::{ApiKey, DecodeError, Decoder};
 
 use super::{Api, read};
-use crate::session::{Call, Context, Outcome};
+use crate::call::{Call, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::Metadata, 0..=13, handle);

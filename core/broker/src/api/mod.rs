@@ -8,8 +8,8 @@ use replica::{AppendError, FetchError};
 use storage::ProducerError;
 use wire::{ApiKey, DecodeError, Decoder, Message};
 
+use crate::call::{Call, Context, Outcome};
 use crate::host::HostedPartition;
-use crate::session::{Call, Context, Outcome};
 
 pub mod alter_configs;
 pub mod api_versions;

@@ -16,8 +16,8 @@ use wire::messages::produce::{
 use wire::{ApiKey, DecodeError, Decoder, Records};
 
 use super::{Api, read};
+use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
 use crate::host::HostedPartition;
-use crate::session::{Call, CloseReason, Context, Outcome, ParkedRequest, ReplyTo, Session};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::Produce, 3..=13, handle).advertised_from(0);
@@ -26,9 +26,8 @@ const ACKS_ALL: i16 = -1;
 const ACKS_NONE: i16 = 0;
 
 /// A produce request whose records are appended but not all committed.
-pub struct ParkedProduce {
-    /// When it is answered all the same, by `Now::elapsed`.
-    pub deadline: Duration,
+struct ParkedProduce {
+    deadline: Duration,
     reply: ReplyTo,
     topics: Vec<TopicOutcome>,
     waits: Vec<Wait>,
@@ -114,7 +113,7 @@ fn finish(
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(timeout);
-    Outcome::Parked(ParkedRequest::Produce(ParkedProduce { deadline, reply: call.reply, topics, waits }))
+    Outcome::Parked(Box::new(ParkedProduce { deadline, reply: call.reply, topics, waits }))
 }
 
 /// The topic a request names, and the code that says it is unknown.
@@ -223,9 +222,17 @@ fn recompression(settings: &TopicSettings, batch: &CheckedBatch<'_>) -> Option<C
     (to != batch.compression()).then_some(to)
 }
 
-impl ParkedProduce {
+impl Parked for ParkedProduce {
+    fn key(&self) -> ApiKey {
+        ApiKey::Produce
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// Answers once everything is committed, or the time is up.
-    pub fn look(mut self, context: Context<'_>) -> Outcome {
+    fn look(mut self: Box<Self>, context: Context<'_>, _session: &mut Session) -> Outcome {
         let topics = &mut self.topics;
         self.waits.retain(|wait| {
             let outcome = &mut topics[wait.place.0].partitions[wait.place.1].result;
@@ -246,7 +253,7 @@ impl ParkedProduce {
             return answer(self.reply, &self.topics);
         }
         if context.now.elapsed < self.deadline {
-            return Outcome::Parked(ParkedRequest::Produce(self));
+            return Outcome::Parked(self);
         }
         for wait in &self.waits {
             self.topics[wait.place.0].partitions[wait.place.1].result =
@@ -255,8 +262,7 @@ impl ParkedProduce {
         answer(self.reply, &self.topics)
     }
 
-    /// Stops waiting: nobody is there to be told.
-    pub fn abandon(self, context: Context<'_>, session: &Session) {
+    fn abandon(self: Box<Self>, context: Context<'_>, session: &Session) {
         for wait in &self.waits {
             if let Some(hosted) = context.host.partition(wait.topic, wait.partition) {
                 hosted.step(&mut |hosted, _| hosted.parked.leave(session.waiter.id));

@@ -3,7 +3,7 @@
 use base::{BrokerId, ErrorCode, TopicName};
 use metadata::ConfigResource;
 
-use crate::session::Context;
+use crate::call::Context;
 
 /// Kafka's numbers for kinds of resources.
 pub(super) const TOPIC: i8 = 2;

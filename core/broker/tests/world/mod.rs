@@ -16,15 +16,15 @@ use records::{BatchBuilder, BatchOptions, Scratch};
 use replica::{FlushPolicy, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
+use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
 use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
-use vltava_broker::session::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
 use wire::{Message, Request};
 
-pub const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
+pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
 
 /// A partition, its settings, and whether a flush was asked for.
-pub struct TestPartition {
+pub(crate) struct TestPartition {
     state: Mutex<(Hosted, bool)>,
     settings: Mutex<Arc<TopicSettings>>,
 }
@@ -49,7 +49,7 @@ impl HostedPartition for TestPartition {
 }
 
 impl TestPartition {
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.step(&mut |hosted, out| {
             if let Some(flush) =
                 hosted.with(out, |partition, out| partition.flush_plan(FlushScope::Records, out))
@@ -61,11 +61,11 @@ impl TestPartition {
         self.state.lock().1 = false;
     }
 
-    pub fn wants_flush(&self) -> bool {
+    pub(crate) fn wants_flush(&self) -> bool {
         self.state.lock().1
     }
 
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.state.lock().0.parked.len()
     }
 }
@@ -107,7 +107,7 @@ impl Host for Doors {
 }
 
 #[derive(Default)]
-pub struct Bell(AtomicU64);
+pub(crate) struct Bell(AtomicU64);
 
 impl Wake for Bell {
     fn wake(&self) {
@@ -116,18 +116,18 @@ impl Wake for Bell {
 }
 
 impl Bell {
-    pub fn rang(&self) -> u64 {
+    pub(crate) fn rang(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
 
 /// One node, one connection.
-pub struct World {
-    pub controller: Controller,
-    pub settings: BrokerSettings,
-    pub session: Session,
-    pub bell: Arc<Bell>,
-    pub now: Now,
+pub(crate) struct World {
+    pub(crate) controller: Controller,
+    pub(crate) settings: BrokerSettings,
+    pub(crate) session: Session,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) now: Now,
     doors: Doors,
     image: Arc<Image>,
     scratch: Scratch,
@@ -135,7 +135,7 @@ pub struct World {
 }
 
 /// What a request came to.
-pub enum Reaction {
+pub(crate) enum Reaction {
     Bytes(Vec<u8>, Vec<u8>),
     Silent,
     Parked(ParkedRequest),
@@ -143,11 +143,11 @@ pub enum Reaction {
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    pub fn with(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
         let settings = BrokerSettings::parse(settings.iter().copied()).unwrap();
         let mut controller = Controller::new(ControllerSettings::default());
         let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
@@ -184,21 +184,24 @@ impl World {
         }
     }
 
-    pub fn node(&self) -> BrokerId {
+    pub(crate) fn node(&self) -> BrokerId {
         self.settings.node_id
     }
 
-    pub fn image(&self) -> &Image {
+    pub(crate) fn image(&self) -> &Image {
         &self.image
     }
 
-    pub fn partition(&self, topic: &str, index: i32) -> Arc<TestPartition> {
+    pub(crate) fn partition(&self, topic: &str, index: i32) -> Arc<TestPartition> {
         let id = self.image.topic(topic).unwrap().id;
         Arc::clone(&self.doors.partitions.lock()[&(id, PartitionIndex(index))])
     }
 
     /// Decides a command and makes the partitions it asks for.
-    pub fn decide(&mut self, command: &Command) -> Result<controller::Reply, controller::ControllerError> {
+    pub(crate) fn decide(
+        &mut self,
+        command: &Command,
+    ) -> Result<controller::Reply, controller::ControllerError> {
         let (reply, records) = self.controller.handle(self.now, command)?;
         self.controller.replay_batch(&records, self.image.end());
         self.image = Arc::new(self.controller.image().clone());
@@ -249,7 +252,7 @@ impl World {
     }
 
     /// Sends a frame, without its size; controller commands are decided at once.
-    pub fn send(&mut self, frame: &[u8]) -> Reaction {
+    pub(crate) fn send(&mut self, frame: &[u8]) -> Reaction {
         let Self { settings, image, doors, session, scratch, now, .. } = self;
         let context =
             Context { node: settings.node_id, cluster_id: CLUSTER, settings, image, host: doors, now: *now };
@@ -260,7 +263,7 @@ impl World {
         self.react(dispatched.outcome)
     }
 
-    pub fn react(&mut self, outcome: Outcome) -> Reaction {
+    pub(crate) fn react(&mut self, outcome: Outcome) -> Reaction {
         match outcome {
             Outcome::Answer(answer) => {
                 let Answer { frame, slices } = answer;
@@ -296,7 +299,7 @@ impl World {
     }
 
     /// Asks a parked request again.
-    pub fn look(&mut self, parked: ParkedRequest) -> Reaction {
+    pub(crate) fn look(&mut self, parked: ParkedRequest) -> Reaction {
         let Self { settings, image, doors, session, now, .. } = self;
         let context =
             Context { node: settings.node_id, cluster_id: CLUSTER, settings, image, host: doors, now: *now };
@@ -304,13 +307,13 @@ impl World {
         self.react(outcome)
     }
 
-    pub fn request<'a, R: Request<'a>>(&mut self, version: i16, request: &R) -> Reaction {
+    pub(crate) fn request<'a, R: Request<'a>>(&mut self, version: i16, request: &R) -> Reaction {
         let frame = wire::encode_request(7, Some("test"), version, request).unwrap();
         self.send(&frame.bytes[4..])
     }
 
     /// Sends a request and gives its answer's body to `check`.
-    pub fn ask<'a, R: Request<'a>, T>(
+    pub(crate) fn ask<'a, R: Request<'a>, T>(
         &mut self,
         version: i16,
         request: &R,
@@ -321,7 +324,7 @@ impl World {
     }
 
     /// Makes a topic, with settings.
-    pub fn topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
+    pub(crate) fn topic(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) {
         use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest};
         let configs =
             configs.iter().map(|(name, value)| CreatableTopicConfig { name, value: Some(value) }).collect();
@@ -338,11 +341,11 @@ impl World {
 }
 
 impl Reaction {
-    pub fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         self.both().0
     }
 
-    pub fn both(self) -> (Vec<u8>, Vec<u8>) {
+    pub(crate) fn both(self) -> (Vec<u8>, Vec<u8>) {
         match self {
             Self::Bytes(bytes, records) => (bytes, records),
             Self::Silent => panic!("no answer"),
@@ -351,7 +354,7 @@ impl Reaction {
         }
     }
 
-    pub fn parked(self) -> ParkedRequest {
+    pub(crate) fn parked(self) -> ParkedRequest {
         match self {
             Self::Parked(parked) => parked,
             Self::Bytes(bytes, _) => panic!("answered: {bytes:?}"),
@@ -360,7 +363,7 @@ impl Reaction {
         }
     }
 
-    pub fn closed(self) -> CloseReason {
+    pub(crate) fn closed(self) -> CloseReason {
         match self {
             Self::Closed(reason) => reason,
             Self::Bytes(bytes, _) => panic!("answered: {bytes:?}"),
@@ -371,7 +374,7 @@ impl Reaction {
 }
 
 /// Gives the body of an answer to `check`.
-pub fn read<'a, R: Request<'a>, T>(
+pub(crate) fn read<'a, R: Request<'a>, T>(
     bytes: &[u8],
     version: i16,
     check: impl for<'r> FnOnce(R::Response<'r>) -> T,
@@ -382,7 +385,7 @@ pub fn read<'a, R: Request<'a>, T>(
 }
 
 /// A batch of records with these values.
-pub fn batch(values: &[&str], options: &BatchOptions) -> Vec<u8> {
+pub(crate) fn batch(values: &[&str], options: &BatchOptions) -> Vec<u8> {
     let mut builder = BatchBuilder::new(1 << 20);
     for value in values {
         builder.try_append(TimestampMs(1_700_000_000_000), None, Some(value.as_bytes()), &[]).unwrap();

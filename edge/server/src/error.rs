@@ -1,0 +1,43 @@
+//! Why a node could not start or had to stop.
+
+use crate::config::ConfigError;
+use crate::control::ControlFailed;
+use crate::directories::DirectoryError;
+
+/// Why a node could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The log filter cannot be read.
+    #[error(transparent)]
+    Logging(#[from] telemetry::LoggingError),
+    /// A log directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The metadata log cannot be read.
+    #[error(transparent)]
+    Metadata(#[from] quorum::OpenError),
+    /// The metadata log cannot be written.
+    #[error("{0}")]
+    Control(String),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] net::BindError),
+    /// The address for HTTP cannot be listened on.
+    #[error(transparent)]
+    HttpBind(#[from] http::BindError),
+    /// An address that cannot be understood, or a listener that is not served.
+    #[error("{0}")]
+    Listener(String),
+    /// The system did not give what a node needs.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl From<ControlFailed> for ServerError {
+    fn from(failed: ControlFailed) -> Self {
+        Self::Control(failed.to_string())
+    }
+}
