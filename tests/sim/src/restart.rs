@@ -1,6 +1,6 @@
 //! Going down, one way or another, and coming back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::Offset;
 use storage::layout::{FileKind, FileName, parse_file_name};
@@ -127,15 +127,20 @@ impl World {
         self.trace.event(format!("-- {stop:?}"));
         self.flush = None;
         let mut promised_end = self.promise(stop);
-        let lied = stop == Stop::PowerCut && self.disk.has_lied();
+        // After an orderly stop everything is on the media, so that even a power cut takes nothing.
+        let power_is_cut = match stop {
+            Stop::PowerCut => true,
+            Stop::Clean => self.random.chance(500),
+            Stop::Killed => false,
+        };
         self.log = None;
-        match stop {
-            Stop::PowerCut => self.disk.restore_power(self.options.cut),
-            Stop::Clean | Stop::Killed => self.disk.kill_process(),
+        match power_is_cut {
+            true => self.disk.restore_power(self.options.cut),
+            false => self.disk.kill_process(),
         }
         let history = self.history();
         let rotten = harm(self, &history);
-        let harmed = lied || rotten.is_some();
+        let harmed = (power_is_cut && self.disk.has_lied()) || rotten.is_some();
         let restart = self.come_up(stop, history, harmed, &mut promised_end);
         self.take_over(restart, rotten);
     }
@@ -169,7 +174,7 @@ impl World {
         history
     }
 
-    fn come_up(&mut self, stop: Stop, history: Model, harmed: bool, must_end: &mut Offset) -> Restart {
+    fn come_up(&mut self, stop: Stop, history: Model, mut harmed: bool, must_end: &mut Offset) -> Restart {
         let start = self.start_range();
         let mut empty_at = vec![self.promised.log_start];
         if let Pending::StartOver(at) = self.pending {
@@ -190,6 +195,7 @@ impl World {
             }
             self.disk.restore_power(self.options.cut);
             *must_end = self.promised.durable.min(*must_end);
+            harmed |= self.disk.has_lied();
         };
         let must_end = *must_end;
         Restart { stop, history, must_end, start, empty_at, recovery_point, intact, harmed, found }
@@ -212,9 +218,13 @@ impl World {
         let found = match self.open_log(known) {
             Ok(log) => self.opened(log, history),
             Err(error @ OpenError::Quarantined { .. }) => {
-                let changed =
-                    before.into_iter().find(|(path, bytes)| self.disk.peek(path).as_ref() != Some(bytes));
-                Found::Quarantined { error, changed: changed.map(|(path, _)| path) }
+                let is_changed = |(path, bytes): &(PathBuf, Vec<u8>)| {
+                    let after = self.disk.peek(path).unwrap_or_default();
+                    // What lies above the recovery point was a torn end, and may be cut.
+                    after.len() < bytes_below(history, path, known.recovery_point).min(bytes.len()) || !bytes.starts_with(&after)
+                };
+                let changed = before.into_iter().find(is_changed).map(|(path, _)| path);
+                Found::Quarantined { error, changed }
             }
             Err(error) => Found::Refused { error: error.to_string() },
         };
@@ -322,6 +332,12 @@ impl World {
             self.model.cut(edges.end);
             self.model.start = edges.start;
         }
+        if edges.start == edges.end
+            && let Some(log) = &self.log
+        {
+            // Epochs without records may be kept or forgotten.
+            self.model.epochs = log.epochs().collect();
+        }
         self.pending = Pending::Nothing;
         self.promised = Promised { durable: edges.end, ..self.promised };
         self.high_watermark = self.high_watermark.min(edges.end).max(edges.start);
@@ -331,7 +347,7 @@ impl World {
 }
 
 /// Up to where the files of a partition hold what was written.
-fn intact(disk: &SimDisk, dir: &std::path::Path, history: &Model) -> Offset {
+fn intact(disk: &SimDisk, dir: &Path, history: &Model) -> Offset {
     let mut segments: Vec<(Offset, PathBuf)> = disk
         .files()
         .into_iter()
@@ -357,6 +373,13 @@ fn intact(disk: &SimDisk, dir: &std::path::Path, history: &Model) -> Offset {
         }
     }
     end
+}
+
+/// How many bytes of a file of records lie below an offset.
+fn bytes_below(history: &Model, path: &Path, offset: Offset) -> usize {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let FileName::Part(FileKind::Log, base) = parse_file_name(name) else { return 0 };
+    history.bytes(base, offset).len()
 }
 
 /// All files of records and their bytes.

@@ -67,13 +67,7 @@ impl World {
             return;
         }
         match self.keeper.mark_clean() {
-            Ok(()) => self.restart(Stop::Clean, |world, _| {
-                // Everything is on the media, so that even a power cut takes nothing.
-                if world.random.chance(500) {
-                    world.disk.restore_power(world.options.cut);
-                }
-                None
-            }),
+            Ok(()) => self.restart(Stop::Clean, |_, _| None),
             Err(error) => self.failed("mark clean", &error),
         }
     }
