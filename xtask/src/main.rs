@@ -4,12 +4,14 @@
 //!   cargo xtask tidy       house rules: layers, cycles, sizes, words, paths in documents
 //!   cargo xtask codegen    writes what is generated from tables; --check only compares
 //!   cargo xtask test       installs what the tests need and runs them all
+//!   cargo xtask bench      measures a node beside Apache Kafka
 //! ```
 //!
 //! **Invariant:** depends on no crate of ours, so that it builds while they do not.
 
 #![expect(clippy::print_stdout, reason = "a command line tool answers on its standard output")]
 
+mod bench;
 mod codegen;
 mod docs;
 mod test;
@@ -26,6 +28,7 @@ Project tasks.
   cargo xtask codegen --extract [JAR...]  take the facts from Kafka's jars, then write
   cargo xtask docs               write the documents that are made from tables of the code
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
+  cargo xtask bench broker --kafka DIR  measure a node beside Apache Kafka; bench alone says more
 ";
 
 fn main() {
@@ -42,6 +45,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["docs"] => docs::run(&workspace::root()),
         ["test"] => test::run(&workspace::root(), test::Rings::All),
         ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick),
+        ["bench", arguments @ ..] => bench::run(&workspace::root(), arguments),
         ["tidy"] => tidy::run(&workspace::root()),
         ["codegen", arguments @ ..] => codegen::run(&workspace::root(), arguments),
         _ => {

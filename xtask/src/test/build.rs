@@ -38,7 +38,13 @@ struct Message {
     reason: String,
     manifest_path: Option<PathBuf>,
     target: Option<Target>,
+    profile: Option<Profile>,
     executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
 }
 
 #[derive(Deserialize)]
@@ -78,7 +84,8 @@ pub(super) fn tests(root: &Path) -> Result<Vec<Program>> {
 /// The program that a message of Cargo speaks of.
 fn program_of(line: &str) -> Option<Program> {
     let message: Message = serde_json::from_str(line).ok()?;
-    if message.reason != "compiler-artifact" {
+    // Examples, and binaries that tests start, are built as well and are no tests.
+    if message.reason != "compiler-artifact" || !message.profile?.test {
         return None;
     }
     let folder = message.manifest_path?.parent()?.to_path_buf();
@@ -108,11 +115,12 @@ mod tests {
     #[test]
     fn programs_are_found_among_the_messages() {
         let line = r#"{"reason":"compiler-artifact","manifest_path":"/w/tests/e2e/Cargo.toml",
-            "target":{"name":"crash","kind":["test"]},"executable":"/w/target/debug/deps/crash-1"}"#;
+            "target":{"name":"crash","kind":["test"]},"profile":{"test":true},"executable":"/w/target/debug/deps/crash-1"}"#;
         let program = program_of(line).expect("the line names one");
         assert_eq!((program.package.as_str(), program.title().as_str()), ("vltava-e2e", "e2e: crash"));
         assert_eq!(program.folder, Path::new("/w/tests/e2e"));
         assert!(program_of(r#"{"reason":"build-finished","success":true}"#).is_none());
         assert!(program_of(&line.replace("\"/w/target/debug/deps/crash-1\"", "null")).is_none());
+        assert!(program_of(&line.replace("true", "false")).is_none());
     }
 }

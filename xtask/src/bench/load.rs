@@ -1,0 +1,161 @@
+//! The load: Kafka's own programs, the same against both brokers.
+
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::broker::Site;
+use super::leftovers::kill_group;
+
+/// Slower than this, something hangs.
+const RECORDS_PER_SECOND_MIN: u64 = 5_000;
+/// What a program needs to start and to end.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// The heap of Kafka's own scripts for these programs.
+const JAVA_OPTIONS: &str = "-Xmx512M -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
+    -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 \
+    -Djava.awt.headless=true";
+
+/// What is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Payload<'a> {
+    /// Letters by chance, this many a record.
+    Random(u64),
+    /// The lines of a file: quicker, where the time to make up letters would be all the time.
+    File(&'a Path),
+}
+
+/// A line of ProducerPerformance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Produced {
+    pub(super) records_per_second: f64,
+    pub(super) p50_ms: f64,
+    pub(super) p99_ms: f64,
+}
+
+/// Writes records with ProducerPerformance.
+pub(super) fn produce(
+    site: &Site,
+    to: SocketAddr,
+    topic: &str,
+    records: u64,
+    payload: Payload<'_>,
+    properties: &[&str],
+) -> Result<Produced> {
+    let mut command = Command::new(site.kafka.join("tool"));
+    command.args(["ProducerPerformance", "--bootstrap-server", &to.to_string(), "--topic", topic]);
+    command.args(["--num-records", &records.to_string(), "--throughput", "-1"]);
+    match payload {
+        Payload::Random(bytes) => command.args(["--record-size", &bytes.to_string()]),
+        Payload::File(path) => command.arg("--payload-file").arg(path),
+    };
+    command.arg("--command-property").args(properties);
+    let said = output(site, &mut command, records)?;
+    let line =
+        said.lines().rfind(|line| line.contains("99.9th")).with_context(|| format!("no result:\n{said}"))?;
+    ensure!(line.starts_with(&format!("{records} records sent,")), "not all records were sent: {line}");
+    produced(line).with_context(|| format!("cannot read {line}"))
+}
+
+/// Reads `20 records sent, 1.5 records/sec (0.1 MB/sec), 2.0 ms avg latency, …, 1 ms 50th, …, 3 ms 99th, …`.
+fn produced(line: &str) -> Option<Produced> {
+    let before = |unit: &str| {
+        let part = line.split(", ").find(|part| part.contains(unit))?;
+        part.split(' ').next()?.parse().ok()
+    };
+    Some(Produced {
+        records_per_second: before("records/sec")?,
+        p50_ms: before(" ms 50th")?,
+        p99_ms: before(" ms 99th")?,
+    })
+}
+
+/// A program of ours that reads with Kafka's consumer.
+pub(super) struct Consumer {
+    classpath: String,
+}
+
+impl Consumer {
+    /// Compiles it against Kafka's jars.
+    pub(super) fn compile(site: &Site, root: &Path) -> Result<Self> {
+        let libs = kafka_home(site)?.join("libs").join("*");
+        let classes = site.dir.join("classes");
+        let mut javac = Command::new("javac");
+        javac.arg("-cp").arg(&libs).arg("-d").arg(&classes);
+        javac.arg(root.join("xtask/src/bench/java/AssignConsumer.java"));
+        let done = javac.status().context("javac is needed, of a JDK 17 or newer")?;
+        ensure!(done.success(), "the consumer does not compile");
+        Ok(Self { classpath: format!("{}:{}", libs.display(), classes.display()) })
+    }
+
+    /// Reads that many records of a topic from its beginning; how many a second.
+    pub(super) fn consume(&self, site: &Site, from: SocketAddr, topic: &str, records: u64) -> Result<f64> {
+        let mut command = Command::new("java");
+        command.args(JAVA_OPTIONS.split_whitespace()).args(["-cp", &self.classpath, "AssignConsumer"]);
+        command.args([&from.to_string(), topic, &records.to_string()]);
+        let said = output(site, &mut command, records)?;
+        let fields: Vec<&str> = said.trim().lines().last().unwrap_or_default().split(", ").collect();
+        let rate = fields.get(5).and_then(|rate| rate.parse().ok());
+        rate.with_context(|| format!("cannot read {said}"))
+    }
+}
+
+/// Where Kafka's jars are.
+pub(super) fn kafka_home(site: &Site) -> Result<PathBuf> {
+    let asked = Command::new(site.kafka.join("install")).stderr(Stdio::inherit()).output()?;
+    ensure!(asked.status.success(), "Kafka's script `install` failed");
+    Ok(String::from_utf8(asked.stdout)?.trim().into())
+}
+
+/// What a program prints; an error if it fails, complains or hangs.
+fn output(site: &Site, command: &mut Command, records: u64) -> Result<String> {
+    let time_max = START_TIME_MAX + Duration::from_secs(records / RECORDS_PER_SECOND_MIN);
+    let mut child = site.leftovers.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let group = child.id();
+    let mut out = child.stdout.take().context("the output is a pipe")?;
+    let mut err = child.stderr.take().context("the error output is a pipe")?;
+    let (to_main, said) = channel();
+    std::thread::spawn(move || {
+        let complaints = std::thread::spawn(move || text(&mut err));
+        let out = text(&mut out);
+        // Nobody listens any more if it took too long.
+        let _ = to_main.send((out, complaints.join().unwrap_or_default()));
+    });
+    let Ok((out, complaints)) = said.recv_timeout(time_max) else {
+        kill_group(group);
+        child.wait()?;
+        bail!("{:?} did not end within {} s", command.get_program(), time_max.as_secs());
+    };
+    let status = child.wait()?;
+    site.leftovers.ended(group)?;
+    ensure!(status.success(), "the load failed: {status}\n{out}\n{complaints}");
+    // A record that is lost is an exception there and nothing in the result.
+    ensure!(!complaints.contains("Exception"), "the load complains:\n{complaints}");
+    Ok(out)
+}
+
+fn text(from: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    // What was said before an error is still worth showing.
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_read() {
+        let line = "2000000 records sent, 98202.887165 records/sec (9.37 MB/sec), 816.75 ms avg latency, \
+            2285.00 ms max latency, 801 ms 50th, 2024 ms 95th, 2232 ms 99th, 2272 ms 99.9th.";
+        let wanted = Produced { records_per_second: 98202.887165, p50_ms: 801.0, p99_ms: 2232.0 };
+        assert_eq!(produced(line), Some(wanted));
+        assert_eq!(produced("nothing"), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! What to measure, how often, and where the result goes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// The words of `cargo xtask bench broker`.
+pub(super) const USAGE: &str = "\
+cargo xtask bench broker [OPTION...]   measures our node beside Apache Kafka, turn by turn
+
+  --kafka DIR        the scripts up, tool, down and install of Apache Kafka; else $KAFKA_PEER
+  --runs N           runs of each measurement (5)
+  --records N        records of 100 bytes for produce, consume and durable (20000000)
+  --only PART,...    of: produce, consume, durable, start, partitions, recovery
+  --log-mib N        how much log is there at kill -9 in recovery (10240)
+  --partitions N     how many partitions in partitions, a multiple of 100 (10000)
+  --binary FILE      our node, already built; else it is built with --profile dist
+  --dir DIR          where the data of both goes (the directory for temporary files)
+  --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
+                     measured this time stay as they are (docs/benchmarks/broker.md)
+";
+
+/// Something to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Part {
+    /// Small records in.
+    Produce,
+    /// And out again.
+    Consume,
+    /// Small records in, each durable before it is acknowledged.
+    Durable,
+    /// How soon a node is there, and what it costs to have one.
+    Start,
+    /// The same with very many partitions.
+    Partitions,
+    /// After kill -9 with much log.
+    Recovery,
+}
+
+impl Part {
+    /// In the order in which they are measured and shown.
+    pub(super) const ALL: [Self; 6] =
+        [Self::Produce, Self::Consume, Self::Durable, Self::Start, Self::Partitions, Self::Recovery];
+
+    /// Its word on the command line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Produce => "produce",
+            Self::Consume => "consume",
+            Self::Durable => "durable",
+            Self::Start => "start",
+            Self::Partitions => "partitions",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+/// What the command line says.
+#[derive(Debug, Clone)]
+pub(super) struct Options {
+    pub(super) kafka: PathBuf,
+    pub(super) runs: usize,
+    pub(super) records: u64,
+    pub(super) only: Vec<Part>,
+    pub(super) log_mib: u64,
+    pub(super) partitions: u32,
+    pub(super) binary: Option<PathBuf>,
+    pub(super) dir: PathBuf,
+    pub(super) out: PathBuf,
+}
+
+impl Options {
+    /// From words, with relative paths taken from where the user is.
+    pub(super) fn parse(root: &Path, words: &[&str]) -> Result<Self> {
+        let mut options = Self {
+            kafka: std::env::var_os("KAFKA_PEER").map(PathBuf::from).unwrap_or_default(),
+            runs: 5,
+            records: 20_000_000,
+            only: Part::ALL.to_vec(),
+            log_mib: 10 * 1024,
+            partitions: 10_000,
+            binary: None,
+            dir: std::env::temp_dir(),
+            out: root.join("docs/benchmarks/broker.md"),
+        };
+        for pair in words.chunks(2) {
+            let [option, value] = *pair else { bail!("{} needs a value\n\n{USAGE}", pair[0]) };
+            options.set(option, value)?;
+        }
+        options.check()
+    }
+
+    fn set(&mut self, option: &str, value: &str) -> Result<()> {
+        let number = || value.parse::<u64>().with_context(|| format!("{option} {value} is no number"));
+        match option {
+            "--kafka" => self.kafka = value.into(),
+            "--runs" => self.runs = usize::try_from(number()?)?,
+            "--records" => self.records = number()?,
+            "--only" => self.only = parts(value)?,
+            "--log-mib" => self.log_mib = number()?,
+            "--partitions" => self.partitions = u32::try_from(number()?)?,
+            "--binary" => self.binary = Some(std::path::absolute(value)?),
+            "--dir" => self.dir = std::path::absolute(value)?,
+            "--out" => self.out = std::path::absolute(value)?,
+            _ => bail!("no such option: {option}\n\n{USAGE}"),
+        }
+        Ok(())
+    }
+
+    fn check(mut self) -> Result<Self> {
+        if self.kafka.as_os_str().is_empty() {
+            bail!("--kafka or KAFKA_PEER must name the folder with Apache Kafka's scripts\n\n{USAGE}");
+        }
+        self.kafka = std::path::absolute(&self.kafka)?;
+        for script in ["install", "up", "tool", "down"] {
+            let path = self.kafka.join(script);
+            if !path.is_file() {
+                bail!("{} is not there", path.display());
+            }
+        }
+        if self.out.extension().is_none_or(|extension| extension != "md") {
+            bail!("--out names the page, so it ends in .md");
+        }
+        let sound = self.runs > 0 && self.records >= 1000 && self.log_mib > 0;
+        if !sound || self.partitions == 0 || !self.partitions.is_multiple_of(100) {
+            bail!("there is nothing to measure\n\n{USAGE}");
+        }
+        Ok(self)
+    }
+
+    /// Whether a part is wanted.
+    pub(super) fn wants(&self, part: Part) -> bool {
+        self.only.contains(&part)
+    }
+
+    /// The command that measures a part again, without the paths of this machine.
+    pub(super) fn command(&self, part: Part) -> String {
+        let mut command =
+            format!("cargo xtask bench broker --kafka $KAFKA --runs {} --only {}", self.runs, part.word());
+        match part {
+            Part::Produce | Part::Consume | Part::Durable => {
+                command.push_str(&format!(" --records {}", self.records));
+            }
+            Part::Start => {}
+            Part::Partitions => command.push_str(&format!(" --partitions {}", self.partitions)),
+            Part::Recovery => command.push_str(&format!(" --log-mib {}", self.log_mib)),
+        }
+        command
+    }
+}
+
+fn parts(words: &str) -> Result<Vec<Part>> {
+    let part = |word: &str| {
+        let found = Part::ALL.into_iter().find(|part| part.word() == word);
+        found.with_context(|| format!("--only: there is no {word}\n\n{USAGE}"))
+    };
+    let mut parts = words.split(',').map(part).collect::<Result<Vec<_>>>()?;
+    parts.sort();
+    parts.dedup();
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_by_their_words() {
+        assert_eq!(parts("start,produce,start").unwrap(), [Part::Produce, Part::Start]);
+        assert!(parts("nothing").is_err());
+    }
+}

@@ -1,0 +1,241 @@
+//! The questions that tell whether a broker serves, and how soon it did.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::wire::{Asker, In, Out, batch};
+
+/// Nothing that is measured takes longer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+/// Between two tries to reach a broker that starts.
+const TRY_EVERY: Duration = Duration::from_millis(1);
+/// What a fetch may bring from one partition and in all.
+const FETCH_BYTES: (i32, i32) = (1 << 20, 50 << 20);
+
+const PRODUCE: (i16, i16) = (0, 3);
+const FETCH: (i16, i16) = (1, 4);
+const LIST_OFFSETS: (i16, i16) = (2, 1);
+const METADATA: (i16, i16) = (3, 1);
+const API_VERSIONS: (i16, i16) = (18, 0);
+const CREATE_TOPICS: (i16, i16) = (19, 2);
+
+/// A partition of a topic.
+pub(super) type Place = (String, i32);
+
+/// Asks ApiVersions and Metadata as soon as a broker lets us, and says when it answered.
+pub(super) fn first_metadata(
+    address: SocketAddr,
+    since: Instant,
+    is_alive: impl Fn() -> bool,
+) -> Result<(Asker, Duration)> {
+    loop {
+        let tried = Asker::connect(address, PATIENCE).and_then(|mut asker| {
+            versions(&mut asker)?;
+            leaders(&mut asker)?;
+            Ok(asker)
+        });
+        match tried {
+            Ok(asker) => return Ok((asker, since.elapsed())),
+            Err(error) if since.elapsed() > PATIENCE => return Err(error),
+            Err(_) => ensure!(is_alive(), "the broker ended while it started"),
+        }
+        std::thread::sleep(TRY_EVERY);
+    }
+}
+
+fn versions(asker: &mut Asker) -> Result<()> {
+    let mut answer = asker.ask(API_VERSIONS.0, API_VERSIONS.1, Out::default())?;
+    ensure!(answer.i16()? == 0, "ApiVersions is refused");
+    Ok(())
+}
+
+/// The partitions of all topics that have a leader.
+pub(super) fn leaders(asker: &mut Asker) -> Result<Vec<Place>> {
+    let mut body = Out::default();
+    body.i32(-1);
+    let mut answer = asker.ask(METADATA.0, METADATA.1, body)?;
+    let brokers = answer.each(|broker| {
+        broker.i32()?;
+        broker.string()?;
+        broker.i32()?;
+        broker.string()
+    })?;
+    ensure!(!brokers.is_empty(), "a cluster without brokers");
+    answer.i32()?;
+    let topics = answer.each(|topic| {
+        topic.i16()?;
+        let name = topic.string()?;
+        topic.i8()?;
+        let led = topic.each(|partition| {
+            let error = partition.i16()?;
+            let (index, leader) = (partition.i32()?, partition.i32()?);
+            partition.each(In::i32)?;
+            partition.each(In::i32)?;
+            Ok((error == 0 && leader >= 0).then_some(index))
+        })?;
+        Ok(led.into_iter().flatten().map(|index| (name.clone(), index)).collect::<Vec<_>>())
+    })?;
+    Ok(topics.into_iter().flatten().collect())
+}
+
+/// Makes a topic and waits until each of its partitions has a leader.
+pub(super) fn create_topic(asker: &mut Asker, name: &str, partitions: u32) -> Result<()> {
+    let mut body = Out::default();
+    body.len(1).string(name).len(partitions as usize).i16(1).len(0).len(0);
+    body.i32(i32::try_from(PATIENCE.as_millis())?).i8(0);
+    let mut answer = asker.ask(CREATE_TOPICS.0, CREATE_TOPICS.1, body)?;
+    answer.i32()?;
+    for (topic, error, message) in
+        answer.each(|topic| Ok((topic.string()?, topic.i16()?, topic.string()?)))?
+    {
+        ensure!(error == 0, "{topic} is not made: error {error} {message}");
+    }
+    Ok(())
+}
+
+/// Waits until that many partitions have a leader.
+pub(super) fn await_leaders(asker: &mut Asker, partitions: usize) -> Result<Vec<Place>> {
+    until(|| {
+        let led = leaders(asker)?;
+        Ok((led.len() >= partitions).then_some(led))
+    })
+    .with_context(|| format!("waiting for {partitions} partitions to have a leader"))
+}
+
+/// Waits until every partition says where its end is.
+pub(super) fn await_ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {
+    until(|| {
+        let ends = ends(asker, places)?;
+        Ok((ends.len() == places.len()).then_some(ends))
+    })
+    .context("waiting for ListOffsets to be answered by every partition")
+}
+
+/// Waits until every partition with records has given its last one.
+pub(super) fn await_last_records(asker: &mut Asker, ends: &BTreeMap<Place, i64>) -> Result<()> {
+    let mut missing: BTreeMap<Place, i64> =
+        ends.iter().filter(|(_, end)| **end > 0).map(|(place, end)| (place.clone(), end - 1)).collect();
+    until(|| {
+        for place in fetched(asker, &missing)? {
+            missing.remove(&place);
+        }
+        Ok(missing.is_empty().then_some(()))
+    })
+    .context("waiting for Fetch to be answered by every partition")
+}
+
+/// Tries again and again, for as long as anything may take.
+fn until<T>(mut answered: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = answered()? {
+            return Ok(answer);
+        }
+        if Instant::now() > deadline {
+            bail!("not within {} s", PATIENCE.as_secs());
+        }
+        std::thread::sleep(TRY_EVERY);
+    }
+}
+
+/// Writes one record into each of these partitions of a topic.
+pub(super) fn produce_to_each(asker: &mut Asker, topic: &str, partitions: u32) -> Result<()> {
+    let batch = batch(b"one record of a topic with few");
+    let mut body = Out::default();
+    body.i16(-1)
+        .i16(1)
+        .i32(i32::try_from(PATIENCE.as_millis())?)
+        .len(1)
+        .string(topic)
+        .len(partitions as usize);
+    for partition in 0..partitions {
+        body.len(partition as usize).len(batch.0.len()).raw(&batch.0);
+    }
+    let mut answer = asker.ask(PRODUCE.0, PRODUCE.1, body)?;
+    let errors = answer.each(|topic| {
+        topic.string()?;
+        topic.each(|partition| {
+            let (index, error) = (partition.i32()?, partition.i16()?);
+            partition.i64()?;
+            partition.i64()?;
+            Ok((index, error))
+        })
+    })?;
+    for (index, error) in errors.into_iter().flatten() {
+        ensure!(error == 0, "{topic}-{index} does not take a record: error {error}");
+    }
+    Ok(())
+}
+
+fn ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {
+    let mut body = Out::default();
+    body.i32(-1);
+    by_topic(&mut body, places.iter().map(|place| (place, ())), |body, ()| {
+        body.i64(-1);
+    });
+    let mut answer = asker.ask(LIST_OFFSETS.0, LIST_OFFSETS.1, body)?;
+    let topics = answer.each(|topic| {
+        let name = topic.string()?;
+        topic.each(|partition| {
+            let (index, error) = (partition.i32()?, partition.i16()?);
+            partition.i64()?;
+            let end = partition.i64()?;
+            Ok((error == 0).then(|| ((name.clone(), index), end)))
+        })
+    })?;
+    Ok(topics.into_iter().flatten().flatten().collect())
+}
+
+fn fetched(asker: &mut Asker, from: &BTreeMap<Place, i64>) -> Result<Vec<Place>> {
+    let mut body = Out::default();
+    body.i32(-1).i32(0).i32(1).i32(FETCH_BYTES.1).i8(0);
+    by_topic(&mut body, from.iter(), |body, offset| {
+        body.i64(*offset).i32(FETCH_BYTES.0);
+    });
+    let mut answer = asker.ask(FETCH.0, FETCH.1, body)?;
+    answer.i32()?;
+    let topics = answer.each(|topic| {
+        let name = topic.string()?;
+        topic.each(|partition| {
+            let (index, error) = (partition.i32()?, partition.i16()?);
+            partition.i64()?;
+            partition.i64()?;
+            partition.each(|aborted| Ok((aborted.i64()?, aborted.i64()?)))?;
+            let bytes = partition.skip_bytes()?;
+            Ok((error == 0 && bytes > 0).then(|| (name.clone(), index)))
+        })
+    })?;
+    Ok(topics.into_iter().flatten().flatten().collect())
+}
+
+/// Topics with their partitions, as most requests have them; `more` follows each partition's index.
+fn by_topic<'a, T>(body: &mut Out, places: impl Iterator<Item = (&'a Place, T)>, more: impl Fn(&mut Out, T)) {
+    let mut topics: BTreeMap<&str, (usize, Out)> = BTreeMap::new();
+    for ((topic, index), value) in places {
+        let (count, partitions) = topics.entry(topic).or_default();
+        *count += 1;
+        more(partitions.i32(*index), value);
+    }
+    body.len(topics.len());
+    for (topic, (count, partitions)) in topics {
+        body.string(topic).len(count).raw(&partitions.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_listed_by_topic() {
+        let places = [("b".to_owned(), 1), ("a".to_owned(), 0), ("b".to_owned(), 2)];
+        let mut listed = Out::default();
+        by_topic(&mut listed, places.iter().map(|place| (place, ())), |_, ()| {});
+        let mut wanted = Out::default();
+        wanted.len(2).string("a").len(1).i32(0).string("b").len(2).i32(1).i32(2);
+        assert_eq!(listed.0, wanted.0);
+    }
+}

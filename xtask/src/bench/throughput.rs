@@ -1,0 +1,172 @@
+//! Small records in and out again: what clients get, and what it costs the broker.
+
+use anyhow::{Result, ensure};
+
+use super::Bench;
+use super::broker::{ACK, Broker, KAFKA, OS, Side};
+use super::figures::{Bound, Section};
+use super::load::{Payload, Produced, produce};
+use super::options::Part;
+use super::process::{Clocks, Used, rss_mib};
+use super::requests::{await_ends, await_leaders, create_topic};
+
+const PARTITIONS: u32 = 6;
+const RECORD_BYTES: u64 = 100;
+/// Both are warm before anything counts: the first millions of records of a Kafka measure its compiler.
+const WARM_SHARE: u64 = 20;
+const MIB: f64 = 1024.0 * 1024.0;
+
+const TOPIC: &str = "measured";
+const WARM_TOPIC: &str = "warm";
+
+const RATE: &str = "client throughput";
+const BYTES: &str = "the same in values";
+const CPU: &str = "broker CPU";
+const RSS: &str = "broker RSS after";
+const P50: &str = "client latency, median";
+const P99: &str = "client latency, 99th percentile";
+const CLIENT_CPU: &str = "client CPU, its start included";
+const OTHERS: &str = "CPU of all else on the machine";
+const STOLEN: &str = "CPU taken by the host";
+
+const CONSUME_ROWS: [(&str, &str, usize); 7] = [
+    (RATE, "rec/s", 0),
+    (BYTES, "MiB/s", 1),
+    (CPU, "s", 2),
+    (RSS, "MiB", 1),
+    (CLIENT_CPU, "s", 1),
+    (OTHERS, "s", 2),
+    (STOLEN, "s", 2),
+];
+const PRODUCE_ROWS: [(&str, &str, usize); 9] = [
+    (RATE, "rec/s", 0),
+    (BYTES, "MiB/s", 1),
+    (CPU, "s", 2),
+    (RSS, "MiB", 1),
+    (P50, "ms", 0),
+    (P99, "ms", 0),
+    (CLIENT_CPU, "s", 1),
+    (OTHERS, "s", 2),
+    (STOLEN, "s", 2),
+];
+
+/// Measures Produce, Consume or both: what is read must have been written anyway.
+pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
+    let mut produced = section(bench, Part::Produce, "Produce, acks=1", &[OS, KAFKA], &PRODUCE_ROWS);
+    let mut consumed = section(bench, Part::Consume, "Consume", &[OS, KAFKA], &CONSUME_ROWS);
+    bench.alternate(&[Side::Vltava("os"), Side::Kafka], |run, side| {
+        let (broker, warm) = warmed(bench, side, "acks=1")?;
+        let (result, used) = measured_produce(bench, &broker, warm, "acks=1")?;
+        bench.say(Part::Produce, run, side, &words(result.records_per_second, used));
+        note_produce(&mut produced, side, result, used, rss_mib(broker.pid())?);
+        if bench.options.wants(Part::Consume) {
+            bench.consumer.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
+            let before = Clocks::read(broker.pid())?;
+            let rate = bench.consumer.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
+            let used = before.used(broker.pid())?;
+            bench.say(Part::Consume, run, side, &words(rate, used));
+            note(&mut consumed, side, rate, used, rss_mib(broker.pid())?);
+        }
+        broker.remove()
+    })?;
+    produced.want_ratio(CPU, (OS, KAFKA), Bound::AtMost(0.35));
+    produced.want_ratio(RATE, (OS, KAFKA), Bound::AtLeast(1.0));
+    consumed.want_ratio(CPU, (OS, KAFKA), Bound::AtMost(0.5));
+    consumed.want_ratio(RATE, (OS, KAFKA), Bound::AtLeast(1.0));
+    Ok([produced, consumed].into_iter().filter(|section| bench.options.wants(section.part)).collect())
+}
+
+/// Measures what durability costs.
+pub(super) fn durable(bench: &Bench) -> Result<Vec<Section>> {
+    let columns = [ACK, OS, KAFKA];
+    let mut section = section(bench, Part::Durable, "Produce, acks=all", &columns, &PRODUCE_ROWS);
+    bench.alternate(&[Side::Vltava("ack"), Side::Vltava("os"), Side::Kafka], |run, side| {
+        let (broker, warm) = warmed(bench, side, "acks=all")?;
+        let (result, used) = measured_produce(bench, &broker, warm, "acks=all")?;
+        bench.say(Part::Durable, run, side, &words(result.records_per_second, used));
+        note_produce(&mut section, side, result, used, rss_mib(broker.pid())?);
+        broker.remove()
+    })?;
+    section.want_ratio(RATE, (ACK, OS), Bound::AtLeast(0.8));
+    Ok(vec![section])
+}
+
+fn section(
+    bench: &Bench,
+    part: Part,
+    title: &str,
+    columns: &[&str],
+    rows: &[(&str, &str, usize)],
+) -> Section {
+    let records = bench.options.records;
+    let warm = warm_records(records);
+    let load = match part {
+        Part::Consume => {
+            "`java -cp 'libs/*' xtask/src/bench/java/AssignConsumer.java BOOTSTRAP measured RECORDS` on what \
+             Produce wrote. Kafka's ConsumerPerformance joins a group, which this node does not serve yet; \
+             that program has its settings and its poll loop, and assigns itself the partitions."
+                .to_owned()
+        }
+        _ => {
+            let acks = if part == Part::Durable { "all" } else { "1" };
+            format!(
+                "`$KAFKA/tool ProducerPerformance --bootstrap-server BOOTSTRAP --topic measured --num-records \
+                 {records} --record-size {RECORD_BYTES} --throughput -1 --command-property acks={acks}`."
+            )
+        }
+    };
+    let about = format!(
+        "{records} records of {RECORD_BYTES} bytes, {PARTITIONS} partitions, a fresh node with fresh data for \
+         each run, warmed with {warm} records of another topic. {load}"
+    );
+    Section::new(part, (title, about), columns, rows)
+}
+
+fn warm_records(records: u64) -> u64 {
+    (records / WARM_SHARE).max(1000)
+}
+
+/// A broker that has worked already; with how many records.
+fn warmed<'a>(bench: &'a Bench, side: Side, acks: &str) -> Result<(Broker<'a>, u64)> {
+    let (broker, mut asker, _) = Broker::start(&bench.site, side)?;
+    let warm = warm_records(bench.options.records);
+    create_topic(&mut asker, WARM_TOPIC, PARTITIONS)?;
+    create_topic(&mut asker, TOPIC, PARTITIONS)?;
+    await_leaders(&mut asker, 2 * PARTITIONS as usize)?;
+    produce(&bench.site, broker.address, WARM_TOPIC, warm, Payload::Random(RECORD_BYTES), &[acks])?;
+    Ok((broker, warm))
+}
+
+fn measured_produce(bench: &Bench, broker: &Broker<'_>, warm: u64, acks: &str) -> Result<(Produced, Used)> {
+    let records = bench.options.records;
+    let before = Clocks::read(broker.pid())?;
+    let result =
+        produce(&bench.site, broker.address, TOPIC, records, Payload::Random(RECORD_BYTES), &[acks])?;
+    let used = before.used(broker.pid())?;
+    let mut asker = super::wire::Asker::connect(broker.address, super::requests::PATIENCE)?;
+    let places = await_leaders(&mut asker, 2 * PARTITIONS as usize)?;
+    let there: i64 = await_ends(&mut asker, &places)?.values().sum();
+    ensure!(there == i64::try_from(warm + records)?, "{there} records are there of {warm} and {records}");
+    Ok((result, used))
+}
+
+fn words(rate: f64, used: Used) -> String {
+    format!("{rate:.0} rec/s, broker CPU {:.2} s, others {:.1} s", used.broker, used.others)
+}
+
+fn note_produce(section: &mut Section, side: Side, result: Produced, used: Used, rss: f64) {
+    note(section, side, result.records_per_second, used, rss);
+    section.add(side.column(), P50, result.p50_ms);
+    section.add(side.column(), P99, result.p99_ms);
+}
+
+fn note(section: &mut Section, side: Side, rate: f64, used: Used, rss: f64) {
+    let mut add = |measure, value| section.add(side.column(), measure, value);
+    add(RATE, rate);
+    add(BYTES, rate * RECORD_BYTES as f64 / MIB);
+    add(CPU, used.broker);
+    add(RSS, rss);
+    add(CLIENT_CPU, used.clients);
+    add(OTHERS, used.others);
+    add(STOLEN, used.stolen);
+}
