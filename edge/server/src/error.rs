@@ -15,10 +15,10 @@ pub enum ServerError {
     Logging(#[from] telemetry::LoggingError),
     /// A log directory cannot be used.
     #[error(transparent)]
-    Directory(#[from] DirectoryError),
+    Directory(#[from] Box<DirectoryError>),
     /// The metadata log cannot be read.
     #[error(transparent)]
-    Metadata(#[from] quorum::OpenError),
+    Metadata(#[from] Box<quorum::OpenError>),
     /// The metadata log cannot be written.
     #[error("{0}")]
     Control(String),

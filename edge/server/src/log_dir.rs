@@ -13,6 +13,8 @@ use storage::disk::{Disk, DiskError};
 use telemetry::Metrics;
 use tracing::error;
 
+type WhenRetired = Box<dyn Fn(&DiskError) + Send + Sync>;
+
 /// See the module.
 pub(crate) struct LogDirectory {
     /// As the settings name it; its files are named from within.
@@ -26,7 +28,7 @@ pub(crate) struct LogDirectory {
     /// Its checkpoints and marks.
     pub(crate) marks: Mutex<LogDir>,
     retired: AtomicBool,
-    on_retired: OnceLock<Box<dyn Fn(&DiskError) + Send + Sync>>,
+    on_retired: OnceLock<WhenRetired>,
     _lock: DirLock,
 }
 

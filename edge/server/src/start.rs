@@ -112,7 +112,8 @@ fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
 fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
     let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
     let metrics = Metrics::new(BUILD, &names);
-    let Directories { all: directories, cluster_id } = Directories::open(&settings, &metrics)?;
+    let Directories { all: directories, cluster_id } =
+        Directories::open(&settings, &metrics).map_err(Box::new)?;
     let (discarded, to_remove) = mpsc::channel();
     let hosting = Hosting {
         node: settings.node_id,
@@ -172,7 +173,7 @@ fn bring_up(
         fresh_cluster_id: Uuid::from_random(random()),
         now: clock.now(),
     };
-    let quorum = Quorum::open(Arc::clone(&directories[0].dir.disk), opening)?;
+    let quorum = Quorum::open(Arc::clone(&directories[0].dir.disk), opening).map_err(Box::new)?;
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));
     let mut control = ControlThread { quorum, image, hosting, clock, commits: 0 };
     let complete = is_complete(&control, directories);
