@@ -353,6 +353,9 @@ impl Opening {
         for (index, file) in found.iter().enumerate() {
             let next = found.get(index + 1).map(|next| next.base);
             let mut segment = file.segment();
+            if file.tables_missing() {
+                segment.offsets.begin_anew(&self.home)?;
+            }
             let context = Context { home: &self.home, settings: &self.settings, wall: self.now.wall };
             let scanned = self.batches.scan(&context, &mut segment, next)?;
             self.recovered.scanned_bytes += u64::from(segment.bytes - scanned.from);

@@ -372,8 +372,12 @@ impl Growth {
     /// Brings the tables of the segment into their files, up to its end.
     pub(crate) fn write_tables(&self, home: &Home, segment: &mut Segment) -> Result<(), DiskError> {
         self.index_time(home, segment)?;
-        segment.offsets.write_out(home)?;
-        segment.times.write_out(home)
+        segment.times.write_out(home)?;
+        if segment.offsets.is_anew() {
+            // An index of offsets that is there vouches for the other table.
+            segment.times.opened().map_or(Ok(()), |file| file.sync())?;
+        }
+        segment.offsets.write_out(home)
     }
 
     /// Notes in the time index how far the largest timestamp has grown.

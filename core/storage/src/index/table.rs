@@ -44,13 +44,15 @@ pub(crate) struct Table<E> {
     tail: Vec<E>,
     /// The newest entry, if it was pushed here: known without a look at the file.
     newest: Option<E>,
+    /// Whether the file was given up, and entries gather until a whole one takes its place.
+    anew: bool,
     file: OnceLock<Arc<dyn DiskFile>>,
 }
 
 impl<E: Entry> Table<E> {
     /// The table of a segment whose file holds `stored` entries.
     pub(crate) fn new(base: Offset, stored: u32) -> Self {
-        Self { base, stored, tail: Vec::new(), newest: None, file: OnceLock::new() }
+        Self { base, stored, tail: Vec::new(), newest: None, anew: false, file: OnceLock::new() }
     }
 
     /// How many entries a file of this length holds; `None` if it holds no whole number of them.
@@ -68,20 +70,37 @@ impl<E: Entry> Table<E> {
     pub(crate) fn push(&mut self, home: &Home, entry: E) -> Result<(), DiskError> {
         self.newest = Some(entry);
         self.tail.push(entry);
-        if self.tail.len() >= TAIL_ENTRIES_MAX { self.write_out(home) } else { Ok(()) }
+        if self.tail.len() >= TAIL_ENTRIES_MAX && !self.anew { self.write_out(home) } else { Ok(()) }
+    }
+
+    /// Gives the file up, durably. Entries gather in memory until [`Table::write_out`] puts a whole file
+    /// in its place: of a table that is built again there is all or nothing.
+    pub(crate) fn begin_anew(&mut self, home: &Home) -> Result<(), DiskError> {
+        *self = Self { anew: true, ..Self::new(self.base, 0) };
+        home.remove(E::KIND, self.base)?;
+        home.sync_dir()
+    }
+
+    /// Whether it was begun anew and not written out yet.
+    pub(crate) fn is_anew(&self) -> bool {
+        self.anew
     }
 
     /// Brings the newest entries into the file. Makes the file if it is not there.
     pub(crate) fn write_out(&mut self, home: &Home) -> Result<(), DiskError> {
-        let file = self.file(home, OpenMode::Create)?;
-        if self.tail.is_empty() {
-            return Ok(());
-        }
         let mut bytes = Vec::with_capacity(self.tail.len() * E::BYTES);
         for &entry in &self.tail {
             entry.write(&mut bytes);
         }
-        file.write_at(&[std::io::IoSlice::new(&bytes)], self.position(self.stored))?;
+        if std::mem::take(&mut self.anew) {
+            home.disk.replace(&home.path(E::KIND, self.base), &bytes)?;
+        } else {
+            let file = self.file(home, OpenMode::Create)?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            file.write_at(&[std::io::IoSlice::new(&bytes)], self.position(self.stored))?;
+        }
         self.stored = self.len();
         self.tail.clear();
         self.tail.shrink_to(16);
@@ -102,6 +121,9 @@ impl<E: Entry> Table<E> {
     /// Makes the file exactly `entries` long. For a file that is longer than its valid entries.
     pub(crate) fn cut_file(&mut self, home: &Home, entries: u32) -> Result<(), DiskError> {
         self.stored = entries;
+        if self.anew {
+            return Ok(());
+        }
         let bytes = self.position(entries);
         let file = self.file(home, OpenMode::Create)?;
         if file.len()? > bytes { file.set_len(bytes) } else { Ok(()) }
@@ -125,6 +147,11 @@ impl<E: Entry> Table<E> {
             (None, Some(i)) => self.read_entry(home, i),
             (None, None) => Ok(None),
         }
+    }
+
+    /// The entry behind the first `index` entries of the file.
+    pub(crate) fn stored_at(&self, home: &Home, index: u32) -> Result<Option<E>, DiskError> {
+        if index < self.stored { self.read_entry(home, index) } else { Ok(None) }
     }
 
     /// How many entries from the first on are in order and satisfy `holds`; reads the file whole, a

@@ -68,7 +68,13 @@ impl Batches {
         let below = self.known.recovery_point;
         let trusted = |entry: crate::OffsetEntry| entry.position < total && entry.offset(base) < below;
         let entries = segment.offsets.count_valid(home, trusted)?;
-        segment.offsets.cut_file(home, entries)?;
+        let behind = segment.offsets.stored_at(home, entries)?;
+        // A file that Kafka made long in advance goes on with zeroes.
+        if behind.is_some_and(|entry| entry.position > 0 && entry.offset(base) < below) {
+            segment.offsets.begin_anew(home)?;
+        } else {
+            segment.offsets.cut_file(home, entries)?;
+        }
         let mut entry = segment.offsets.last(home)?;
         let upto = entry.map(|entry| entry.offset(base));
         let times =
@@ -77,7 +83,7 @@ impl Batches {
         if let Some(found) = entry
             && !are_true(home, segment, found)?
         {
-            segment.offsets.cut_file(home, 0)?;
+            segment.offsets.begin_anew(home)?;
             segment.times.cut_file(home, 0)?;
             entry = None;
         }
@@ -193,7 +199,7 @@ pub(super) fn join(
 /// Builds the tables of a closed segment again, from its headers.
 pub(super) fn rebuild_tables(context: &Context<'_>, segment: &mut Segment) -> Result<(), ScanError> {
     let total = segment.bytes;
-    segment.offsets.cut_file(context.home, 0)?;
+    segment.offsets.begin_anew(context.home)?;
     segment.times.cut_file(context.home, 0)?;
     segment.reopen();
     segment.bytes = 0;
