@@ -28,7 +28,21 @@ pub(super) struct Measure {
     pub(super) unit: String,
     /// Digits behind the point that mean something.
     pub(super) digits: usize,
+    /// Whether one column of it is better than another, so that their ratio says something.
+    pub(super) compared: bool,
     pub(super) runs: BTreeMap<String, Vec<f64>>,
+}
+
+impl Measure {
+    /// Something that columns are compared by.
+    pub(super) fn new(name: &str, unit: &str, digits: usize) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), digits, compared: true, runs: BTreeMap::new() }
+    }
+
+    /// Something that tells how far the others can be believed.
+    pub(super) fn of_noise(name: &str, unit: &str, digits: usize) -> Self {
+        Self { compared: false, ..Self::new(name, unit, digits) }
+    }
 }
 
 /// What was wanted, and what came of it.
@@ -93,26 +107,15 @@ impl Spread {
 }
 
 impl Section {
-    /// With these rows: name, unit, digits.
-    pub(super) fn new(
-        part: Part,
-        texts: (&str, String),
-        columns: &[&str],
-        measures: &[(&str, &str, usize)],
-    ) -> Self {
-        let measure = |(name, unit, digits): &(&str, &str, usize)| Measure {
-            name: (*name).to_owned(),
-            unit: (*unit).to_owned(),
-            digits: *digits,
-            runs: BTreeMap::new(),
-        };
+    /// A part without values.
+    pub(super) fn new(part: Part, texts: (&str, String), columns: &[&str], measures: Vec<Measure>) -> Self {
         Self {
             part,
             title: texts.0.to_owned(),
             about: texts.1,
             stamp: Stamp::default(),
             columns: columns.iter().map(|column| (*column).to_owned()).collect(),
-            measures: measures.iter().map(measure).collect(),
+            measures,
             goals: Vec::new(),
         }
     }
@@ -207,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_goal_is_judged_by_medians() {
-        let rows = [("cpu", "s", 2)];
-        let mut section = Section::new(Part::Produce, ("Produce", String::new()), &["a", "b"], &rows);
+        let rows = vec![Measure::new("cpu", "s", 2)];
+        let mut section = Section::new(Part::Produce, ("Produce", String::new()), &["a", "b"], rows);
         for (a, b) in [(1.0, 10.0), (3.0, 10.0), (9.0, 10.0)] {
             section.add("a", "cpu", a);
             section.add("b", "cpu", b);

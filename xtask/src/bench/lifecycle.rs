@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::Bench;
 use super::broker::{ACK, Broker, KAFKA, OS, Side};
-use super::figures::{Bound, Section};
+use super::figures::{Bound, Measure, Section};
 use super::load::{Payload, produce};
 use super::options::Part;
 use super::process::{is_alive, rss_mib};
@@ -30,14 +30,15 @@ const IDLE_RSS: &str = "idle RSS";
 
 /// Measures a node that has nothing to do.
 pub(super) fn start(bench: &Bench) -> Result<Vec<Section>> {
-    let rows = [(FIRST_START, "ms", 1), (START, "ms", 1), (IDLE_RSS, "MiB", 1)];
+    let rows = [(FIRST_START, "ms"), (START, "ms"), (IDLE_RSS, "MiB")];
+    let rows = rows.map(|(name, unit)| Measure::new(name, unit, 1)).to_vec();
     let about = format!(
         "From before the process is made until it has answered ApiVersions and Metadata; a connection is tried \
          each millisecond. Idle is {} s after that. Kafka's storage is formatted before; its first start is not \
          measured, because the script that does both waits in seconds.",
         IDLE_AFTER.as_secs()
     );
-    let mut section = Section::new(Part::Start, ("Start", about), &[ACK, KAFKA], &rows);
+    let mut section = Section::new(Part::Start, ("Start", about), &[ACK, KAFKA], rows);
     bench.alternate(&[Side::Vltava("ack"), Side::Kafka], |run, side| {
         let (mut broker, _, first) = Broker::start(&bench.site, side)?;
         broker.terminate()?;
@@ -82,22 +83,20 @@ const KILLED: [&str; 3] = [
 /// Measures a node with very many partitions.
 pub(super) fn partitions(bench: &Bench) -> Result<Vec<Section>> {
     let count = bench.options.partitions;
-    let rows = [
-        (MADE, "s", 1),
-        (RSS_AFTER_MAKING, "MiB", 1),
-        (CLEAN[0], "ms", 0),
-        (CLEAN[1], "ms", 0),
-        (CLEAN[2], "MiB", 1),
-        (KILLED[0], "ms", 0),
-        (KILLED[1], "ms", 0),
-        (KILLED[2], "MiB", 1),
-    ];
+    let mut rows = vec![Measure::new(MADE, "s", 1), Measure::new(RSS_AFTER_MAKING, "MiB", 1)];
+    for [metadata, served, rss] in [CLEAN, KILLED] {
+        rows.extend([
+            Measure::new(metadata, "ms", 0),
+            Measure::new(served, "ms", 0),
+            Measure::new(rss, "MiB", 1),
+        ]);
+    }
     let about = format!(
         "{count} partitions in topics of {PARTITIONS_OF_TOPIC}, one record in each. All serve when ListOffsets and \
          Fetch of its last record were answered for every partition; the answer to Metadata names them all. \
          Kafka is measured once."
     );
-    let mut section = Section::new(Part::Partitions, ("Many partitions", about), &[ACK, KAFKA], &rows);
+    let mut section = Section::new(Part::Partitions, ("Many partitions", about), &[ACK, KAFKA], rows);
     bench.alternate_with_kafka_once(&[Side::Vltava("ack"), Side::Kafka], |run, side| {
         let (mut broker, mut asker, _) = Broker::start(&bench.site, side)?;
         let since = Instant::now();
@@ -111,10 +110,11 @@ pub(super) fn partitions(bench: &Bench) -> Result<Vec<Section>> {
             produce_to_each(&mut asker, topic, PARTITIONS_OF_TOPIC)?;
         }
         let column = side.column();
-        section.add(column, MADE, since.elapsed().as_secs_f64());
+        let made = since.elapsed().as_secs_f64();
+        section.add(column, MADE, made);
         std::thread::sleep(IDLE_AFTER);
         section.add(column, RSS_AFTER_MAKING, rss_mib(broker.pid())?);
-        bench.say(Part::Partitions, run, side, &format!("made in {:.1} s", since.elapsed().as_secs_f64()));
+        bench.say(Part::Partitions, run, side, &format!("made in {made:.1} s"));
         drop(asker);
         broker.terminate()?;
         note(&mut section, column, &CLEAN, &restart(&mut broker, &places, count.into())?);
@@ -172,7 +172,12 @@ const RSS_AFTER: &str = "RSS after that";
 /// Measures the way back from kill -9 with much log.
 pub(super) fn recovery(bench: &Bench) -> Result<Vec<Section>> {
     let records = bench.options.log_mib * MIB / RECOVERY_RECORD_BYTES;
-    let rows = [(WRITTEN, "s", 1), (FIRST_ANSWER, "ms", 0), (SERVED, "ms", 0), (RSS_AFTER, "MiB", 1)];
+    let rows = vec![
+        Measure::new(WRITTEN, "s", 1),
+        Measure::new(FIRST_ANSWER, "ms", 0),
+        Measure::new(SERVED, "ms", 0),
+        Measure::new(RSS_AFTER, "MiB", 1),
+    ];
     let about = format!(
         "{} MiB of log in {RECOVERY_PARTITIONS} partitions, kill -9 as soon as the last record is acknowledged, \
          start again at once; the page cache is warm. Serving is a ListOffsets answer and the last record by Fetch \
@@ -182,7 +187,7 @@ pub(super) fn recovery(bench: &Bench) -> Result<Vec<Section>> {
         bench.options.log_mib
     );
     let columns = [ACK, OS, KAFKA];
-    let mut section = Section::new(Part::Recovery, ("Restart after kill -9", about), &columns, &rows);
+    let mut section = Section::new(Part::Recovery, ("Restart after kill -9", about), &columns, rows);
     let payload = bench.site.dir.join("payload");
     write_payload(&payload)?;
     bench.alternate_with_kafka_once(

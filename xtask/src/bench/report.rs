@@ -130,7 +130,7 @@ fn row(section: &Section, measure: &Measure, ours: &[&String]) -> String {
         text.push_str(&format!(" {} |", spread.map_or("–".to_owned(), |spread| spread.text(measure.digits))));
     }
     for column in ours {
-        let ratio = section.ratio(&measure.name, column, KAFKA);
+        let ratio = section.ratio(&measure.name, column, KAFKA).filter(|_| measure.compared);
         text.push_str(&format!(" {} |", ratio.map_or("–".to_owned(), |ratio| ratio.text(2))));
     }
     text.push('\n');
@@ -144,8 +144,8 @@ mod tests {
     use crate::bench::options::Part;
 
     fn section(part: Part, value: f64) -> Section {
-        let mut section =
-            Section::new(part, (part.word(), "How.".to_owned()), &[OS, KAFKA], &[("cpu", "s", 1)]);
+        let rows = vec![Measure::new("cpu", "s", 1)];
+        let mut section = Section::new(part, (part.word(), "How.".to_owned()), &[OS, KAFKA], rows);
         section.add(OS, "cpu", value);
         section.add(KAFKA, "cpu", 4.0);
         section

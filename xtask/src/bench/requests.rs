@@ -22,6 +22,9 @@ const METADATA: (i16, i16) = (3, 1);
 const API_VERSIONS: (i16, i16) = (18, 0);
 const CREATE_TOPICS: (i16, i16) = (19, 2);
 
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+
 /// A partition of a topic.
 pub(super) type Place = (String, i32);
 
@@ -143,16 +146,23 @@ fn until<T>(mut answered: impl FnMut() -> Result<Option<T>>) -> Result<T> {
 
 /// Writes one record into each of these partitions of a topic.
 pub(super) fn produce_to_each(asker: &mut Asker, topic: &str, partitions: u32) -> Result<()> {
+    let mut left: Vec<i32> = (0..partitions).map(|partition| partition as i32).collect();
+    until(|| {
+        left = not_taken(asker, topic, &left)?;
+        Ok(left.is_empty().then_some(()))
+    })
+    .with_context(|| format!("waiting for {topic} to take a record in each partition"))
+}
+
+/// Writes one record into each of these partitions, and says which were not ready for it: a Kafka tells
+/// of a leader before that has got to know itself.
+fn not_taken(asker: &mut Asker, topic: &str, partitions: &[i32]) -> Result<Vec<i32>> {
     let batch = batch(b"one record of a topic with few");
     let mut body = Out::default();
-    body.i16(-1)
-        .i16(1)
-        .i32(i32::try_from(PATIENCE.as_millis())?)
-        .len(1)
-        .string(topic)
-        .len(partitions as usize);
-    for partition in 0..partitions {
-        body.len(partition as usize).len(batch.0.len()).raw(&batch.0);
+    body.i16(-1).i16(1).i32(i32::try_from(PATIENCE.as_millis())?);
+    body.len(1).string(topic).len(partitions.len());
+    for partition in partitions {
+        body.i32(*partition).len(batch.0.len()).raw(&batch.0);
     }
     let mut answer = asker.ask(PRODUCE.0, PRODUCE.1, body)?;
     let errors = answer.each(|topic| {
@@ -164,10 +174,15 @@ pub(super) fn produce_to_each(asker: &mut Asker, topic: &str, partitions: u32) -
             Ok((index, error))
         })
     })?;
+    let mut left = Vec::new();
     for (index, error) in errors.into_iter().flatten() {
-        ensure!(error == 0, "{topic}-{index} does not take a record: error {error}");
+        match error {
+            0 => {}
+            UNKNOWN_TOPIC_OR_PARTITION | NOT_LEADER_OR_FOLLOWER => left.push(index),
+            _ => bail!("{topic}-{index} does not take a record: error {error}"),
+        }
     }
-    Ok(())
+    Ok(left)
 }
 
 fn ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {

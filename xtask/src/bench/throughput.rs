@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::Bench;
 use super::broker::{ACK, Broker, KAFKA, OS, Side};
-use super::figures::{Bound, Section};
+use super::figures::{Bound, Measure, Section};
 use super::load::{Payload, Produced, produce};
 use super::options::Part;
 use super::process::{Clocks, Used, rss_mib};
@@ -29,31 +29,10 @@ const CLIENT_CPU: &str = "client CPU, its start included";
 const OTHERS: &str = "CPU of all else on the machine";
 const STOLEN: &str = "CPU taken by the host";
 
-const CONSUME_ROWS: [(&str, &str, usize); 7] = [
-    (RATE, "rec/s", 0),
-    (BYTES, "MiB/s", 1),
-    (CPU, "s", 2),
-    (RSS, "MiB", 1),
-    (CLIENT_CPU, "s", 1),
-    (OTHERS, "s", 2),
-    (STOLEN, "s", 2),
-];
-const PRODUCE_ROWS: [(&str, &str, usize); 9] = [
-    (RATE, "rec/s", 0),
-    (BYTES, "MiB/s", 1),
-    (CPU, "s", 2),
-    (RSS, "MiB", 1),
-    (P50, "ms", 0),
-    (P99, "ms", 0),
-    (CLIENT_CPU, "s", 1),
-    (OTHERS, "s", 2),
-    (STOLEN, "s", 2),
-];
-
 /// Measures Produce, Consume or both: what is read must have been written anyway.
 pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
-    let mut produced = section(bench, Part::Produce, "Produce, acks=1", &[OS, KAFKA], &PRODUCE_ROWS);
-    let mut consumed = section(bench, Part::Consume, "Consume", &[OS, KAFKA], &CONSUME_ROWS);
+    let mut produced = section(bench, Part::Produce, "Produce, acks=1", &[OS, KAFKA]);
+    let mut consumed = section(bench, Part::Consume, "Consume", &[OS, KAFKA]);
     bench.alternate(&[Side::Vltava("os"), Side::Kafka], |run, side| {
         let (broker, warm) = warmed(bench, side, "acks=1")?;
         let (result, used) = measured_produce(bench, &broker, warm, "acks=1")?;
@@ -79,7 +58,7 @@ pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
 /// Measures what durability costs.
 pub(super) fn durable(bench: &Bench) -> Result<Vec<Section>> {
     let columns = [ACK, OS, KAFKA];
-    let mut section = section(bench, Part::Durable, "Produce, acks=all", &columns, &PRODUCE_ROWS);
+    let mut section = section(bench, Part::Durable, "Produce, acks=all", &columns);
     bench.alternate(&[Side::Vltava("ack"), Side::Vltava("os"), Side::Kafka], |run, side| {
         let (broker, warm) = warmed(bench, side, "acks=all")?;
         let (result, used) = measured_produce(bench, &broker, warm, "acks=all")?;
@@ -91,13 +70,7 @@ pub(super) fn durable(bench: &Bench) -> Result<Vec<Section>> {
     Ok(vec![section])
 }
 
-fn section(
-    bench: &Bench,
-    part: Part,
-    title: &str,
-    columns: &[&str],
-    rows: &[(&str, &str, usize)],
-) -> Section {
+fn section(bench: &Bench, part: Part, title: &str, columns: &[&str]) -> Section {
     let records = bench.options.records;
     let warm = warm_records(records);
     let load = match part {
@@ -119,7 +92,18 @@ fn section(
         "{records} records of {RECORD_BYTES} bytes, {PARTITIONS} partitions, a fresh node with fresh data for \
          each run, warmed with {warm} records of another topic. {load}"
     );
-    Section::new(part, (title, about), columns, rows)
+    Section::new(part, (title, about), columns, rows(part))
+}
+
+fn rows(part: Part) -> Vec<Measure> {
+    let mut rows = vec![Measure::new(RATE, "rec/s", 0), Measure::new(BYTES, "MiB/s", 1)];
+    rows.extend([Measure::new(CPU, "s", 2), Measure::new(RSS, "MiB", 1)]);
+    if part != Part::Consume {
+        rows.extend([Measure::new(P50, "ms", 0), Measure::new(P99, "ms", 0)]);
+    }
+    rows.push(Measure::new(CLIENT_CPU, "s", 1));
+    rows.extend([Measure::of_noise(OTHERS, "s", 2), Measure::of_noise(STOLEN, "s", 2)]);
+    rows
 }
 
 fn warm_records(records: u64) -> u64 {
