@@ -151,6 +151,8 @@ impl Log {
         // A snapshot that was removed must not come back beside other records.
         self.sync_names()?;
         self.producers.advance_start(self.start);
+        // Everything is on media: the files open again when they are needed.
+        self.segments.iter_mut().for_each(Segment::rest);
         self.check();
         Ok(())
     }
@@ -299,8 +301,8 @@ impl Opening {
             return Ok(None);
         }
         let mut segments = Vec::with_capacity(found.len());
-        for file in closed {
-            segments.push(self.closed(file)?);
+        for (index, file) in closed.iter().enumerate() {
+            segments.push(self.closed(file, found[index + 1].base)?);
         }
         segments.push(active);
         Ok(Some(Content { segments, growth: resumed.growth, end: resumed.end }))
@@ -311,8 +313,9 @@ impl Opening {
     }
 
     /// A segment below the recovery point, with tables.
-    fn closed(&mut self, found: &listing::Found) -> Result<Segment, OpenError> {
+    fn closed(&mut self, found: &listing::Found, next: Offset) -> Result<Segment, OpenError> {
         let mut segment = found.segment();
+        segment.span = next.checked_since(segment.base).map_or(0, |delta| delta.0);
         if found.tables_missing() {
             self.rebuild(&mut segment)?;
         }
@@ -332,8 +335,8 @@ impl Opening {
         let scan_from = found.partition_point(|f| f.base <= recovery_point).saturating_sub(1);
         let mut segments = Vec::with_capacity(found.len());
         for (index, file) in found[..scan_from].iter().enumerate() {
-            let mut segment = self.closed(file)?;
             let next = found[index + 1].base;
+            let mut segment = self.closed(file, next)?;
             let joined = join(&self.context(), &segment, next, self.settings.compacted);
             joined.map_err(quarantine_at(segment.base))?;
             if segment.is_distrusted() {

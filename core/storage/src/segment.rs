@@ -11,7 +11,7 @@ use records::BatchHeader;
 
 use crate::disk::{DiskError, DiskFile, OpenMode};
 use crate::home::Home;
-use crate::index::table::{Entry, Table};
+use crate::index::table::{Entry, Guess, Table};
 use crate::index::{AbortedTxn, OffsetEntry, TimeEntry};
 use crate::layout::FileKind;
 use crate::recent::{Recent, Spot};
@@ -31,6 +31,8 @@ pub(crate) struct Segment {
     pub(crate) base: Offset,
     /// Bytes of batches, which is the length of the file.
     pub(crate) bytes: u32,
+    /// How many offsets it reaches over, as far as that is known: only to guess by.
+    pub(crate) span: u32,
     pub(crate) offsets: Table<OffsetEntry>,
     pub(crate) times: Table<TimeEntry>,
     /// How many aborted transactions its index holds.
@@ -49,6 +51,7 @@ impl Segment {
         Self {
             base,
             bytes,
+            span: 0,
             offsets: Table::new(base, 0),
             times: Table::new(base, 0),
             aborted: 0,
@@ -250,7 +253,9 @@ impl Segment {
 
     /// A walk that comes to the batch with `target`, from not too far before it.
     pub(crate) fn walk_to(&self, home: &Home, target: Offset) -> Result<HeaderWalk<'_>, ScanError> {
-        let entry = self.offsets.last_where(home, |entry| entry.offset(self.base) <= target);
+        let guess =
+            target.checked_since(self.base).map_or(Guess::MIDDLE, |delta| Guess::new(delta.0, self.span));
+        let entry = self.offsets.last_where(home, guess, |entry| entry.offset(self.base) <= target);
         self.walk_from(home, entry?)
     }
 
@@ -261,7 +266,8 @@ impl Segment {
 
     /// The last batch that begins at or before `position`, which lies before the end.
     pub(crate) fn beginning_by(&self, home: &Home, position: u32) -> Result<Option<Spot>, ScanError> {
-        let entry = self.offsets.last_where(home, |entry| entry.position <= position)?;
+        let guess = Guess::new(position, self.bytes);
+        let entry = self.offsets.last_where(home, guess, |entry| entry.position <= position)?;
         let mut walk = self.walk_from(home, entry)?;
         let mut last = None;
         while let Some(found) = walk.next()? {
@@ -359,6 +365,7 @@ impl Growth {
         self.unindexed_bytes = self.unindexed_bytes.saturating_add(size);
         self.recent.push(segment.base, header.base_offset, header.last_offset(), position);
         segment.bytes = position.saturating_add(size);
+        segment.span = header.next_offset().checked_since(segment.base).map_or(0, |delta| delta.0);
         Ok(())
     }
 

@@ -36,6 +36,29 @@ pub(crate) trait Entry: Copy + std::fmt::Debug {
     fn may_follow(self, before: Option<Self>) -> bool;
 }
 
+/// Where a search begins: a part of the whole. Batches are of much the same size, so that a good guess
+/// spares all other looks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guess {
+    part: u32,
+    whole: u32,
+}
+
+impl Guess {
+    /// Nothing is known.
+    pub(crate) const MIDDLE: Self = Self { part: 1, whole: 2 };
+
+    /// As far into the table as `part` is into `whole`.
+    pub(crate) const fn new(part: u32, whole: u32) -> Self {
+        if part < whole { Self { part, whole } } else { Self::MIDDLE }
+    }
+
+    fn of(self, entries: u32) -> u32 {
+        let index = u64::from(entries) * u64::from(self.part) / u64::from(self.whole);
+        u32::try_from(index).unwrap_or(0)
+    }
+}
+
 /// The table of one segment.
 #[derive(Debug)]
 pub(crate) struct Table<E> {
@@ -113,7 +136,7 @@ impl<E: Entry> Table<E> {
         self.tail.truncate(kept);
         self.newest = self.tail.last().copied();
         if kept == 0 {
-            self.cut_file(home, self.stored_where(home, keep)?)?;
+            self.cut_file(home, self.stored_where(home, Guess::MIDDLE, keep)?.0)?;
         }
         Ok(())
     }
@@ -130,13 +153,15 @@ impl<E: Entry> Table<E> {
     }
 
     /// The newest entry for which `holds` holds; it must hold for a run of entries from the first.
-    pub(crate) fn last_where(&self, home: &Home, holds: impl Fn(E) -> bool) -> Result<Option<E>, DiskError> {
-        if let Some(i) = self.tail.partition_point(|&entry| holds(entry)).checked_sub(1) {
-            return Ok(Some(self.tail[i]));
-        }
-        match self.stored_where(home, holds)?.checked_sub(1) {
-            Some(i) => self.read_entry(home, i),
-            None => Ok(None),
+    pub(crate) fn last_where(
+        &self,
+        home: &Home,
+        guess: Guess,
+        holds: impl Fn(E) -> bool,
+    ) -> Result<Option<E>, DiskError> {
+        match self.tail.partition_point(|&entry| holds(entry)).checked_sub(1) {
+            Some(i) => Ok(Some(self.tail[i])),
+            None => Ok(self.stored_where(home, guess, holds)?.1),
         }
     }
 
@@ -190,25 +215,36 @@ impl<E: Entry> Table<E> {
         self.file.take();
     }
 
-    /// How many entries of the file satisfy `holds`.
-    fn stored_where(&self, home: &Home, holds: impl Fn(E) -> bool) -> Result<u32, DiskError> {
+    /// How many entries of the file satisfy `holds`, and the last of them. The search begins at the
+    /// guess and halves what is left, a block at a time.
+    fn stored_where(
+        &self,
+        home: &Home,
+        guess: Guess,
+        holds: impl Fn(E) -> bool,
+    ) -> Result<(u32, Option<E>), DiskError> {
         let block = u32::try_from(BLOCK_BYTES / E::BYTES).unwrap_or(1);
-        let (mut low, mut high) = (0, self.stored);
-        while high - low > block {
-            let middle = low + (high - low) / 2;
-            match self.read_entry(home, middle)? {
-                Some(entry) if holds(entry) => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-        if low == high {
-            return Ok(low);
-        }
         let mut bytes = [0; BLOCK_BYTES];
-        let wanted = (high - low) as usize * E::BYTES;
-        let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes[..wanted], self.position(low))?;
-        let entries = bytes[..read].chunks_exact(E::BYTES).map(E::read);
-        Ok(low + u32::try_from(entries.take_while(|&entry| holds(entry)).count()).unwrap_or(0))
+        let (mut low, mut high, mut last) = (0, self.stored, None);
+        let mut probe = guess.of(self.stored);
+        while low < high {
+            let from = probe.saturating_sub(block / 2).clamp(low, high - 1);
+            let to = high.min(from + block);
+            let wanted = (to - from) as usize * E::BYTES;
+            let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes[..wanted], self.position(from))?;
+            let entries = bytes[..read].chunks_exact(E::BYTES).map(E::read);
+            let (count, newest) =
+                entries.take_while(|&e| holds(e)).fold((0, None), |(n, _), e| (n + 1, Some(e)));
+            match newest {
+                None => high = from,
+                Some(_) => (low, last) = (from + count, newest),
+            }
+            if newest.is_some() && low < to {
+                break;
+            }
+            probe = low + (high - low) / 2;
+        }
+        Ok((low, last))
     }
 
     fn read_entry(&self, home: &Home, index: u32) -> Result<Option<E>, DiskError> {

@@ -4,6 +4,7 @@ use base::{LeaderEpoch, Offset, TimestampMs};
 use records::{Scratch, StoredBatch};
 
 use crate::disk::DiskError;
+use crate::index::table::Guess;
 use crate::log::Log;
 use crate::scan::{BatchWalk, Damage, Found, ScanError};
 use crate::segment::{Largest, Segment};
@@ -102,7 +103,7 @@ impl Log {
         target: TimestampMs,
     ) -> Result<Option<TimestampedOffset>, ScanError> {
         // Up to that batch no record has a timestamp as large.
-        let before = segment.times.last_where(&self.home, |entry| entry.timestamp < target)?;
+        let before = segment.times.last_where(&self.home, Guess::MIDDLE, |entry| entry.timestamp < target)?;
         let from = match before {
             Some(entry) if segment.has_time(&self.home, entry)? => entry.offset(segment.base).next(),
             _ => segment.base,
