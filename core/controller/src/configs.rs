@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use metadata::settings::{
-    Kind, Setting, describe_broker, describe_topic, find_broker, find_topic, validate_broker, validate_topic,
+    Kind, Setting, SettingError, describe_broker, describe_topic, find_broker, find_topic, validate_broker,
+    validate_topic,
 };
 use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord};
 
@@ -151,7 +152,13 @@ impl Controller {
         }
         match resource {
             ConfigResource::Topic(_) => validate_topic(&target)?,
-            ConfigResource::Broker(_) | ConfigResource::DefaultBroker => validate_broker(&target)?,
+            // Kafka calls a broker's bad value a bad request, and a topic's a bad setting.
+            ConfigResource::Broker(_) | ConfigResource::DefaultBroker => {
+                validate_broker(&target).map_err(|error| match error {
+                    SettingError::Invalid { .. } => ControllerError::InvalidRequest(error.to_string()),
+                    other => other.into(),
+                })?;
+            }
         }
         let current = self.image.configs(resource);
         let change = |name: &String, value: Option<&String>| {

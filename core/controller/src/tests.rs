@@ -485,6 +485,8 @@ fn brokers_have_settings_too() {
         (code, words.as_str()),
         (ErrorCode::InvalidRequest, "Cannot update these configs dynamically: [node.id]")
     );
+    let bad = cluster.alter(one.clone(), &[("message.max.bytes", Set, Some("many"))]);
+    assert_eq!(refusal(bad).0, ErrorCode::InvalidRequest);
     assert_eq!(refusal(cluster.alter(one, &[("no.such", Set, Some("5"))])).0, ErrorCode::InvalidConfig);
     let nobody = ConfigResource::Broker(BrokerId(9));
     let (code, words) = refusal(cluster.alter(nobody, &[("log.retention.ms", Set, Some("5"))]));
