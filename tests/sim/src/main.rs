@@ -1,5 +1,5 @@
 //! Runs seeds: `cargo run -p vltava-sim -- --seed 7`, `--seeds 0..1000`, `--seconds 60`; `--twice` to
-//! compare two runs of each, `--plant NAME` to plant a bug, `--trace` to print the events of a seed.
+//! compare two runs of each, `--keep-going` to list all that fail, `--plant NAME` to plant a bug.
 
 use std::io::Write;
 use std::ops::Range;
@@ -10,12 +10,13 @@ use vltava_sim::plant::Plant;
 use vltava_sim::run::{Outcome, run};
 
 const USAGE: &str = "usage: vltava-sim [--seed N | --seeds A..B | --seconds S [--from N]] \
-[--twice] [--plant NAME]\n";
+[--twice] [--keep-going] [--plant NAME]\n";
 
 struct Arguments {
     seeds: Range<u64>,
     time_max: Option<Duration>,
     twice: bool,
+    keep_going: bool,
     plant: Option<Plant>,
 }
 
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let begun = Instant::now();
-    let (mut count, mut events) = (0_u64, 0_u64);
+    let (mut count, mut events, mut failed) = (0_u64, 0_u64, 0_u64);
     for seed in arguments.seeds.clone() {
         if arguments.time_max.is_some_and(|max| begun.elapsed() > max) {
             break;
@@ -33,15 +34,21 @@ fn main() -> ExitCode {
         let outcome = run(seed, arguments.plant);
         count += 1;
         events += outcome.events;
-        if !passes(&outcome, &arguments) {
+        if passes(&outcome, &arguments) {
+            continue;
+        }
+        failed += 1;
+        if !arguments.keep_going {
             print(&format!("{outcome}\n({count} seeds in {:.1?})\n", begun.elapsed()));
             return ExitCode::FAILURE;
         }
+        let first = outcome.violations.first().map(ToString::to_string).unwrap_or_default();
+        print(&format!("{} {}\n", outcome.seed, first.chars().take(300).collect::<String>()));
     }
     let seconds = begun.elapsed().as_secs_f64();
     let rate = count as f64 / seconds;
     print(&format!("{count} seeds, {events} events in {seconds:.1} s: {rate:.0} seeds per second\n"));
-    ExitCode::SUCCESS
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
@@ -56,7 +63,8 @@ fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { seeds: 0..1000, time_max: None, twice: false, plant: None };
+    let mut arguments =
+        Arguments { seeds: 0..1000, time_max: None, twice: false, keep_going: false, plant: None };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => {
@@ -74,6 +82,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             }
             "--from" => arguments.seeds.start = words.next()?.parse().ok()?,
             "--twice" => arguments.twice = true,
+            "--keep-going" => arguments.keep_going = true,
             "--plant" => arguments.plant = Some(Plant::named(&words.next()?)?),
             _ => return None,
         }

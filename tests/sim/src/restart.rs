@@ -335,8 +335,9 @@ impl World {
         if edges.start == edges.end
             && let Some(log) = &self.log
         {
-            // Epochs without records may be kept or forgotten.
-            self.model.epochs = log.epochs().collect();
+            // Epochs without records may be kept or forgotten. Those that are kept began before.
+            let before = Offset(edges.start.0 - 1);
+            self.model.epochs = log.epochs().map(|(epoch, start)| (epoch, start.min(before))).collect();
         }
         self.pending = Pending::Nothing;
         self.promised = Promised { durable: edges.end, ..self.promised };
