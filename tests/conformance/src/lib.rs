@@ -23,6 +23,7 @@ pub mod record;
 pub mod tools;
 
 // The server.
+pub mod capture;
 pub mod kafka;
 pub mod node;
 

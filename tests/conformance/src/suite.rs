@@ -1,7 +1,8 @@
 //! What the tests of one program share: a node, and drivers that wait for their next story.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -9,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
+use crate::capture::Capture;
 use crate::driver::{Driver, Place};
 use crate::matrix::{self, Client, Feature};
-use crate::node::{Node, Setup};
+use crate::node::{self, Node, Setup};
 
 const LEADERS_MAX: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -22,6 +24,7 @@ pub struct Suite {
     node: Mutex<Option<Node>>,
     idle: Mutex<BTreeMap<String, Vec<Driver>>>,
     versions: Mutex<BTreeMap<String, String>>,
+    capture: Capture,
 }
 
 impl Suite {
@@ -29,13 +32,26 @@ impl Suite {
     pub fn bootstrap(&self) -> Result<String> {
         let mut node = lock(&self.node);
         if node.is_none() {
-            *node = Some(Node::start(Setup::from_env()?)?);
+            *node = Some(self.start()?);
         }
         let node = node.as_mut().context("it was started above")?;
         if let Some(status) = node.exited()? {
             bail!("the node ended with {status}:\n{}", node.log_tail());
         }
         Ok(node.bootstrap())
+    }
+
+    /// With `CAPTURE=folder` clients come through a proxy that keeps what is said.
+    fn start(&self) -> Result<Node> {
+        let mut setup = Setup::from_env()?;
+        if env::var_os("CAPTURE").is_none() {
+            return Node::start(setup);
+        }
+        let port = node::free_port()?;
+        setup.advertised_port = Some(port);
+        let node = Node::start(setup)?;
+        self.capture.listen(port, node.address())?;
+        Ok(node)
     }
 
     /// The node's data directory, if it is on this machine and ours.
@@ -94,6 +110,11 @@ impl Suite {
             && failed
         {
             words.extend(node.keep().map(|path| format!("the node's files are in {}", path.display())));
+        }
+        if let Some(folder) = env::var_os("CAPTURE")
+            && let Err(error) = self.capture.write(Path::new(&folder))
+        {
+            words.push(format!("what was said is not written: {error:#}"));
         }
         words
     }

@@ -84,9 +84,7 @@ fn one_partition(toolbox: &Toolbox, folder: &Path, codec: &str) -> Result<()> {
                 let said = dump("--deep-iteration")?;
                 check_quiet(&said.err, &said.out)?;
                 ensure!(!said.out.contains("isvalid: false"), "{}", said.out);
-                let batches = said.out.matches("baseOffset: ").count();
-                let word = format!("compresscodec: {codec} ");
-                ensure!(said.out.matches(&word).count() == batches, "{name} has not only {codec}");
+                check_codec(&said.out, codec)?;
                 records += said.out.lines().filter(|line| line.starts_with("| offset: ")).count();
             }
             "index" | "timeindex" => {
@@ -109,6 +107,15 @@ fn one_partition(toolbox: &Toolbox, folder: &Path, codec: &str) -> Result<()> {
     }
     ensure!(indexed > 0, "no index has an entry in {}", folder.display());
     ensure!(records as u64 == COUNT, "{records} records in {}", folder.display());
+    Ok(())
+}
+
+/// A producer leaves a batch as it is if that is shorter.
+fn check_codec(out: &str, codec: &str) -> Result<()> {
+    let of = |codec: &str| out.matches(&format!(" compresscodec: {codec} ")).count();
+    let batches = out.matches("baseOffset: ").count();
+    let plain = if codec == "none" { 0 } else { of("none") };
+    ensure!(of(codec) > 0 && of(codec) + plain == batches, "{batches} batches are not in {codec}: {out}");
     Ok(())
 }
 
