@@ -31,7 +31,7 @@ const IDLE_RSS: &str = "idle RSS";
 /// Measures a node that has nothing to do.
 pub(super) fn start(bench: &Bench) -> Result<Vec<Section>> {
     let rows = [(FIRST_START, "ms"), (START, "ms"), (IDLE_RSS, "MiB")];
-    let rows = rows.map(|(name, unit)| Measure::new(name, unit, 1)).to_vec();
+    let rows = rows.map(|(name, unit)| Measure::new(name, unit, 1)).into();
     let about = format!(
         "From before the process is made until it has answered ApiVersions and Metadata; a connection is tried \
          each millisecond. Idle is {} s after that. Kafka's storage is formatted before; its first start is not \
