@@ -26,7 +26,6 @@ mod truncate;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use base::{LeaderEpoch, Now, Offset, TopicId};
@@ -75,8 +74,6 @@ pub struct Log {
     /// Snapshots that were written but may not be on media.
     pub(crate) unsynced_snapshots: Vec<Arc<dyn DiskFile>>,
     pub(crate) poison: Option<Box<DiskError>>,
-    /// Whether anything was read or written since the files were last closed.
-    pub(crate) used: AtomicBool,
 }
 
 impl Log {
@@ -130,7 +127,6 @@ impl Log {
             names_synced: 0,
             unsynced_snapshots: Vec::new(),
             poison: None,
-            used: AtomicBool::new(false),
         }
     }
 

@@ -79,7 +79,6 @@ impl Log {
         if from < self.start || from > self.end {
             return Err(ReadError::OutOfRange { from, start: self.start, end: self.end });
         }
-        self.touch();
         let upto = upto.min(self.end);
         let mut plan = ReadPlan { slices: SmallVec::new(), first: from, next: from, bytes: 0 };
         let mut index = self.segment_of(from);

@@ -43,6 +43,8 @@ pub(crate) struct Segment {
     largest: OnceLock<Option<Largest>>,
     /// Whether the offset index was found to be wrong.
     distrusted: AtomicBool,
+    /// Whether its records were used since the files were last thought of closing.
+    used: AtomicBool,
 }
 
 impl Segment {
@@ -59,6 +61,7 @@ impl Segment {
             aborted_file: OnceLock::new(),
             largest: OnceLock::new(),
             distrusted: AtomicBool::new(false),
+            used: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +79,7 @@ impl Segment {
 
     /// The file of batches.
     pub(crate) fn file(&self, home: &Home) -> Result<&Arc<dyn DiskFile>, DiskError> {
+        self.used.store(true, Ordering::Relaxed);
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
@@ -185,6 +189,18 @@ impl Segment {
     /// The open files of the segment that hold what readers see.
     pub(crate) fn opened_records(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
         self.file.get().into_iter().chain(self.aborted_file.get())
+    }
+
+    /// Whether any file is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened().next().is_some()
+    }
+
+    /// Closes all files of a segment that was not used since the last call.
+    pub(crate) fn rest_if_idle(&mut self) {
+        if !self.used.swap(false, Ordering::Relaxed) {
+            self.rest();
+        }
     }
 
     /// Closes all files until they are needed again.

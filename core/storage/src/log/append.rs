@@ -182,7 +182,6 @@ impl Log {
         records: &[u8],
         marker: Option<&EndMarker>,
     ) -> Result<(), DiskError> {
-        self.touch();
         let bytes: [u8; HEADER_BYTES] = header.to_bytes();
         let Self { home, segments, growth, settings, .. } = self;
         let segment = segments.last_mut().expect("a log has a segment");

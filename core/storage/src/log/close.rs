@@ -1,9 +1,8 @@
 //! Rest and orderly end.
 
-use std::sync::atomic::Ordering;
-
 use crate::disk::DiskError;
 use crate::log::{FlushScope, Log};
+use crate::segment::Segment;
 
 impl Log {
     /// Everything to the media, in the form in which [`Log::open`] needs no look at the records.
@@ -20,19 +19,21 @@ impl Log {
         })
     }
 
-    /// Closes the files of a log that was not used since the last call; they open again when they are
-    /// needed.
+    /// Closes the files of segments that were not used since the last call; they open again when they
+    /// are needed.
     pub fn rest(&mut self) {
-        if self.used.swap(false, Ordering::Relaxed) || self.poison.is_some() {
+        if self.poison.is_some() {
             return;
         }
         // Handles that have something to bring to the media yet must stay: only they are told of
         // errors.
-        let synced = if self.recovery_point == self.end { self.segments.len() } else { 0 };
-        for segment in &mut self.segments[..synced] {
-            segment.rest();
+        let everything = self.recovery_point == self.end;
+        let synced = self.segments.partition_point(|segment| segment.base < self.unsynced_from);
+        let closable = if everything { self.segments.len() } else { synced };
+        self.segments[..closable].iter_mut().for_each(Segment::rest_if_idle);
+        if everything && !self.active().is_open() {
+            self.growth.recent.clear();
         }
-        self.growth.recent.clear();
     }
 
     pub(crate) fn sync_names(&mut self) -> Result<(), DiskError> {
@@ -41,9 +42,5 @@ impl Log {
             self.names_synced = self.names_changed;
         }
         Ok(())
-    }
-
-    pub(crate) fn touch(&self) {
-        self.used.store(true, Ordering::Relaxed);
     }
 }

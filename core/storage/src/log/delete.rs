@@ -97,13 +97,14 @@ impl Log {
         for index in 0..self.segments.len() {
             let segment = &self.segments[index];
             let (base, bytes) = (segment.base, u64::from(segment.bytes));
-            let is_last = index + 1 == self.segments.len();
+            let (is_last, was_open) = (index + 1 == self.segments.len(), segment.is_open());
             if self.segment_end(index) > high_watermark || (is_last && bytes == 0) {
                 break;
             }
             let unreadable = !is_last && self.segment_end(index) <= self.start;
             let oversize = self.settings.deletes && excess > 0 && excess >= bytes;
             let due = unreadable || oversize || self.is_expired(now, index).map_err(LookupError::of(base))?;
+            self.close_again(index, was_open);
             if !due {
                 break;
             }
@@ -114,6 +115,13 @@ impl Log {
             count += 1;
         }
         Ok((count, false))
+    }
+
+    /// A look at each of thousands of logs must not leave thousands of files open.
+    fn close_again(&mut self, index: usize, was_open: bool) {
+        if !was_open && let Some(segment) = self.segments.get_mut(index) {
+            segment.rest();
+        }
     }
 
     /// Whether the newest record of a segment is too old. One without timestamps never is.

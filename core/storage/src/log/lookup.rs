@@ -53,7 +53,6 @@ impl Log {
         &self,
         target: TimestampMs,
     ) -> Result<Option<TimestampedOffset>, LookupError> {
-        self.touch();
         for index in self.segment_of(self.start)..self.segments.len() {
             let segment = &self.segments[index];
             let damaged = LookupError::of(segment.base);
@@ -70,7 +69,6 @@ impl Log {
 
     /// The record with the largest timestamp; the first of them if there are several.
     pub fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, LookupError> {
-        self.touch();
         let mut best: Option<(usize, Largest)> = None;
         for index in self.segment_of(self.start)..self.segments.len() {
             let segment = &self.segments[index];

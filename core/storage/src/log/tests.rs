@@ -358,9 +358,15 @@ fn a_log_at_rest_has_no_file_open_and_wakes_up() {
     assert!(log.segments[0].opened().next().is_some(), "it was in use a moment ago");
     log.rest();
     assert_eq!(log.segments.iter().flat_map(Segment::opened).count(), 0);
+    log.reconfigure(LogSettings { retention_age: Some(Duration::from_secs(9)), ..LogSettings::tiny() });
+    log.retain(now(1), log.end()).expect("memory");
+    assert_eq!(log.segments.iter().flat_map(Segment::opened).count(), 0, "a look leaves none open");
     assert_eq!(read_all(&log, Offset(0)).len(), 60);
     append(&mut log, &batch(&[1], 100));
     log.rest();
+    append(&mut log, &batch(&[1], 100));
+    log.rest();
+    assert!(!log.segments[0].is_open() && log.active().is_open(), "each for itself");
     log.rest();
     assert!(log.active().opened().next().is_some(), "a handle with something unsynced stays");
 }
