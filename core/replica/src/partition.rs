@@ -36,7 +36,15 @@ pub enum Effect {
 pub type Appended = storage::Appended;
 
 /// Why a batch was not appended.
-pub type AppendError = storage::AppendError;
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The partition takes no more writes: its directory failed, or it was deleted.
+    #[error("the partition takes no writes any more")]
+    Retired,
+    /// The log refused it.
+    #[error(transparent)]
+    Log(#[from] storage::AppendError),
+}
 
 /// A read, whoever asks.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +122,9 @@ pub enum FetchError {
         /// Where it ended here.
         end: Offset,
     },
+    /// The partition takes no changes any more: its directory failed, or it was deleted.
+    #[error("the partition takes no changes any more")]
+    Retired,
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -181,13 +192,16 @@ impl Partition {
         batch: &CheckedBatch<'_>,
         out: &mut Effects<Effect>,
     ) -> Result<Appended, AppendError> {
+        if self.failed {
+            return Err(AppendError::Retired);
+        }
         let appended = match self.log.append(now, batch, self.epoch) {
             Ok(appended) => appended,
             Err(error) => {
-                if let AppendError::Disk(disk) = &error {
+                if let storage::AppendError::Disk(disk) = &error {
                     self.fail(disk.clone(), out);
                 }
-                return Err(error);
+                return Err(error.into());
             }
         };
         let records = u32::try_from(batch.header().records_count).unwrap_or(0);
@@ -367,6 +381,9 @@ impl Partition {
         upto: Option<Offset>,
         out: &mut Effects<Effect>,
     ) -> Result<Offset, FetchError> {
+        if self.failed {
+            return Err(FetchError::Retired);
+        }
         let (start, end) = (self.log.start(), self.high_watermark);
         let upto = upto.unwrap_or(end);
         if upto < Offset::ZERO || upto > end {

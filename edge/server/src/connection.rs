@@ -103,6 +103,7 @@ struct Connection {
     writer: AnswerWriter,
     /// What the answers that are being sent take of the node's memory.
     charges: Vec<Charge>,
+    stop: Stop,
 }
 
 /// Serves a connection until it ends.
@@ -118,9 +119,10 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
         queue: VecDeque::new(),
         writer: AnswerWriter::new(write, node.write_limits.clone()),
         charges: Vec::new(),
+        stop,
         node,
     };
-    match connection.run(reader, stop).await {
+    match connection.run(reader).await {
         Ended::Read(FrameError::Closed) | Ended::Stopped => debug!(%peer, "connection closed"),
         Ended::Read(error @ (FrameError::Idle(_) | FrameError::Cut { .. } | FrameError::Io(_))) => {
             debug!(%peer, %error, "connection closed");
@@ -132,15 +134,21 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
 }
 
 impl Connection {
-    async fn run<S>(&mut self, mut reader: FrameReader<S>, mut stop: Stop) -> Ended
+    async fn run<S>(&mut self, mut reader: FrameReader<S>) -> Ended
     where
         S: tokio::io::AsyncRead + Unpin,
     {
+        let mut stop = self.stop.clone();
         loop {
             if let Err(ended) = self.answer().await {
                 return ended;
             }
-            let room = self.queue.len() < IN_FLIGHT_MAX;
+            // What was taken in is answered first; a client that always has more to ask is not waited for.
+            let stopping = stop.is_stopped();
+            if stopping && self.queue.is_empty() {
+                return Ended::Stopped;
+            }
+            let room = self.queue.len() < IN_FLIGHT_MAX && !stopping;
             let deadline = self.deadline();
             let bell = Arc::clone(&self.bell);
             tokio::select! {
@@ -156,9 +164,15 @@ impl Connection {
                         return ended;
                     }
                 }
-                () = stop.stopped(), if self.queue.is_empty() => return Ended::Stopped,
+                () = stop.stopped(), if !stopping => {}
             }
         }
+    }
+
+    /// Whether something waits that should be answered even if the node stops: all but a fetch, which
+    /// the client asks again elsewhere.
+    fn must_finish(&self) -> bool {
+        self.queue.iter().any(|queued| queued.key != Some(ApiKey::Fetch))
     }
 
     /// Takes the frames that are already there, so that their answers leave together.
@@ -258,7 +272,14 @@ impl Connection {
             Waiting::Answer(answer) => return Ok(Ok(answer)),
             Waiting::Parked(parked) => {
                 let (node, session) = (&self.node, &mut self.session);
-                node.in_context(|context| parked.look(context, session))
+                // A node that stops has no more data to come: then the time of a fetch is up.
+                let is_late = parked.key() == ApiKey::Fetch && self.stop.is_stopped();
+                node.in_context(|mut context| {
+                    if is_late {
+                        context.now.elapsed = context.now.elapsed.max(parked.deadline());
+                    }
+                    parked.look(context, session)
+                })
             }
             waiting @ Waiting::Submitted { slot: Slot::Empty(_), .. } => return Ok(Err(waiting)),
             Waiting::Submitted { slot: Slot::Filled(decision), finish } => {

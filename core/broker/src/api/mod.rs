@@ -115,7 +115,7 @@ fn fetch_error_code(error: &FetchError) -> ErrorCode {
         FetchError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
         FetchError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
         FetchError::Diverged { .. } => ErrorCode::OffsetOutOfRange,
-        FetchError::Disk(_) => ErrorCode::KafkaStorageError,
+        FetchError::Disk(_) | FetchError::Retired => ErrorCode::KafkaStorageError,
         FetchError::Damaged(_) => ErrorCode::CorruptMessage,
     }
 }
@@ -123,12 +123,20 @@ fn fetch_error_code(error: &FetchError) -> ErrorCode {
 /// Kafka's code for a batch that was not appended.
 fn append_error_code(error: &AppendError) -> ErrorCode {
     match error {
-        AppendError::Poisoned(_) | AppendError::Disk(_) => ErrorCode::KafkaStorageError,
-        AppendError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
-        AppendError::TooLarge { .. } => ErrorCode::RecordListTooLarge,
-        AppendError::NotNext { .. } | AppendError::OffsetsExhausted(_) => ErrorCode::KafkaStorageError,
-        AppendError::Marker(_) => ErrorCode::InvalidRecord,
-        AppendError::Producer(error) => match error {
+        AppendError::Retired => ErrorCode::KafkaStorageError,
+        AppendError::Log(error) => log_error_code(error),
+    }
+}
+
+fn log_error_code(error: &storage::AppendError) -> ErrorCode {
+    use storage::AppendError as Error;
+    match error {
+        Error::Poisoned(_) | Error::Disk(_) => ErrorCode::KafkaStorageError,
+        Error::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
+        Error::TooLarge { .. } => ErrorCode::RecordListTooLarge,
+        Error::NotNext { .. } | Error::OffsetsExhausted(_) => ErrorCode::KafkaStorageError,
+        Error::Marker(_) => ErrorCode::InvalidRecord,
+        Error::Producer(error) => match error {
             ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,
             ProducerError::OutOfSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
             ProducerError::InTransaction { .. } => ErrorCode::InvalidTxnState,
