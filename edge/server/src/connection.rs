@@ -169,12 +169,6 @@ impl Connection {
         }
     }
 
-    /// Whether something waits that should be answered even if the node stops: all but a fetch, which
-    /// the client asks again elsewhere.
-    fn must_finish(&self) -> bool {
-        self.queue.iter().any(|queued| queued.key != Some(ApiKey::Fetch))
-    }
-
     /// Takes the frames that are already there, so that their answers leave together.
     async fn take_pipelined<S>(&mut self, reader: &mut FrameReader<S>) -> Result<(), Ended>
     where
