@@ -31,6 +31,18 @@ tidy:
 crate name *arguments:
     cargo test --package vltava-{{name}} {{arguments}}
 
+# The simulation: just sim --seed 7, just sim --seconds 60 --twice
+sim *arguments:
+    cargo run --release --package vltava-sim -- {{arguments}}
+
+# Other people's clients: just conformance java
+conformance *filter:
+    cargo xtask test conformance {{filter}}
+
+# Real crashes, power cuts and hostile bytes: just e2e power
+e2e *filter:
+    cargo xtask test e2e {{filter}}
+
 # The whole of CI
 ci:
     .ci/run

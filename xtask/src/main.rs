@@ -18,7 +18,7 @@ mod test;
 mod tidy;
 mod workspace;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 const USAGE: &str = "\
 Project tasks.
@@ -28,6 +28,7 @@ Project tasks.
   cargo xtask codegen --extract [JAR...]  take the facts from Kafka's jars, then write
   cargo xtask docs               write the documents that are made from tables of the code
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
+  cargo xtask test conformance|e2e [WORD...]  one ring, or its tests with a word in their name
   cargo xtask bench broker --kafka DIR  measure a node beside Apache Kafka; bench alone says more
 ";
 
@@ -43,8 +44,12 @@ fn main() {
 fn run(words: &[&str]) -> Result<()> {
     match words {
         ["docs"] => docs::run(&workspace::root()),
-        ["test"] => test::run(&workspace::root(), test::Rings::All),
-        ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick),
+        ["test"] => test::run(&workspace::root(), test::Rings::All, &[]),
+        ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick, &[]),
+        ["test", ring, filter @ ..] => match test::Rings::named(ring) {
+            Some(rings) => test::run(&workspace::root(), rings, filter),
+            None => bail!("there is no ring of tests called {ring}"),
+        },
         ["bench", arguments @ ..] => bench::run(&workspace::root(), arguments),
         ["tidy"] => tidy::run(&workspace::root()),
         ["codegen", arguments @ ..] => codegen::run(&workspace::root(), arguments),
@@ -53,7 +58,7 @@ fn run(words: &[&str]) -> Result<()> {
             if words.is_empty() || matches!(words, ["help" | "--help" | "-h"]) {
                 return Ok(());
             }
-            anyhow::bail!("no such task: {}", words.join(" "))
+            bail!("no such task: {}", words.join(" "))
         }
     }
 }

@@ -23,7 +23,8 @@ pub(crate) use build::cargo;
 use report::{Outcome, Report};
 
 /// A ring of tests that takes minutes, starts processes or needs other people's software.
-struct LongRing {
+#[derive(Debug)]
+pub(crate) struct LongRing {
     /// The package with its tests.
     package: &'static str,
     /// What the table calls it.
@@ -49,37 +50,44 @@ const fn minutes(minutes: u64) -> Duration {
 }
 
 /// Which tests to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Rings {
     /// All of them.
     All,
     /// Those that need nothing but Rust.
     Quick,
+    /// One of the long ones.
+    One(&'static LongRing),
 }
 
-/// Runs the tests, prints what happened, and fails if any test did.
-pub(crate) fn run(root: &Path, rings: Rings) -> Result<()> {
+impl Rings {
+    /// The long ring that is called so.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        LONG_RINGS.iter().find(|ring| ring.name == name).map(Self::One)
+    }
+}
+
+/// Runs the tests, prints what happened, and fails if any test did. Of a long ring, only the tests run
+/// whose names have a word of `filter` in them.
+pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
     let mut report = Report::default();
-    let runs = |ring: &LongRing| rings == Rings::All && root.join("tests").join(ring.folder()).exists();
-    let long: Vec<&LongRing> = LONG_RINGS.iter().filter(|ring| runs(ring)).collect();
-    if rings == Rings::All {
+    if !matches!(rings, Rings::Quick) {
         prepare::install(root)?;
     }
-    checks(root, &mut report);
+    if !matches!(rings, Rings::One(_)) {
+        checks(root, &mut report);
+    }
     if let Some(programs) = built(root, rings, &mut report) {
-        let is_long = |program: &&Program| LONG_RINGS.iter().any(|ring| ring.package == program.package);
-        for program in programs.iter().filter(|program| !is_long(program)) {
-            report.add(program.title(), run::program(root, program, TESTS_TIME_MAX, run::Output::OnFailure));
+        if !matches!(rings, Rings::One(_)) {
+            beside_the_code(root, &programs, &mut report);
         }
-        report.add("examples in documentation", run::doc_tests(root, TESTS_TIME_MAX));
-        if rings == Rings::All {
-            report.add("simulation: seeds", run::seeds(root, SEEDS_TIME));
-        }
-        for ring in long {
-            for program in programs.iter().filter(|program| program.package == ring.package) {
-                let title = format!("{}: {}", ring.name, program.target);
-                report.add(title, run::program(root, program, ring.time_max, run::Output::Live));
+        match rings {
+            Rings::All => {
+                report.add("simulation: seeds", run::seeds(root, SEEDS_TIME));
+                LONG_RINGS.iter().for_each(|ring| long(root, ring, &programs, filter, &mut report));
             }
+            Rings::One(ring) => long(root, ring, &programs, filter, &mut report),
+            Rings::Quick => {}
         }
     }
     report.print();
@@ -89,9 +97,19 @@ pub(crate) fn run(root: &Path, rings: Rings) -> Result<()> {
     Ok(())
 }
 
-impl LongRing {
-    fn folder(&self) -> &str {
-        self.package.trim_start_matches("vltava-")
+fn beside_the_code(root: &Path, programs: &[Program], report: &mut Report) {
+    let is_long = |program: &&Program| LONG_RINGS.iter().any(|ring| ring.package == program.package);
+    for program in programs.iter().filter(|program| !is_long(program)) {
+        let outcome = run::program(root, program, &[], TESTS_TIME_MAX, run::Output::OnFailure);
+        report.add(program.title(), outcome);
+    }
+    report.add("examples in documentation", run::doc_tests(root, TESTS_TIME_MAX));
+}
+
+fn long(root: &Path, ring: &LongRing, programs: &[Program], filter: &[&str], report: &mut Report) {
+    for program in programs.iter().filter(|program| program.package == ring.package) {
+        let title = format!("{}: {}", ring.name, program.target);
+        report.add(title, run::program(root, program, filter, ring.time_max, run::Output::Live));
     }
 }
 
@@ -107,7 +125,7 @@ fn checks(root: &Path, report: &mut Report) {
 
 /// Builds the binary as users run it, the simulator, and every test program; `None` if something does not compile.
 fn built(root: &Path, rings: Rings, report: &mut Report) -> Option<Vec<Program>> {
-    if rings == Rings::All {
+    if !matches!(rings, Rings::Quick) {
         let started = Instant::now();
         let binary = build::release(root);
         let stands = binary.is_ok();

@@ -25,10 +25,16 @@ pub(super) enum Output {
 }
 
 /// Runs a test program where its tests expect to be.
-pub(super) fn program(root: &Path, program: &Program, time_max: Duration, output: Output) -> Outcome {
+pub(super) fn program(
+    root: &Path,
+    program: &Program,
+    filter: &[&str],
+    time_max: Duration,
+    output: Output,
+) -> Outcome {
     println!("── {}", program.title());
     let mut command = Command::new(&program.path);
-    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
+    command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(filter);
     if output == Output::Live {
         // What a long test says of itself, above all that it cannot run here, is worth reading.
         command.arg("--nocapture");
