@@ -111,7 +111,7 @@ impl Model {
     /// The bytes of the batches in `from..upto`, from the one with `from` on.
     pub fn bytes(&self, from: Offset, upto: Offset) -> Vec<u8> {
         let batches = self.from(from).iter().take_while(|batch| batch.next() <= upto);
-        batches.flat_map(|batch| batch.bytes.iter().copied()).collect()
+        batches.map(|batch| &batch.bytes[..]).collect::<Vec<_>>().concat()
     }
 
     /// Every record's offset and timestamp, from the start on.

@@ -82,7 +82,7 @@ impl DiskFile for SimFile {
     fn write_at(&self, parts: &[IoSlice<'_>], position: u64) -> Result<(), DiskError> {
         let mut state = self.disk.lock();
         self.check(&state, Operation::Write, true)?;
-        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let bytes = parts.iter().map(|part| &part[..]).collect::<Vec<_>>().concat();
         let detail = hash(position, &bytes);
         let admitted = state.admit(Operation::Write, self.path(), detail);
         // A write that fails may have written its first part.

@@ -64,21 +64,21 @@ fn check_plan(world: &World, log: &Log, random: &mut Random) -> Result<(), Strin
     let bytes_max = random.pick(&[0, 50, 500, 3000, 1 << 20]);
     let at_least_one = random.chance(500);
     let plan = log.plan_read(from, upto, bytes_max, at_least_one).map_err(|error| unreadable(&error))?;
-    let what = format!("plan {from}..{upto} of {bytes_max} bytes, at least one {at_least_one}: {plan:?}");
+    let what = || format!("plan {from}..{upto} of {bytes_max} bytes, at least one {at_least_one}: {plan:?}");
     let bytes = World::fetch(&plan).map_err(|error| unreadable(&error))?;
     if plan.bytes as usize != bytes.len() || bytes != world.model.bytes(from, plan.next) {
-        return Err(format!("other bytes than were appended: {what}"));
+        return Err(format!("other bytes than were appended: {}", what()));
     }
     let first = world.model.batch_of(from).filter(|batch| plan.bytes > 0 && batch.base() < upto);
     let alone = first.is_some_and(|batch| batch.next() == plan.next);
     let too_much = plan.bytes > bytes_max && !(at_least_one && alone);
     if too_much || plan.next > upto.max(from) || (plan.bytes > 0 && !world.model.is_boundary(plan.next)) {
-        return Err(format!("beyond its limits: {what}"));
+        return Err(format!("beyond its limits: {}", what()));
     }
     let first = world.model.batch_of(from).filter(|batch| batch.next() <= upto);
     let fits = first.is_some_and(|batch| batch.bytes.len() as u32 <= bytes_max || at_least_one);
     if fits && plan.bytes == 0 {
-        return Err(format!("nothing, although there is something: {what}"));
+        return Err(format!("nothing, although there is something: {}", what()));
     }
     Ok(())
 }
