@@ -154,8 +154,7 @@ impl Connection {
         Ok(correlation_id)
     }
 
-    /// Sends bytes as they are: for tests that send what no client would.
-    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+    fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         let sent = self.stream.set_write_timeout(Some(self.options.timeout));
         sent.and_then(|()| self.stream.write_all(bytes)).map_err(|error| self.failed(error))
     }
@@ -172,8 +171,8 @@ impl Connection {
         Ok(Answer { frame, key: due.key, version: due.version })
     }
 
-    /// Waits for the next frame, whatever it is; without its size.
-    pub fn receive_frame(&mut self) -> Result<Vec<u8>, ClientError> {
+    /// Waits for the next frame; without its size.
+    fn receive_frame(&mut self) -> Result<Vec<u8>, ClientError> {
         let deadline = Instant::now() + self.options.timeout;
         let mut prefix = Vec::new();
         self.read_until(&mut prefix, 4, deadline)?;
@@ -182,20 +181,6 @@ impl Connection {
         let mut frame = Vec::new();
         self.read_until(&mut frame, len, deadline)?;
         Ok(frame)
-    }
-
-    /// Waits until the broker closes the connection; false if it does not within the timeout.
-    pub fn is_closed_by_broker(&mut self) -> bool {
-        let deadline = Instant::now() + self.options.timeout;
-        let mut bytes = Vec::new();
-        loop {
-            let more = bytes.len() + 1;
-            match self.read_until(&mut bytes, more, deadline) {
-                Ok(()) => bytes.clear(),
-                Err(ClientError::TimedOut { .. }) => return false,
-                Err(_) => return true,
-            }
-        }
     }
 
     fn read_until(&mut self, bytes: &mut Vec<u8>, len: usize, deadline: Instant) -> Result<(), ClientError> {

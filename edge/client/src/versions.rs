@@ -26,11 +26,6 @@ impl Versions {
         let highest = *theirs.end().min(ours.end());
         (highest >= *theirs.start().max(ours.start())).then_some(highest)
     }
-
-    /// Every API the broker named, known to us or not, with its lowest and highest version.
-    pub fn iter(&self) -> impl Iterator<Item = (i16, i16, i16)> + '_ {
-        self.0.iter().map(|(&key, &(lowest, highest))| (key, lowest, highest))
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What topics and partitions there are.
 
-use base::{BrokerId, ErrorCode, PartitionIndex, TopicId};
+use base::{BrokerId, PartitionIndex, TopicId};
 use wire::ApiKey;
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsRequest, DescribeTopicPartitionsRequestCursor as Cursor,
@@ -55,15 +55,6 @@ impl Admin {
         Ok(found)
     }
 
-    /// Whether there is a topic of that name.
-    pub fn has_topic(&mut self, name: &str) -> Result<bool, ClientError> {
-        match self.describe_topics(&[name.to_owned()]) {
-            Ok(_) => Ok(true),
-            Err(ClientError::Refused { code: ErrorCode::UnknownTopicOrPartition, .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     fn describe_by_pages(&mut self, names: &[String]) -> Result<Vec<Topic>, ClientError> {
         let mut found: Vec<Topic> = Vec::new();
         let mut next: Option<(String, i32)> = None;
@@ -106,47 +97,43 @@ fn of_page(topic: &DescribeTopicPartitionsResponseTopic<'_>) -> Result<Topic, Cl
     let name = topic.name.unwrap_or_default();
     ClientError::check(|| format!("topic {name}"), topic.error_code, None)?;
     let partitions = topic.partitions.iter().map(|partition| Partition {
-        index: PartitionIndex(partition.partition_index),
-        leader: leader(partition.leader_id),
-        leader_epoch: partition.leader_epoch,
         replicas: brokers(&partition.replica_nodes),
         in_sync: brokers(&partition.isr_nodes),
         offline: brokers(&partition.offline_replicas),
+        ..led(partition.partition_index, partition.leader_id, partition.leader_epoch)
     });
-    Ok(Topic {
-        name: name.to_owned(),
-        id: TopicId(topic.topic_id),
-        is_internal: topic.is_internal,
-        partitions: partitions.collect(),
-    })
+    let (id, is_internal) = (TopicId(topic.topic_id), topic.is_internal);
+    Ok(Topic { name: name.to_owned(), id, is_internal, partitions: partitions.collect() })
 }
 
 fn of_metadata(topic: &MetadataResponseTopic<'_>) -> Result<Topic, ClientError> {
     let name = topic.name.unwrap_or_default();
     ClientError::check(|| format!("topic {name}"), topic.error_code, None)?;
     let partitions = topic.partitions.iter().map(|partition| Partition {
-        index: PartitionIndex(partition.partition_index),
-        leader: leader(partition.leader_id),
-        leader_epoch: partition.leader_epoch,
         replicas: brokers(&partition.replica_nodes),
         in_sync: brokers(&partition.isr_nodes),
         offline: brokers(&partition.offline_replicas),
+        ..led(partition.partition_index, partition.leader_id, partition.leader_epoch)
     });
-    Ok(Topic {
-        name: name.to_owned(),
-        id: TopicId(topic.topic_id),
-        is_internal: topic.is_internal,
-        partitions: partitions.collect(),
-    })
+    let (id, is_internal) = (TopicId(topic.topic_id), topic.is_internal);
+    Ok(Topic { name: name.to_owned(), id, is_internal, partitions: partitions.collect() })
+}
+
+/// A partition of which nothing is known but who leads it.
+fn led(index: i32, leader: i32, leader_epoch: i32) -> Partition {
+    Partition {
+        index: PartitionIndex(index),
+        leader: (leader >= 0).then_some(BrokerId(leader)),
+        leader_epoch,
+        replicas: Vec::new(),
+        in_sync: Vec::new(),
+        offline: Vec::new(),
+    }
 }
 
 /// A request that makes no topic by asking for it.
 pub(super) fn no_auto_creation<'a>() -> MetadataRequest<'a> {
     MetadataRequest { allow_auto_topic_creation: false, ..MetadataRequest::default() }
-}
-
-fn leader(id: i32) -> Option<BrokerId> {
-    (id >= 0).then_some(BrokerId(id))
 }
 
 fn brokers(ids: &[i32]) -> Vec<BrokerId> {
