@@ -108,17 +108,16 @@ impl Drop for Disk {
 }
 
 /// Writes some of the files below a folder, and not the others: a disk is free to.
-pub fn write_back_some(folder: &Path, chance: &mut Chance) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            write_back_some(&entry.path(), chance)?;
+///
+/// What is renamed or removed meanwhile is passed over.
+pub fn write_back_some(folder: &Path, chance: &mut Chance) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|of| of.is_dir()) {
+            write_back_some(&entry.path(), chance);
         } else if chance.one_in(2) {
-            // A file may be renamed or removed meanwhile.
             let _ = File::open(entry.path()).and_then(|file| file.sync_data());
         }
     }
-    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<()> {
