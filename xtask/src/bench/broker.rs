@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -64,6 +65,8 @@ pub(super) struct Broker<'a> {
     process: Process,
     /// Its group of processes, for as long as it is known to be there: ids are used again.
     group: Option<u32>,
+    /// Whether nothing of it is left.
+    removed: bool,
     /// Where it listens.
     pub(super) address: SocketAddr,
 }
@@ -85,7 +88,7 @@ impl<'a> Broker<'a> {
     }
 
     fn start_ours(site: &'a Site, policy: &'static str) -> Result<(Self, Asker, Duration)> {
-        let home = site.dir.join("vltava");
+        let home = site.dir.join(format!("vltava-{}", next_number()));
         std::fs::create_dir(&home)?;
         let address = free_address()?;
         let mut words = vec![site.vltava.display().to_string(), "server".to_owned()];
@@ -97,13 +100,14 @@ impl<'a> Broker<'a> {
         let child = spawn(site, &words, &home)?;
         let side = Side::Vltava(policy);
         let group = Some(child.id());
-        let broker = Self { site, side, home, words, process: Process::Ours(child), group, address };
+        let broker =
+            Self { site, side, home, words, process: Process::Ours(child), group, removed: false, address };
         let (asker, took) = broker.answers(since)?;
         Ok((broker, asker, took))
     }
 
     fn start_kafka(site: &'a Site) -> Result<(Self, Asker, Duration)> {
-        let home = site.dir.join("kafka");
+        let home = site.dir.join(format!("kafka-{}", next_number()));
         let address = free_address()?;
         let since = Instant::now();
         let mut up = Command::new(site.kafka.join("up"));
@@ -116,7 +120,7 @@ impl<'a> Broker<'a> {
         let words = arguments(pid)?;
         let process = Process::Theirs(pid);
         let group = Some(group);
-        let broker = Self { site, side: Side::Kafka, home, words, process, group, address };
+        let broker = Self { site, side: Side::Kafka, home, words, process, group, removed: false, address };
         let (asker, took) = broker.answers(since)?;
         Ok((broker, asker, took))
     }
@@ -131,7 +135,7 @@ impl<'a> Broker<'a> {
 
     fn answers(&self, since: Instant) -> Result<(Asker, Duration)> {
         let pid = self.pid();
-        first_metadata(self.address, since, || is_alive(pid)).with_context(|| self.last_words())
+        first_metadata(self.address, since, || is_alive(pid))
     }
 
     /// What it logged last, for when it fails.
@@ -159,7 +163,7 @@ impl<'a> Broker<'a> {
         let deadline = Instant::now() + PATIENCE;
         let pid = self.pid();
         while is_alive(pid) {
-            ensure!(Instant::now() < deadline, "{:?} does not stop; {}", self.side, self.last_words());
+            ensure!(Instant::now() < deadline, "{:?} does not stop", self.side);
             std::thread::sleep(Duration::from_millis(1));
         }
         if let Process::Ours(child) = &mut self.process {
@@ -187,11 +191,17 @@ impl<'a> Broker<'a> {
 
     /// Stops it and removes what it wrote.
     pub(super) fn remove(mut self) -> Result<()> {
-        match self.side {
-            Side::Vltava(_) if is_alive(self.pid()) => self.kill()?,
-            Side::Vltava(_) => {}
-            Side::Kafka => self.down()?,
+        if self.side == Side::Kafka {
+            self.down()?;
+        } else if is_alive(self.pid()) {
+            self.kill()?;
         }
+        self.remove_data()?;
+        self.removed = true;
+        Ok(())
+    }
+
+    fn remove_data(&self) -> Result<()> {
         if self.home.exists() {
             std::fs::remove_dir_all(&self.home)?;
         }
@@ -209,12 +219,12 @@ impl<'a> Broker<'a> {
 }
 
 impl Drop for Broker<'_> {
-    /// Collects what a failed measurement leaves; the rest is done by what cleans up.
+    /// After a failed measurement: shows what the broker said, and makes room for the next part.
     fn drop(&mut self) {
-        if let Process::Ours(child) = &mut self.process {
-            // It may have ended, which is what is wanted.
-            let _ = child.kill();
-            let _ = child.wait();
+        if !self.removed {
+            eprintln!("{}", self.last_words());
+            // What does not work here is done at the end by what cleans up.
+            let _ = self.kill().and_then(|()| self.remove_data());
         }
     }
 }
@@ -225,6 +235,12 @@ fn spawn(site: &Site, words: &[String], home: &Path) -> Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).stdout(log.try_clone()?).stderr(log);
     site.leftovers.spawn(&mut command)
+}
+
+/// No two brokers share a directory, even if one could not be removed.
+fn next_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A port that is free, with that of a controller; below those that the system gives to clients.

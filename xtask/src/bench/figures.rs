@@ -98,6 +98,11 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
+    /// As a ratio, which says little with fewer than two digits that count.
+    pub(super) fn ratio_text(self) -> String {
+        self.text(if self.median < 0.1 { 4 } else { 2 })
+    }
+
     /// `1 526 000 (1 500 000 – 1 583 000)`.
     pub(super) fn text(self, digits: usize) -> String {
         let median = number(self.median, digits);
@@ -151,7 +156,7 @@ impl Section {
         self.goals.push(Goal {
             what: format!("{}: {measure}, {of} ÷ {to}", self.title),
             wanted: format!("{} ×", bound.words()),
-            got: ratio.map_or("not measured".to_owned(), |ratio| format!("{} ×", ratio.text(2))),
+            got: ratio.map_or("not measured".to_owned(), |ratio| format!("{} ×", ratio.ratio_text())),
             met: ratio.map(|ratio| bound.holds(ratio.median)),
         });
     }

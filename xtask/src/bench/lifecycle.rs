@@ -68,7 +68,7 @@ struct Restart {
 }
 
 const MADE: &str = "making the topics, one record into each partition";
-const RSS_AFTER_MAKING: &str = "RSS after that";
+const RSS_AFTER_MAKING: &str = "RSS with all of them";
 const CLEAN: [&str; 3] = [
     "clean restart, to the first Metadata answer",
     "clean restart, until all serve",
@@ -167,7 +167,7 @@ fn served(asker: &mut Asker, places: &[Place], records: u64, since: Instant) -> 
 const WRITTEN: &str = "writing it";
 const FIRST_ANSWER: &str = "kill -9 and start, to the first Metadata answer";
 const SERVED: &str = "kill -9 and start, until every partition serves";
-const RSS_AFTER: &str = "RSS after that";
+const RSS_AFTER: &str = "RSS when it serves again";
 
 /// Measures the way back from kill -9 with much log.
 pub(super) fn recovery(bench: &Bench) -> Result<Vec<Section>> {

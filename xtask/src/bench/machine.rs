@@ -26,10 +26,10 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Of the time before a part is measured.
-    pub(super) fn begin(root: &Path, site: &Site, runs: usize, command: String) -> Result<Self> {
+    pub(super) fn begin(root: &Path, site: &Site, runs: usize) -> Result<Self> {
         Ok(Self {
             date: said("date", &["-u", "+%Y-%m-%d %H:%M UTC"])?,
-            command,
+            command: String::new(),
             runs,
             commit: commit(root)?,
             versions: versions(site)?,
@@ -40,9 +40,8 @@ impl Stamp {
     }
 
     /// And of that after.
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.load_after = load()?;
-        Ok(())
+    pub(super) fn end(self) -> Result<Self> {
+        Ok(Self { load_after: load()?, ..self })
     }
 }
 
@@ -91,10 +90,19 @@ fn machine(dir: &Path) -> Result<String> {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let (kind, options) = file_system(dir)?;
     Ok(format!(
-        "{cores} cores of {model}; {:.1} GiB of memory; Linux {}; data on {kind} ({options})",
+        "{cores} cores of {model}; {:.1} GiB of memory; Linux {}; data on {kind} ({options}); at most {} open files",
         memory / 1024.0 / 1024.0,
-        kernel.trim()
+        kernel.trim(),
+        open_files_max()?
     ))
+}
+
+/// How many files a process may open if it asks for as many as it may.
+fn open_files_max() -> Result<String> {
+    let limits = std::fs::read_to_string("/proc/self/limits")?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let hard = line.and_then(|line| line.split_whitespace().nth(1));
+    Ok(hard.context("no limit of open files")?.to_owned())
 }
 
 /// The kind and options of the file system that a directory lies on.

@@ -28,6 +28,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::test::cargo;
 use broker::{Side, Site};
+use figures::Section;
 use leftovers::Leftovers;
 use load::Consumer;
 use machine::Stamp;
@@ -67,9 +68,7 @@ fn broker(root: &Path, words: &[&str]) -> Result<()> {
     let estimate = estimate(&options);
     let bench = Bench { options, site, consumer, began: Instant::now(), estimate };
     println!("about {:.0} minutes on the reference machine when it is quiet", estimate.as_secs_f64() / 60.0);
-    let report = measure(root, &bench)?;
-    println!("\n{}\n{}", report.goals(), bench.options.out.display());
-    Ok(())
+    measure(root, &bench)
 }
 
 /// The binary as it is shipped.
@@ -80,10 +79,10 @@ fn build(root: &Path) -> Result<PathBuf> {
     Ok(root.join(target).join("dist").join("vltava"))
 }
 
-/// Measures every part that is wanted; each is written down as soon as it is complete.
-fn measure(root: &Path, bench: &Bench) -> Result<Report> {
-    let mut report = Report::read(&bench.options.out)?;
-    type Measured = fn(&Bench) -> Result<Vec<figures::Section>>;
+/// Measures every part that is wanted. Each is written down as soon as it is complete, and one that
+/// fails does not take the others with it.
+fn measure(root: &Path, bench: &Bench) -> Result<()> {
+    type Measured = fn(&Bench) -> Result<Vec<Section>>;
     let parts: [(&[Part], Measured); 5] = [
         (&[Part::Produce, Part::Consume], throughput::in_and_out),
         (&[Part::Durable], throughput::durable),
@@ -91,19 +90,35 @@ fn measure(root: &Path, bench: &Bench) -> Result<Report> {
         (&[Part::Partitions], lifecycle::partitions),
         (&[Part::Recovery], lifecycle::recovery),
     ];
+    let mut report = Report::read(&bench.options.out)?;
+    let mut failed = 0;
     for (parts, measured) in parts {
-        if !parts.iter().any(|part| bench.options.wants(*part)) {
-            continue;
+        let wanted: Vec<Part> = parts.iter().copied().filter(|part| bench.options.wants(*part)).collect();
+        let Some(first) = wanted.first() else { continue };
+        let stamp = Stamp::begin(root, &bench.site, bench.options.runs)?;
+        match measured(bench) {
+            Ok(sections) => {
+                put(bench, &mut report, sections, stamp)?;
+                report.write(&bench.options.out)?;
+            }
+            Err(error) => {
+                eprintln!("error: {}: {error:#}", first.word());
+                failed += 1;
+            }
         }
-        let stamp = Stamp::begin(root, &bench.site, bench.options.runs, String::new())?;
-        for mut section in measured(bench)? {
-            section.stamp = Stamp { command: bench.options.command(section.part), ..stamp.clone() };
-            section.stamp.end()?;
-            report.put(section);
-        }
-        report.write(&bench.options.out)?;
     }
-    Ok(report)
+    println!("\n{}\n{}", report.goals(), bench.options.out.display());
+    ensure!(failed == 0, "not everything could be measured");
+    Ok(())
+}
+
+fn put(bench: &Bench, report: &mut Report, sections: Vec<Section>, stamp: Stamp) -> Result<()> {
+    let stamp = stamp.end()?;
+    for mut section in sections {
+        section.stamp = Stamp { command: bench.options.command(section.part), ..stamp.clone() };
+        report.put(section);
+    }
+    Ok(())
 }
 
 impl Bench {

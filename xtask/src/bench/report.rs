@@ -131,7 +131,7 @@ fn row(section: &Section, measure: &Measure, ours: &[&String]) -> String {
     }
     for column in ours {
         let ratio = section.ratio(&measure.name, column, KAFKA).filter(|_| measure.compared);
-        text.push_str(&format!(" {} |", ratio.map_or("–".to_owned(), |ratio| ratio.text(2))));
+        text.push_str(&format!(" {} |", ratio.map_or("–".to_owned(), |ratio| ratio.ratio_text())));
     }
     text.push('\n');
     text
