@@ -10,18 +10,26 @@ use anyhow::{Context, Result, bail};
 /// A program the tests call.
 struct Tool {
     command: &'static str,
+    /// Arguments with which it must succeed, where being there is not enough.
+    probe: &'static [&'static str],
     /// The Debian package that brings it.
     package: &'static str,
     used_for: &'static str,
 }
 
 const fn tool(command: &'static str, package: &'static str, used_for: &'static str) -> Tool {
-    Tool { command, package, used_for }
+    Tool { command, probe: &[], package, used_for }
 }
 
 const TOOLS: &[Tool] = &[
     tool("kcat", "kcat", "conformance: librdkafka from the command line"),
-    tool("python3", "python3-venv", "conformance: confluent-kafka and kafka-python"),
+    Tool {
+        command: "python3",
+        // Debian packs what makes a virtual environment apart from Python.
+        probe: &["-c", "import ensurepip, venv"],
+        package: "python3-venv",
+        used_for: "conformance: confluent-kafka and kafka-python",
+    },
     tool("javac", "openjdk-17-jdk-headless", "conformance: Java clients and Kafka's own tools"),
     tool("mvn", "maven", "conformance: fetches the Java clients"),
     tool("go", "golang-go", "conformance: franz-go and sarama"),
@@ -31,7 +39,7 @@ const TOOLS: &[Tool] = &[
 
 /// Installs missing packages, then the foreign clients of the conformance tests.
 pub(super) fn install(root: &Path) -> Result<()> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool.command)).collect();
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !tool.works()).collect();
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
@@ -81,6 +89,13 @@ fn install_packages(missing: &[&Tool]) -> Result<()> {
         bail!("apt-get failed; {}", by_hand());
     }
     Ok(())
+}
+
+impl Tool {
+    fn works(&self) -> bool {
+        let probe = || Command::new(self.command).args(self.probe).stderr(Stdio::null()).status();
+        is_there(self.command) && (self.probe.is_empty() || probe().is_ok_and(|status| status.success()))
+    }
 }
 
 /// Whether a command can be found. Those for administrators may lie outside of a user's path.
