@@ -10,6 +10,7 @@ use crate::memory::MemoryDisk;
 use crate::testing::*;
 
 mod damage;
+mod hostile;
 
 fn path(kind: FileKind, base: i64) -> PathBuf {
     Path::new(DIR).join(file_name(kind, Offset(base)))
