@@ -15,7 +15,8 @@ PATIENCE_S = 90
 def payload(seed, index, size):
     blocks = (size + 63) // 64
     text = "".join(
-        hashlib.sha256(f"{seed}/{index}/{block}".encode()).hexdigest() for block in range(blocks)
+        hashlib.sha256(f"{seed}/{index}/{block}".encode()).hexdigest()[:32] + "." * 32
+        for block in range(blocks)
     )
     return text[:size].encode()
 

@@ -112,7 +112,8 @@ impl Many {
     fn payload(&self, index: u64, size: usize) -> String {
         let mut text = String::with_capacity(size + 64);
         for block in 0..size.div_ceil(64) {
-            text += &hex(&Sha256::digest(format!("{}/{index}/{block}", self.seed)));
+            text += &hex(&Sha256::digest(format!("{}/{index}/{block}", self.seed))[..16]);
+            text += &".".repeat(32);
         }
         text.truncate(size);
         text
@@ -136,8 +137,9 @@ mod tests {
         let sizes = vec![1, 2, 128, 1000];
         let many = Many { seed: 3, count: 4, sizes, timestamp: None, batch_bytes_max: None };
         let blocks = many.payload(2, 128);
-        assert_eq!(blocks[..64], hex(&Sha256::digest("3/2/0")));
-        assert_eq!(blocks[64..], hex(&Sha256::digest("3/2/1")));
+        assert_eq!(blocks[..32], hex(&Sha256::digest("3/2/0"))[..32]);
+        assert_eq!(blocks[32..64], ".".repeat(32));
+        assert_eq!(blocks[64..96], hex(&Sha256::digest("3/2/1"))[..32]);
         assert_ne!(many.digest(0..4), many.digest(1..4));
     }
 }

@@ -3,6 +3,7 @@
 mod bulk;
 mod ring;
 mod round_trip; // start here
+mod segment;
 mod shapes;
 mod sizes;
 
@@ -11,7 +12,7 @@ pub use ring::ring;
 pub use round_trip::round_trip;
 pub use sizes::sizes;
 
-/// All that a batch can be compressed with.
+/// All that a batch can be compressed with, at their codes.
 pub const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
 /// The time of a story's first record: a fixed one, so that a run can be repeated.

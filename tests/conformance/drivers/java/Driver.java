@@ -169,7 +169,8 @@ public final class Driver {
         StringBuilder text = new StringBuilder(size + 64);
         for (int block = 0; text.length() < size; block++) {
             String name = seed + "/" + index + "/" + block;
-            text.append(HEX.formatHex(sha.digest(name.getBytes(StandardCharsets.US_ASCII))));
+            text.append(HEX.formatHex(sha.digest(name.getBytes(StandardCharsets.US_ASCII)), 0, 16));
+            text.append(".".repeat(32));
         }
         return text.substring(0, size).getBytes(StandardCharsets.US_ASCII);
     }

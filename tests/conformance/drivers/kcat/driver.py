@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import driver
@@ -34,6 +35,8 @@ def metadata(command):
 def send(command, records):
     """Offsets in the order of the records."""
     offsets = []
+    unheard = command["acks"] == "0"
+    end = ask_offset(command, -1) if unheard else None
     options = [
         *("-P", "-vvv", "-t", command["topic"], "-p", str(command["partition"])),
         *("-z", command["compression"], "-X", f"acks={command['acks']}"),
@@ -58,10 +61,21 @@ def send(command, records):
             more += ["-H", name if value is None else name + "=" + value.decode()]
         log = run(options + more, b"".join(lines))[1]
         found = re.findall(rb"Message delivered to partition \d+ \(offset (-?\d+)\)", log)
-        if command["acks"] != "0" and len(found) != count:
+        if unheard:
+            end += count
+            wait_for_end(command, end)
+        elif len(found) != count:
             raise RuntimeError(f"{len(found)} of {count} records were delivered")
-        offsets += [None] * count if command["acks"] == "0" else map(int, found)
+        offsets += [None] * count if unheard else map(int, found)
     return offsets
+
+
+def wait_for_end(command, end):
+    """Until what one run wrote unheard has arrived, so that the next one's records follow it."""
+    deadline = driver.deadline()
+    while ask_offset(command, -1) < end:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the partition does not reach {end}")
 
 
 def produce(command):
@@ -106,18 +120,17 @@ def split_header(pair):
 
 
 def offset_for_time(command):
-    where = f"{command['topic']}:{command['partition']}:{command['timestamp']}"
-    found = re.search(rb"offset (-?\d+)", run(["-Q", "-t", where])[0])
-    offset = int(found.group(1))
+    offset = ask_offset(command, command["timestamp"])
     return {"offset": offset if offset >= 0 else None}
 
 
-def offsets(command):
-    def ask(special):
-        where = f"{command['topic']}:{command['partition']}:{special}"
-        return int(re.search(rb"offset (-?\d+)", run(["-Q", "-t", where])[0]).group(1))
+def ask_offset(command, timestamp):
+    where = f"{command['topic']}:{command['partition']}:{timestamp}"
+    return int(re.search(rb"offset (-?\d+)", run(["-Q", "-t", where])[0]).group(1))
 
-    return {"start": ask(-2), "end": ask(-1)}
+
+def offsets(command):
+    return {"start": ask_offset(command, -2), "end": ask_offset(command, -1)}
 
 
 version = subprocess.run(["kcat", "-V"], capture_output=True, check=True).stdout.decode()

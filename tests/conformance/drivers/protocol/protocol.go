@@ -108,7 +108,8 @@ func payload(seed int64, index, size int) []byte {
 	text := make([]byte, 0, size+64)
 	for block := 0; len(text) < size; block++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d/%d/%d", seed, index, block))
-		text = hex.AppendEncode(text, sum[:])
+		text = hex.AppendEncode(text, sum[:16])
+		text = append(text, "................................"...)
 	}
 	return text[:size]
 }

@@ -1,11 +1,9 @@
 //! A hundred thousand records, over many segments.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context, Result, ensure};
 
 use super::STORY_MS;
+use super::segment::segments;
 use crate::driver::{Driver, How, Place, ReadMany};
 use crate::matrix::{Client, Feature};
 use crate::record::Many;
@@ -47,7 +45,7 @@ pub fn bulk(suite: &Suite, client: &Client) -> Result<()> {
         Ok(())
     })?;
     if let Some(data_dir) = suite.data_dir() {
-        let segments = segments(&data_dir, &format!("{topic}-0"))?;
+        let segments = segments(&data_dir, at)?;
         ensure!(segments.len() > SEGMENTS_MIN, "the log did not roll: {segments:?}");
     }
     Ok(())
@@ -63,22 +61,4 @@ fn read(driver: &mut Driver, at: Place<'_>, many: &Many, from: u64, count: u64) 
     let read = driver.consume_many(at, from as i64, count)?;
     ensure!(read == want, "read {read:?}, not {want:?}");
     Ok(())
-}
-
-/// The segment files of a partition, in a log directory or one below it.
-fn segments(data_dir: &Path, partition: &str) -> Result<Vec<PathBuf>> {
-    let mut folders = vec![data_dir.to_owned()];
-    for entry in fs::read_dir(data_dir)? {
-        folders.push(entry?.path());
-    }
-    let folder = folders.into_iter().map(|folder| folder.join(partition)).find(|folder| folder.is_dir());
-    let folder = folder.with_context(|| format!("{partition} is not in {}", data_dir.display()))?;
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
-            found.push(path);
-        }
-    }
-    Ok(found)
 }

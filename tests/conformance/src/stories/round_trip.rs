@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::STORY_MS;
+use super::segment::compressions;
 use super::shapes::{STEP_MS, check_same, now_ms, shapes};
+use super::{CODECS, STORY_MS};
 use crate::driver::{Driver, From, How, Place};
 use crate::matrix::Client;
 use crate::record::Stored;
@@ -19,7 +20,13 @@ pub fn round_trip(suite: &Suite, client: &Client, compression: &'static str) -> 
         let partitions = driver.partitions(&topic)?;
         ensure!(partitions == hows.len() as i32, "{partitions} partitions");
         for (partition, how) in (0..).zip(hows) {
-            one(driver, Place { topic: &topic, partition }, how).with_context(|| format!("{how:?}"))?;
+            let at = Place { topic: &topic, partition };
+            one(driver, at, how).with_context(|| format!("{how:?}"))?;
+            if let Some(data_dir) = suite.data_dir() {
+                let found = compressions(&data_dir, at)?;
+                let code = CODECS.iter().position(|codec| *codec == compression).map(|code| code as u8);
+                ensure!(code.is_some_and(|code| found.contains(&code)), "{how:?} is stored as {found:?}");
+            }
         }
         Ok(())
     })

@@ -46,6 +46,8 @@ fn all() -> Vec<Shape> {
     vec![
         shape(&[], some("key"), some("value"), vec![]),
         shape(&[], None, some("no key"), vec![]),
+        // Clients leave a batch as it is if compression makes it longer: this one makes it shorter.
+        shape(&[], some("long"), some(&"a".repeat(1000)), vec![]),
         shape(&[], some("no value"), None, vec![]),
         shape(&[NullBoth], None, None, vec![]),
         shape(&[Empty], some(""), some(""), vec![]),
