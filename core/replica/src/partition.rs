@@ -170,11 +170,10 @@ impl Partition {
     /// Takes the lead of a log that was just opened, in `epoch`.
     ///
     /// A single replica has, by definition, all that was committed: so everything in the log is,
-    /// once it is durable.
-    pub fn lead(mut log: Log, epoch: LeaderEpoch, policy: FlushPolicy) -> Result<Self, DiskError> {
-        log.begin_epoch(epoch)?;
+    /// once it is durable. The log hears of the epoch with the first batch of it.
+    pub fn lead(log: Log, epoch: LeaderEpoch, policy: FlushPolicy) -> Self {
         let high_watermark = if policy.counts_durable() { log.durable_end() } else { log.end() };
-        Ok(Self {
+        Self {
             log,
             epoch,
             policy,
@@ -182,7 +181,7 @@ impl Partition {
             unflushed_bytes: 0,
             unflushed_since: Duration::ZERO,
             failed: false,
-        })
+        }
     }
 
     /// Appends a batch.
@@ -284,7 +283,7 @@ impl Partition {
     pub fn fetch(&mut self, fetch: &Fetch, out: &mut Effects<Effect>) -> Result<Fetched, FetchError> {
         self.check_epoch(fetch.current_epoch)?;
         if fetch.last_epoch > LeaderEpoch::NONE {
-            let (epoch, end) = self.log.epoch_end(fetch.last_epoch);
+            let (epoch, end) = self.end_of(fetch.last_epoch);
             if epoch < fetch.last_epoch || end < fetch.from {
                 return Err(FetchError::Diverged { epoch, end });
             }
@@ -360,7 +359,12 @@ impl Partition {
         epoch: LeaderEpoch,
     ) -> Result<(LeaderEpoch, Offset), FetchError> {
         self.check_epoch(current_epoch)?;
-        Ok(self.log.epoch_end(epoch))
+        Ok(self.end_of(epoch))
+    }
+
+    /// The epoch that leads has ended nowhere yet, whether it wrote anything or not.
+    fn end_of(&self, epoch: LeaderEpoch) -> (LeaderEpoch, Offset) {
+        if epoch == self.epoch { (epoch, self.log.end()) } else { self.log.epoch_end(epoch) }
     }
 
     fn check_epoch(&self, got: LeaderEpoch) -> Result<(), FetchError> {

@@ -378,7 +378,10 @@ impl Opening {
             }
             let last = segments.last_mut().expect("pushed above");
             scanned.growth.write_tables(&self.home, last)?;
-            self.make_durable(&segments[scanned_from..])?;
+            let nothing_new = end <= self.batches.known.recovery_point && self.recovered.cut.is_none();
+            if !(nothing_new && segments[scanned_from..].iter().all(|segment| segment.bytes == 0)) {
+                self.make_durable(&segments[scanned_from..])?;
+            }
             return Ok(Content { segments, growth: scanned.growth, end });
         }
         unreachable!("the last segment ends the loop");

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use base::{BrokerId, TopicId, TopicPartition, Uuid};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigResource, Delta, Image, Topic};
+use parking_lot::Mutex;
 use replica::Partition;
 use storage::Log;
 use storage::disk::DiskError;
@@ -18,12 +19,16 @@ use crate::log_dir::LogDirectory;
 use crate::partition::{PartitionCell, flush_policy, log_settings};
 use crate::random::random;
 use crate::table::PartitionTable;
+use crate::threads::on_threads;
 
 /// A directory that is out of use and can be removed when there is time.
 pub(crate) struct Discarded {
     pub(crate) dir: Arc<LogDirectory>,
     pub(crate) name: String,
 }
+
+/// Threads that make logs: each waits for the disk most of the time, and their waits are shared.
+const MAKING_THREADS: usize = 16;
 
 /// See the module.
 pub(crate) struct Hosting {
@@ -34,26 +39,27 @@ pub(crate) struct Hosting {
     pub(crate) discarded: mpsc::Sender<Discarded>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
+    /// Held while a place for a partition is chosen.
+    pub(crate) placing: Mutex<()>,
 }
 
 impl Hosting {
     /// Makes what is new and puts changed settings in force.
     pub(crate) fn prepare(&self, image: &Image, delta: &Delta) {
-        let mut cells = Vec::new();
+        let mut new = Vec::new();
         for topic in delta.topics_created.iter().filter_map(|id| image.topic_by_id(*id)) {
             let settings = self.topic_settings(image, topic);
-            for partition in topic.partitions().iter().filter(|p| p.replicas.contains(&self.node)) {
-                cells.extend(self.make(topic, partition, &settings));
-            }
+            new.extend(topic.partitions().iter().map(|partition| (topic, partition, Arc::clone(&settings))));
         }
         for (id, index) in &delta.partitions_added {
             let found = image.topic_by_id(*id).and_then(|topic| Some((topic, topic.partition(*index)?)));
-            let Some((topic, partition)) = found else { continue };
-            if partition.replicas.contains(&self.node) {
-                cells.extend(self.make(topic, partition, &self.topic_settings(image, topic)));
-            }
+            new.extend(found.map(|(topic, partition)| (topic, partition, self.topic_settings(image, topic))));
         }
-        self.table.add(cells);
+        new.retain(|(_, partition, _)| partition.replicas.contains(&self.node));
+        let made = on_threads(MAKING_THREADS, &new, |(topic, partition, settings)| {
+            self.make(topic, partition, settings)
+        });
+        self.table.add(made.into_iter().flatten());
         self.reconfigure(image, delta);
     }
 
@@ -86,13 +92,14 @@ impl Hosting {
         settings: &Arc<TopicSettings>,
     ) -> Option<Arc<PartitionCell>> {
         let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
-        let Some(dir) = self.emptiest() else {
+        let Some(dir) = self.reserve() else {
             error!(partition = %name, "no log directory is left to make the partition in");
             return None;
         };
         match self.create(dir, &name, topic.id, partition, settings) {
             Ok(cell) => Some(cell),
             Err(why) => {
+                dir.partitions.fetch_sub(1, Ordering::Relaxed);
                 dir.retire(&why);
                 None
             }
@@ -114,7 +121,7 @@ impl Hosting {
             log_settings(settings, self.settings.producer_id_expiration),
             self.clock.now(),
         )?;
-        self.host(dir, name.clone(), log, partition, settings)
+        Ok(self.host(dir, name.clone(), log, partition, settings))
     }
 
     /// Takes the lead of a log that is open.
@@ -125,16 +132,19 @@ impl Hosting {
         log: Log,
         partition: &metadata::Partition,
         settings: &Arc<TopicSettings>,
-    ) -> Result<Arc<PartitionCell>, DiskError> {
+    ) -> Arc<PartitionCell> {
         let topic = log.topic_id();
-        let led = Partition::lead(log, partition.leader_epoch, flush_policy(settings))?;
-        dir.partitions.fetch_add(1, Ordering::Relaxed);
-        Ok(PartitionCell::new(name, topic, Arc::clone(dir), led, Arc::clone(settings)))
+        let led = Partition::lead(log, partition.leader_epoch, flush_policy(settings));
+        PartitionCell::new(name, topic, Arc::clone(dir), led, Arc::clone(settings))
     }
 
-    fn emptiest(&self) -> Option<&Arc<LogDirectory>> {
+    /// The directory with the fewest partitions, which has one more from here on.
+    fn reserve(&self) -> Option<&Arc<LogDirectory>> {
+        let _one_at_a_time = self.placing.lock();
         let healthy = self.dirs.iter().filter(|dir| !dir.is_retired());
-        healthy.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))
+        let dir = healthy.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
+        dir.partitions.fetch_add(1, Ordering::Relaxed);
+        Some(dir)
     }
 
     fn reconfigure(&self, image: &Image, delta: &Delta) {

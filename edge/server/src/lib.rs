@@ -28,6 +28,7 @@ mod recovery;
 mod start; // start here
 mod stop;
 mod table;
+mod threads;
 mod watch;
 
 use std::path::PathBuf;

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::{TopicId, TopicPartition};
 use metadata::Image;
-use parking_lot::Mutex;
 use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
 
 use crate::directories::Directory;
 use crate::hosting::Hosting;
 use crate::partition::{PartitionCell, log_settings};
+use crate::threads::on_threads;
+
+/// Threads that open logs, at least: after a crash each waits for the disk now and then.
+const OPENING_THREADS: usize = 8;
 
 /// What was found in the log directories.
 #[derive(Debug, Default)]
@@ -85,29 +87,22 @@ pub(crate) fn open_all(
 type Wanted<'a> = (&'a Arc<metadata::Topic>, &'a Arc<metadata::Partition>, Found<'a>);
 
 fn open_found(hosting: &Hosting, wanted: &[Wanted<'_>], image: &Image) -> Recovery {
-    let next = AtomicUsize::new(0);
-    let opened = Mutex::new((Recovery::default(), Vec::with_capacity(wanted.len())));
-    let threads =
-        std::thread::available_parallelism().map_or(2, usize::from).max(hosting.settings.recovery_threads);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(wanted.len().max(1)) {
-            scope.spawn(|| {
-                while let Some((topic, partition, found)) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let cell = open(hosting, topic, partition, found, image);
-                    let mut opened = opened.lock();
-                    match cell {
-                        Some((cell, scanned)) => {
-                            opened.0.opened += 1;
-                            opened.0.scanned_bytes += scanned;
-                            opened.1.push(cell);
-                        }
-                        None => opened.0.offline += 1,
-                    }
-                }
-            });
-        }
+    let opened = on_threads(OPENING_THREADS.max(hosting.settings.recovery_threads), wanted, |wanted| {
+        let (topic, partition, found) = wanted;
+        open(hosting, topic, partition, found, image)
     });
-    let (recovery, cells) = opened.into_inner();
+    let mut recovery = Recovery::default();
+    let mut cells = Vec::with_capacity(opened.len());
+    for opened in opened {
+        match opened {
+            Some((cell, scanned_bytes)) => {
+                recovery.opened += 1;
+                recovery.scanned_bytes += scanned_bytes;
+                cells.push(cell);
+            }
+            None => recovery.offline += 1,
+        }
+    }
     hosting.table.add(cells);
     recovery
 }
@@ -156,11 +151,7 @@ fn open(
         info!(partition = %name, at = %cut.at, bytes = cut.bytes, damage, "cut a torn end that nobody was promised");
     }
     debug!(partition = %name, end = %log.end(), scanned = recovered.scanned_bytes, "log opened");
-    match hosting.host(dir, name.clone(), log, partition, &settings) {
-        Ok(cell) => Some((cell, recovered.scanned_bytes)),
-        Err(why) => {
-            dir.retire(&why);
-            None
-        }
-    }
+    dir.partitions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let cell = hosting.host(dir, name.clone(), log, partition, &settings);
+    Some((cell, recovered.scanned_bytes))
 }

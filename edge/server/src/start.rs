@@ -15,6 +15,7 @@ use metadata::{Endpoint, Image};
 use net::{
     FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, Runtimes, StopSwitch, WriteLimits,
 };
+use parking_lot::Mutex;
 use quorum::{Quorum, Start};
 use telemetry::{Build, LogSettings, Metrics};
 use tracing::{error, info, warn};
@@ -123,6 +124,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
         discarded,
         clock: Clock::start(),
         metrics,
+        placing: Mutex::new(()),
     };
     retire_together(&hosting);
     let control = bring_up(hosting, &directories, listener.address())?;

@@ -1,7 +1,6 @@
 //! How a node ends in good order: nobody is served, everything is on the disk, and it is written
 //! down that it is.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -13,6 +12,7 @@ use crate::control::{ControlFailed, ControlThread};
 use crate::error::ServerError;
 use crate::housekeeping::write_checkpoints;
 use crate::node::Node;
+use crate::threads::on_threads;
 
 /// The parts of a running node, for those who stop it.
 pub(crate) struct Started {
@@ -67,20 +67,15 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
 
 fn close_logs(node: &Node) {
     let cells = node.partitions.all();
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism().map_or(2, usize::from) * 4;
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(cells.len()) {
-            scope.spawn(|| {
-                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if cell.dir.is_retired() {
-                        continue;
-                    }
-                    if let Err(why) = cell.with(|partition| partition.log_mut().close()) {
-                        cell.dir.retire(&why);
-                    }
-                }
-            });
+    on_threads(CLOSING_THREADS, &cells, |cell| {
+        if cell.dir.is_retired() {
+            return;
+        }
+        if let Err(why) = cell.with(|partition| partition.log_mut().close()) {
+            cell.dir.retire(&why);
         }
     });
 }
+
+/// Threads that close logs: each waits for the disk most of the time, and their waits are shared.
+const CLOSING_THREADS: usize = 16;

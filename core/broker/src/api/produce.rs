@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::{ErrorCode, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
 use metadata::settings::{CompressionType, TimestampType, TopicSettings};
-use records::{BatchError, BatchLimits, CheckedBatch, Compression};
+use records::{BatchError, BatchLimits, CheckedBatch, Compression, DecompressBound};
 use replica::{AppendError, Appended};
 use wire::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
@@ -174,9 +174,16 @@ fn store(
     result.expect("step runs its action").map_err(Refused::from)
 }
 
+/// What a compressed batch may grow to while it is checked: memory of the thread that serves its
+/// connection, which a bomb takes whole. Producers bound a batch before they compress it, by
+/// `batch.size` and `max.request.size`, so what they send stays far below.
+const DECOMPRESSED: DecompressBound =
+    DecompressBound { floor_bytes: 16 << 20, ratio: 32, ceiling_bytes: 256 << 20 };
+
 fn limits(settings: &TopicSettings) -> BatchLimits {
     BatchLimits {
         batch_bytes_max: settings.message_bytes_max as usize,
+        decompressed: DECOMPRESSED,
         decompressed_record_bytes_max: settings.message_decompressed_bytes_max as usize,
         keys_required: settings.cleanup.compact,
         ..BatchLimits::default()

@@ -230,7 +230,7 @@ impl World {
                 let dir = PathBuf::from(format!("{}-{}", topic.id, partition.index));
                 let disk = Arc::clone(&self.disk) as Arc<dyn storage::disk::Disk>;
                 let log = Log::create(disk, dir, topic.id, LogSettings::default(), self.now).unwrap();
-                let led = Partition::lead(log, partition.leader_epoch, policy).unwrap();
+                let led = Partition::lead(log, partition.leader_epoch, policy);
                 let made = TestPartition {
                     state: Mutex::new((Hosted::new(led), false)),
                     settings: Mutex::new(Arc::clone(&settings)),
