@@ -44,7 +44,8 @@ install_python() {
 # jars POM VERSION FOLDER
 jars() {
   mkdir -p "$3"
-  mvn -q -B -Dstyle.color=never -f "$1" -Dkafka.version="$2" "$copy" -DoutputDirectory="$3" >&2
+  local said
+  said=$(mvn -q -B -f "$1" -Dkafka.version="$2" "$copy" -DoutputDirectory="$3" 2>&1) || fail "$said"
 }
 
 install_java() {

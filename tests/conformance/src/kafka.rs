@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::home;
-use crate::node::Launch;
+use crate::launch::Launch;
 
 /// Any will do: it is never part of a larger cluster.
 const CLUSTER_ID: &str = "4L6g3nShT-eMCtK--X86sw";

@@ -18,6 +18,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::launch::Launch;
 use crate::{home, kafka};
 
 /// Java on a busy machine takes some seconds; ours takes none.
@@ -88,16 +89,6 @@ impl Setup {
         self.data_dir = Some(data_dir.to_owned());
         self
     }
-}
-
-/// What a program needs to be told to start.
-pub(crate) struct Launch<'a> {
-    pub(crate) data_dir: &'a Path,
-    pub(crate) address: SocketAddr,
-    pub(crate) advertised: SocketAddr,
-    /// HTTP of ours, the controller of Kafka.
-    pub(crate) side_port: u16,
-    pub(crate) settings: &'a [(String, String)],
 }
 
 /// A node. See the module.

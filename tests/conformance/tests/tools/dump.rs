@@ -83,7 +83,7 @@ fn one_partition(toolbox: &Toolbox, folder: &Path, codec: &str) -> Result<()> {
             "log" => {
                 let said = dump("--deep-iteration")?;
                 check_quiet(&said.err, &said.out)?;
-                ensure!(!said.out.contains("isvalid: false"), "{}", said.out);
+                ensure!(!said.out.contains("isvalid: false"), "{name} has an invalid batch");
                 check_codec(&said.out, codec)?;
                 records += said.out.lines().filter(|line| line.starts_with("| offset: ")).count();
             }
@@ -115,7 +115,11 @@ fn check_codec(out: &str, codec: &str) -> Result<()> {
     let of = |codec: &str| out.matches(&format!(" compresscodec: {codec} ")).count();
     let batches = out.matches("baseOffset: ").count();
     let plain = if codec == "none" { 0 } else { of("none") };
-    ensure!(of(codec) > 0 && of(codec) + plain == batches, "{batches} batches are not in {codec}: {out}");
+    ensure!(
+        of(codec) > 0 && of(codec) + plain == batches,
+        "{batches} batches, {} of them in {codec} and {plain} plain",
+        of(codec)
+    );
     Ok(())
 }
 
