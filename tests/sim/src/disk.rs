@@ -350,7 +350,10 @@ impl State {
     }
 
     fn strike(&mut self, operation: Operation, path: &Path) -> Result<Option<FaultKind>, DiskError> {
-        match self.faults.strike(operation, path) {
+        let struck = self.faults.strike(operation, path);
+        self.sync_failed |= matches!(struck, Some(FaultKind::Io | FaultKind::Full))
+            && matches!(operation, Operation::Sync | Operation::SyncDir);
+        match struck {
             lie @ (None | Some(FaultKind::LostWrite | FaultKind::Misdirected)) => Ok(lie),
             Some(FaultKind::Io) => {
                 self.note(format!("{} {} fails", operation.name(), path.display()));

@@ -176,7 +176,7 @@ impl World {
 
     fn come_up(&mut self, stop: Stop, history: Model, mut harmed: bool, must_end: &mut Offset) -> Restart {
         let start = self.start_range();
-        let mut empty_at = vec![self.promised.log_start];
+        let mut empty_at = vec![self.promised.log_start, self.promised.log_start_tried];
         if let Pending::StartOver(at) = self.pending {
             empty_at.push(at);
         }
@@ -201,12 +201,15 @@ impl World {
         Restart { stop, history, must_end, start, empty_at, recovery_point, intact, harmed, found }
     }
 
+    /// Between which offsets the log may start: the checkpoint has what was last written to it, or
+    /// what was to be written when the power went.
     fn start_range(&self) -> (Offset, Offset) {
+        let Promised { log_start, log_start_tried, .. } = self.promised;
         let high = match self.pending {
             Pending::Start(upto) | Pending::StartOver(upto) => upto.max(self.model.start),
             Pending::Nothing | Pending::Append(_) | Pending::Cut(_) => self.model.start,
         };
-        (self.promised.log_start.min(high), high.max(self.promised.log_start))
+        (log_start.min(log_start_tried).min(high), high.max(log_start).max(log_start_tried))
     }
 
     fn open(&mut self, history: &Model) -> (Offset, Found) {
@@ -318,19 +321,18 @@ impl World {
             Stop::Clean => self.model.end,
             Stop::Killed | Stop::PowerCut => self.promised.durable,
         };
-        let restart = self.come_up(stop, history, false, &mut promised_end);
+        let harmed = self.disk.has_lied();
+        let restart = self.come_up(stop, history, harmed, &mut promised_end);
         self.take_over(restart, None);
     }
 
     fn go_on_from(&mut self, history: &Model, edges: Edges) {
         self.model = history.clone();
-        if edges.start == edges.end && (edges.end > history.end || edges.start < history.start) {
-            self.model.start_over(edges.start);
-        } else if edges.start == edges.end && !history.is_boundary(edges.end) {
-            self.model.start_over(edges.start);
-        } else {
+        if edges.end <= history.end && history.is_boundary(edges.end) {
             self.model.cut(edges.end);
             self.model.start = edges.start;
+        } else {
+            self.model.start_over(edges.start);
         }
         if edges.start == edges.end
             && let Some(log) = &self.log
@@ -340,7 +342,12 @@ impl World {
             self.model.epochs = log.epochs().map(|(epoch, start)| (epoch, start.min(before))).collect();
         }
         self.pending = Pending::Nothing;
-        self.promised = Promised { durable: edges.end, ..self.promised };
+        self.promised.durable = edges.end;
+        // Whichever of the two it is, the log has started there.
+        if self.promised.log_start != self.promised.log_start_tried {
+            let at = edges.start;
+            (self.promised.log_start, self.promised.log_start_tried) = (at, at);
+        }
         self.high_watermark = self.high_watermark.min(edges.end).max(edges.start);
         self.seen = edges;
         self.look_closely = true;

@@ -98,6 +98,8 @@ pub struct Promised {
     pub recovery_point: Offset,
     /// The log start in the checkpoint.
     pub log_start: Offset,
+    /// The log start that was last to be written there, whether it could be or not.
+    pub log_start_tried: Offset,
 }
 
 /// The edges of a log.

@@ -56,10 +56,9 @@ impl SimFile {
     }
 
     fn fail_sync(&self, state: &mut State) {
-        let State { tree, random, power, sync_failed, .. } = state;
+        let State { tree, random, power, .. } = state;
         if let (Some(contents), true) = (tree.contents_mut(self.node), *power != Power::Off) {
             contents.fail_sync(random);
-            *sync_failed = true;
         }
     }
 

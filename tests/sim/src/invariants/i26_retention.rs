@@ -47,11 +47,14 @@ fn check_deleted(world: &World, retention: &Retention, complain: &mut dyn FnMut(
             ));
         }
     }
-    let all_old = last_young(world, &Retention { start: before.end, ..retention.clone() }).is_none();
-    let ages = world.options.settings.retention_age.is_some() && world.options.settings.deletes;
-    let due = ages && all_old && *high_watermark == before.end && !retention.more;
-    let have_times = world.model.from(before.start).iter().all(|batch| batch.header.max_timestamp.is_some());
-    if due && have_times && *start < before.end {
+    // A segment may be kept for a younger record in it that was deleted on request.
+    let ages = world.options.settings.retention_age.filter(|_| world.options.settings.deletes);
+    let all_old = ages.is_some_and(|max| {
+        let newest = world.model.batches.iter().map(|batch| batch.header.max_timestamp);
+        newest.into_iter().all(|time| time.is_some() && retention.now.wall.saturating_since(time) > max)
+    });
+    let due = all_old && *high_watermark == before.end && !retention.more;
+    if due && *start < before.end {
         complain(format!("kept records from {start} on, all of which are too old: {retention:?}"));
     }
 }

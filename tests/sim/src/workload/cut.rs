@@ -17,11 +17,18 @@ impl World {
         };
         // A leader's batches end where the follower's do.
         let upto = self.model.cut_at(Offset(self.model.end.0 - back as i64));
-        let lowered = self.promised.recovery_point.min(upto);
-        if self.options.plant != Some(Plant::CutBeforeCheckpoint) && !self.keep_recovery_point(lowered) {
+        self.pending = Pending::Cut(upto);
+        // A cut that leaves nothing may leave no segment either, for a moment: then the checkpoints
+        // alone say where the log goes on.
+        let (lowered, log_start) = match upto > self.model.start {
+            true => (self.promised.recovery_point.min(upto), self.promised.log_start),
+            false => (Offset::ZERO, upto),
+        };
+        if self.options.plant != Some(Plant::CutBeforeCheckpoint)
+            && !(self.keep_recovery_point(lowered) && self.keep_log_start(log_start))
+        {
             return;
         }
-        self.pending = Pending::Cut(upto);
         let now = self.clock.now();
         let cut = self.log().truncate(now, ..upto);
         self.trace.event(format!("truncate ..{upto}: {cut:?}"));
@@ -46,21 +53,17 @@ impl World {
     /// A follower whose leader has none of its records any more.
     pub(super) fn start_over(&mut self) {
         let at = Offset(self.model.end.0 + self.random.between(0, 10) as i64 - 5).max(Offset::ZERO);
-        let log_start = self.promised.log_start.min(at);
-        if !self.keep_recovery_point(Offset::ZERO) || !self.keep_log_start(log_start) {
+        self.pending = Pending::StartOver(at);
+        if !self.keep_recovery_point(Offset::ZERO) || !self.keep_log_start(at) {
             return;
         }
-        self.pending = Pending::StartOver(at);
         let now = self.clock.now();
         match self.log().truncate_fully_and_start_at(now, at) {
             Ok(()) => {
-                self.keep_log_start(at);
-                if self.promised.log_start == at {
-                    self.model.start_over(at);
-                    self.pending = Pending::Nothing;
-                    self.high_watermark = at;
-                    self.seen = Edges { start: at, end: at };
-                }
+                self.model.start_over(at);
+                self.pending = Pending::Nothing;
+                self.high_watermark = at;
+                self.seen = Edges { start: at, end: at };
             }
             Err(error) => self.failed("start over", &error),
         }

@@ -89,9 +89,10 @@ impl World {
     /// Whether the log start could be written down.
     pub(super) fn keep_log_start(&mut self, at: Offset) -> bool {
         if self.options.plant == Some(Plant::LogStartForgotten) {
-            self.promised.log_start = at;
+            (self.promised.log_start, self.promised.log_start_tried) = (at, at);
             return true;
         }
+        self.promised.log_start_tried = at;
         match self.keeper.keep_log_start(at) {
             Ok(()) => {
                 self.promised.log_start = at;
