@@ -137,7 +137,7 @@ fn g06_produce_is_advertised_from_0_and_served_from_3() {
 #[test]
 fn g07_what_is_not_served_closes_the_connection() {
     let mut world = World::new();
-    for (key, version) in [(4u8, 0u8), (52, 0), (3, 14), (1, 3), (255, 0), (10, 0)] {
+    for (key, version) in [(4u8, 0u8), (52, 0), (3, 14), (1, 3), (255, 0), (11, 0)] {
         world.send(&[0, key, 0, version, 0, 0, 0, 7, 0xff, 0xff, 0, 0, 0, 0]).closed();
     }
     world.send(&[]).closed();
@@ -324,6 +324,28 @@ fn g33_every_special_timestamp_of_list_offsets_is_answered() {
         world.ask(version, &request, |response| {
             let part = &response.topics[0].partitions[0];
             assert_eq!((part.error_code, part.offset), (0, offset), "timestamp {timestamp}");
+        });
+    }
+}
+
+#[test]
+fn g36_librdkafka_finds_the_api_without_which_it_compresses_nothing_with_lz4() {
+    use wire::messages::find_coordinator::FindCoordinatorRequest;
+    let mut world = World::new();
+    world.ask(0, &ApiVersionsRequest::default(), |response| {
+        let found = response.api_keys.iter().find(|api| api.api_key == 10).unwrap();
+        assert_eq!(found.min_version, 0);
+    });
+    for version in 0..=6 {
+        let mut request = FindCoordinatorRequest::default();
+        if version >= 4 {
+            request.coordinator_keys = vec!["g"];
+        } else {
+            request.key = "g";
+        }
+        world.ask(version, &request, |response| {
+            let code = response.coordinators.first().map_or(response.error_code, |found| found.error_code);
+            assert_eq!(code, ErrorCode::InvalidRequest.code(), "v{version}");
         });
     }
 }

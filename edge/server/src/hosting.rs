@@ -12,7 +12,7 @@ use replica::Partition;
 use storage::Log;
 use storage::disk::DiskError;
 use telemetry::Metrics;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::log_dir::LogDirectory;
@@ -114,6 +114,7 @@ impl Hosting {
         partition: &metadata::Partition,
         settings: &Arc<TopicSettings>,
     ) -> Result<Arc<PartitionCell>, DiskError> {
+        self.make_way(dir, name)?;
         let log = Log::create(
             Arc::clone(&dir.disk),
             PathBuf::from(name.to_string()),
@@ -122,6 +123,22 @@ impl Hosting {
             self.clock.now(),
         )?;
         Ok(self.host(dir, name.clone(), log, partition, settings))
+    }
+
+    /// Renames a directory that has the partition's name but is none of this cluster's, records and
+    /// all: a person may want them, and a client that makes the topic must not be able to stop a node.
+    fn make_way(&self, dir: &LogDirectory, name: &TopicPartition) -> Result<(), DiskError> {
+        let path = PathBuf::from(name.to_string());
+        let has_records = |entry: &storage::disk::DirEntry| entry.name.ends_with(".log") && entry.len > 0;
+        // A directory that cannot be listed is not there.
+        if !dir.disk.list(&path).is_ok_and(|entries| entries.iter().any(has_records)) {
+            return Ok(());
+        }
+        let unique = u128::from_be_bytes(Uuid::from_random(random()).0);
+        let aside = format!("{name}.{unique:032x}-stray");
+        warn!(dir = %dir.path.display(), partition = %name, aside, "a directory of no topic of this cluster was in the way");
+        dir.disk.rename(&path, &PathBuf::from(aside))?;
+        dir.disk.sync_dir(&PathBuf::new())
     }
 
     /// Takes the lead of a log that is open.

@@ -23,6 +23,7 @@ pub mod describe_log_dirs;
 pub mod describe_producers;
 pub mod describe_topic_partitions;
 pub mod fetch;
+pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
 pub mod list_config_resources;
@@ -65,6 +66,7 @@ pub const APIS: &[Api] = &[
     fetch::API,
     list_offsets::API,
     metadata::API,
+    find_coordinator::API,
     api_versions::API,
     create_topics::API,
     delete_topics::API,

@@ -1,0 +1,42 @@
+//! FindCoordinator · key 10 · v0..=v6
+//!
+//! v1 transactions · v3 flexible · v4 several keys (KIP-699). There is no coordinator here, neither of
+//! groups nor of transactions, and the answer says so. The API is served all the same: librdkafka
+//! takes a broker that does not know it for one from before lz4, and silently compresses nothing.
+
+use base::ErrorCode;
+use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
+use wire::{ApiKey, DecodeError, Decoder};
+
+use super::{Api, read};
+use crate::call::{Call, Outcome};
+
+/// See the module.
+pub const API: Api = Api::new(ApiKey::FindCoordinator, 0..=6, handle);
+
+/// Not one that clients retry: nothing they could wait for will come.
+const CODE: ErrorCode = ErrorCode::InvalidRequest;
+const MESSAGE: &str =
+    "this node coordinates neither groups nor transactions: read by assigned partitions, write idempotently";
+
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+    let request: FindCoordinatorRequest<'_> = read(call, body)?;
+    let version = call.reply.version;
+    let mut response =
+        FindCoordinatorResponse { node_id: -1, port: -1, ..FindCoordinatorResponse::default() };
+    if version >= 4 {
+        let absent = |key| Coordinator {
+            key,
+            node_id: -1,
+            host: "",
+            port: -1,
+            error_code: CODE.code(),
+            error_message: Some(MESSAGE),
+        };
+        response.coordinators = request.coordinator_keys.iter().map(|key| absent(*key)).collect();
+    } else {
+        (response.node_id, response.port) = (-1, -1);
+        (response.error_code, response.error_message) = (CODE.code(), Some(MESSAGE));
+    }
+    Ok(call.reply.answer(&response))
+}
