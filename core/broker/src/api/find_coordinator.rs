@@ -22,8 +22,7 @@ const MESSAGE: &str =
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
     let request: FindCoordinatorRequest<'_> = read(call, body)?;
     let version = call.reply.version;
-    let mut response =
-        FindCoordinatorResponse { node_id: -1, port: -1, ..FindCoordinatorResponse::default() };
+    let mut response = FindCoordinatorResponse::default();
     if version >= 4 {
         let absent = |key| Coordinator {
             key,
