@@ -14,8 +14,9 @@ use crate::call::{Call, Outcome};
 /// See the module.
 pub const API: Api = Api::new(ApiKey::FindCoordinator, 0..=6, handle);
 
-/// Not one that clients retry: nothing they could wait for will come.
-const CODE: ErrorCode = ErrorCode::InvalidRequest;
+/// One that clients retry. Any other ends librdkafka's consumers, which must have a group id and look
+/// for its coordinator even if they only read partitions that were assigned by hand.
+const CODE: ErrorCode = ErrorCode::CoordinatorNotAvailable;
 const MESSAGE: &str =
     "this node coordinates neither groups nor transactions: read by assigned partitions, write idempotently";
 
