@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -110,24 +110,50 @@ pub(super) fn await_leaders(asker: &mut Asker, partitions: usize) -> Result<Vec<
 
 /// Waits until every partition says where its end is.
 pub(super) fn await_ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {
+    let mut refused = Vec::new();
     until(|| {
-        let ends = ends(asker, places)?;
+        let (ends, others): (Vec<_>, Vec<_>) =
+            ends(asker, places)?.into_iter().partition(|answer| answer.error == 0);
+        refused = others;
+        let ends: BTreeMap<Place, i64> =
+            ends.into_iter().map(|answer| (answer.place, answer.value)).collect();
         Ok((ends.len() == places.len()).then_some(ends))
     })
-    .context("waiting for ListOffsets to be answered by every partition")
+    .with_context(|| format!("ListOffsets is not answered by every partition; refused: {}", some(&refused)))
 }
 
 /// Waits until every partition with records has given its last one.
 pub(super) fn await_last_records(asker: &mut Asker, ends: &BTreeMap<Place, i64>) -> Result<()> {
     let mut missing: BTreeMap<Place, i64> =
         ends.iter().filter(|(_, end)| **end > 0).map(|(place, end)| (place.clone(), end - 1)).collect();
+    let mut refused = Vec::new();
     until(|| {
-        for place in fetched(asker, &missing)? {
-            missing.remove(&place);
+        let answers = fetched(asker, &missing)?;
+        let (brought, others): (Vec<_>, Vec<_>) =
+            answers.into_iter().partition(|answer| answer.error == 0 && answer.value > 0);
+        refused = others;
+        for answer in brought {
+            missing.remove(&answer.place);
         }
         Ok(missing.is_empty().then_some(()))
     })
-    .context("waiting for Fetch to be answered by every partition")
+    .with_context(|| {
+        format!("Fetch is not answered by every partition; empty or refused: {}", some(&refused))
+    })
+}
+
+/// What one partition answered.
+#[derive(Debug)]
+struct Answer {
+    place: Place,
+    error: i16,
+    /// An offset, or a number of bytes.
+    value: i64,
+}
+
+/// How many, and the first of them.
+fn some(answers: &[Answer]) -> String {
+    format!("{}, {:?}", answers.len(), answers.first())
 }
 
 /// Tries again and again, for as long as anything may take.
@@ -157,7 +183,8 @@ pub(super) fn produce_to_each(asker: &mut Asker, topic: &str, partitions: u32) -
 /// Writes one record into each of these partitions, and says which were not ready for it: a Kafka tells
 /// of a leader before that has got to know itself.
 fn not_taken(asker: &mut Asker, topic: &str, partitions: &[i32]) -> Result<Vec<i32>> {
-    let batch = batch(b"one record of a topic with few");
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let batch = batch(i64::try_from(time.as_millis())?, b"one record of a topic with few");
     let mut body = Out::default();
     body.i16(-1).i16(1).i32(i32::try_from(PATIENCE.as_millis())?);
     body.len(1).string(topic).len(partitions.len());
@@ -185,7 +212,7 @@ fn not_taken(asker: &mut Asker, topic: &str, partitions: &[i32]) -> Result<Vec<i
     Ok(left)
 }
 
-fn ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {
+fn ends(asker: &mut Asker, places: &[Place]) -> Result<Vec<Answer>> {
     let mut body = Out::default();
     body.i32(-1);
     by_topic(&mut body, places.iter().map(|place| (place, ())), |body, ()| {
@@ -197,14 +224,14 @@ fn ends(asker: &mut Asker, places: &[Place]) -> Result<BTreeMap<Place, i64>> {
         topic.each(|partition| {
             let (index, error) = (partition.i32()?, partition.i16()?);
             partition.i64()?;
-            let end = partition.i64()?;
-            Ok((error == 0).then(|| ((name.clone(), index), end)))
+            let value = partition.i64()?;
+            Ok(Answer { place: (name.clone(), index), error, value })
         })
     })?;
-    Ok(topics.into_iter().flatten().flatten().collect())
+    Ok(topics.into_iter().flatten().collect())
 }
 
-fn fetched(asker: &mut Asker, from: &BTreeMap<Place, i64>) -> Result<Vec<Place>> {
+fn fetched(asker: &mut Asker, from: &BTreeMap<Place, i64>) -> Result<Vec<Answer>> {
     let mut body = Out::default();
     body.i32(-1).i32(0).i32(1).i32(FETCH_BYTES.1).i8(0);
     by_topic(&mut body, from.iter(), |body, offset| {
@@ -219,11 +246,11 @@ fn fetched(asker: &mut Asker, from: &BTreeMap<Place, i64>) -> Result<Vec<Place>>
             partition.i64()?;
             partition.i64()?;
             partition.each(|aborted| Ok((aborted.i64()?, aborted.i64()?)))?;
-            let bytes = partition.skip_bytes()?;
-            Ok((error == 0 && bytes > 0).then(|| (name.clone(), index)))
+            let value = i64::try_from(partition.skip_bytes()?)?;
+            Ok(Answer { place: (name.clone(), index), error, value })
         })
     })?;
-    Ok(topics.into_iter().flatten().flatten().collect())
+    Ok(topics.into_iter().flatten().collect())
 }
 
 /// Topics with their partitions, as most requests have them; `more` follows each partition's index.

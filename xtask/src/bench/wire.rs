@@ -145,14 +145,14 @@ impl In {
     }
 }
 
-/// A batch in format 2 of one record without a key.
-pub(super) fn batch(value: &[u8]) -> Out {
+/// A batch in format 2 of one record without a key. Its time decides how long it is kept.
+pub(super) fn batch(time_ms: i64, value: &[u8]) -> Out {
     let mut record = Out::default();
     // Attributes, time delta 0, offset delta 0, no key.
     record.raw(&[0, 0, 0, 1]).raw(&[zigzag(value.len())]).raw(value).raw(&[0]);
     let mut summed = Out::default();
     // Attributes, last offset delta, both times, no producer with its epoch and sequence.
-    summed.i16(0).i32(0).i64(0).i64(0).i64(-1).i16(-1).i32(-1);
+    summed.i16(0).i32(0).i64(time_ms).i64(time_ms).i64(-1).i16(-1).i32(-1);
     summed.len(1).raw(&[zigzag(record.0.len())]).raw(&record.0);
     let mut batch = Out::default();
     // Leader epoch, magic and checksum are counted by the length, which follows the base offset.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_batch_says_its_own_length() {
-        let batch = batch(b"value").0;
+        let batch = batch(0, b"value").0;
         let len = u32::from_be_bytes(batch[8..12].try_into().unwrap());
         assert_eq!(12 + len as usize, batch.len());
         assert_eq!(batch[16], 2);
