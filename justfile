@@ -53,7 +53,7 @@ deny:
 
 # One fuzz target for a minute: just fuzz frame
 fuzz target seconds="60":
-    cd tests/fuzz && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+    cd tests/fuzz && cargo +nightly fuzz run --fuzz-dir . {{target}} -- -max_total_time={{seconds}}
 
 # The binary as it is shipped and measured
 dist:

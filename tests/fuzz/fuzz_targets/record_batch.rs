@@ -4,7 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use records::{BatchHeader, BatchLimits, CheckedBatch, ControlRecord, HEADER_BYTES, Scratch, StoredBatch, batches};
+use records::{
+    BatchHeader, BatchLimits, CheckedBatch, ControlRecord, HEADER_BYTES, Scratch, StoredBatch, batches,
+};
 
 fn examine(bytes: &[u8], scratch: &mut Scratch) {
     if let Ok(batch) = CheckedBatch::check(bytes, &BatchLimits::default(), scratch) {

@@ -26,7 +26,8 @@ fn written() -> &'static (MemoryDisk, Offset) {
         let disk = MemoryDisk::new();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let topic = TopicId(Uuid([7; 16]));
-        let mut log = Log::create(shared, PathBuf::from(DIR), topic, LogSettings::tiny(), now()).expect("memory");
+        let mut log =
+            Log::create(shared, PathBuf::from(DIR), topic, LogSettings::tiny(), now()).expect("memory");
         let (mut scratch, mut bytes) = (Scratch::default(), Vec::new());
         for i in 0..60 {
             let mut builder = BatchBuilder::new(1 << 16);
@@ -63,7 +64,12 @@ fuzz_target!(|input: &[u8]| {
     let known = Known { recovery_point, log_start: Offset::ZERO, clean: known & 0x80 != 0 };
     let opened = Log::open(Arc::new(disk), PathBuf::from(DIR), LogSettings::tiny(), known, now());
     if let Ok((log, _)) = opened {
-        assert!(known.clean || log.end() >= recovery_point, "{} was durable, {} is left", recovery_point, log.end());
+        assert!(
+            known.clean || log.end() >= recovery_point,
+            "{} was durable, {} is left",
+            recovery_point,
+            log.end()
+        );
         let _ = log.plan_read(log.start(), log.end(), 1 << 20, true);
         let _ = log.offset_for_timestamp(TimestampMs(0));
     }
