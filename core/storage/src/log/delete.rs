@@ -63,6 +63,8 @@ impl Log {
         self.changing(|log| {
             if count == log.segments.len() {
                 log.roll(now)?;
+                // The segment that takes over must be there before the last of the others goes.
+                log.sync_names()?;
             }
             log.delete_front(now, count)
         })?;
