@@ -166,6 +166,17 @@ impl SimDisk {
         state.note(format!("rot {} at {position} by {mask:#04x}", path.display()));
     }
 
+    /// Cuts a file for good.
+    pub fn shorten(&self, path: &Path, len: usize) {
+        let mut state = self.lock();
+        let Ok(file) = state.tree.file(path) else { return };
+        if let Some(contents) = state.tree.contents_mut(file) {
+            contents.set_len(len);
+            contents.sync();
+        }
+        state.note(format!("shortened {} to {len}", path.display()));
+    }
+
     /// Removes a file for good, as if it had never been there.
     pub fn lose(&self, path: &Path) {
         let mut state = self.lock();

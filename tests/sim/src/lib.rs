@@ -22,3 +22,6 @@ mod workload;
 
 pub mod invariants; // what must be true of it
 pub mod plant;
+
+#[cfg(test)]
+mod stories;

@@ -125,7 +125,7 @@ impl World {
     /// Takes the server down, lets something happen to its disk, and starts it again.
     pub fn restart(&mut self, stop: Stop, harm: impl FnOnce(&mut Self, &Model) -> Option<Rotten>) {
         self.trace.event(format!("-- {stop:?}"));
-        self.flush = None;
+        (self.flush, self.retention) = (None, None);
         let mut promised_end = self.promise(stop);
         // After an orderly stop everything is on the media, so that even a power cut takes nothing.
         let power_is_cut = match stop {
@@ -224,7 +224,8 @@ impl World {
                 let is_changed = |(path, bytes): &(PathBuf, Vec<u8>)| {
                     let after = self.disk.peek(path).unwrap_or_default();
                     // What lies above the recovery point was a torn end, and may be cut.
-                    after.len() < bytes_below(history, path, known.recovery_point).min(bytes.len()) || !bytes.starts_with(&after)
+                    after.len() < bytes_below(history, path, known.recovery_point).min(bytes.len())
+                        || !bytes.starts_with(&after)
                 };
                 let changed = before.into_iter().find(is_changed).map(|(path, _)| path);
                 Found::Quarantined { error, changed }

@@ -192,7 +192,9 @@ impl World {
         let (epoch, base_sequence, transactional) = match known {
             None => (ProducerEpoch(0), Sequence(0), begins),
             // As with Kafka, a log that has only the marker of a producer expects it to begin anew.
-            Some(p) if !self.is_known(p) => (ProducerEpoch(p.epoch.0 + 1), Sequence(0), begins || p.transaction_start.is_some()),
+            Some(p) if !self.is_known(p) => {
+                (ProducerEpoch(p.epoch.0 + 1), Sequence(0), begins || p.transaction_start.is_some())
+            }
             Some(p) if bump && p.transaction_start.is_none() => {
                 (ProducerEpoch(p.epoch.0 + 1), Sequence(0), begins)
             }

@@ -1,6 +1,6 @@
 //! What disks do to those who trust them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use storage::layout::{FileKind, FileName, parse_file_name};
 
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Whether a byte of a file of records is one that only a comparison with others could judge.
-    fn is_uncovered(&self, path: &PathBuf, position: usize) -> bool {
+    fn is_uncovered(&self, path: &Path, position: usize) -> bool {
         let bytes = self.disk.peek(path).unwrap_or_default();
         let mut at = 0;
         while let Some(Ok(header)) = bytes.get(at..).map(records::BatchHeader::parse) {
