@@ -30,7 +30,7 @@ impl Chance {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -39,7 +39,7 @@ impl Chance {
 
     /// A number of a range, which must not be empty.
     pub fn pick(&mut self, range: Range<u64>) -> u64 {
-        range.start + self.next() % (range.end - range.start)
+        range.start + self.draw() % (range.end - range.start)
     }
 
     /// True once in so many times.
@@ -61,7 +61,7 @@ impl Chance {
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(count + 8);
         while bytes.len() < count {
-            bytes.extend(self.next().to_le_bytes());
+            bytes.extend(self.draw().to_le_bytes());
         }
         bytes.truncate(count);
         bytes
@@ -76,7 +76,7 @@ mod tests {
     fn a_seed_decides_everything() {
         let run = |seed| {
             let mut chance = Chance::new(seed);
-            (chance.next(), chance.pick(3..9), chance.bytes(13))
+            (chance.draw(), chance.pick(3..9), chance.bytes(13))
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));

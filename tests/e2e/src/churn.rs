@@ -7,7 +7,7 @@ use base::TopicId;
 use client::admin::NewTopic;
 use client::{Admin, ClientError, ConnectOptions};
 
-use crate::load::Progress;
+use crate::progress::Progress;
 
 /// How many topics may be there at a time.
 const TOPICS_MAX: usize = 30;
@@ -33,7 +33,13 @@ pub fn admin(bootstrap: &str) -> Result<Admin, ClientError> {
 
 impl Churn {
     /// Creates a topic that stays.
-    pub fn create(&mut self, admin: &mut Admin, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Result<()> {
+    pub fn create(
+        &mut self,
+        admin: &mut Admin,
+        name: &str,
+        partitions: i32,
+        configs: &[(&str, &str)],
+    ) -> Result<()> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let topic = NewTopic {
             name: name.to_owned(),

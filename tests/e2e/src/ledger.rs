@@ -112,7 +112,9 @@ impl Ledger {
 
     /// Each leader epoch found in a partition's batches, with the offset it starts at.
     pub fn epochs(&self) -> impl Iterator<Item = (&Place, &[(i32, Offset)], Offset)> {
-        self.partitions.iter().map(|(at, known)| (at, known.epochs.as_slice(), Offset(known.found.len() as i64)))
+        self.partitions
+            .iter()
+            .map(|(at, known)| (at, known.epochs.as_slice(), Offset(known.found.len() as i64)))
     }
 
     /// Reads back and fails if a promise was broken.
@@ -122,7 +124,9 @@ impl Ledger {
                 Depth::Tail => known.found.len().saturating_sub(TAIL_RECORDS),
                 Depth::All => 0,
             };
-            known.read_back(connection, at, from, &self.idempotent).with_context(|| format!("partition {at}"))?;
+            known
+                .read_back(connection, at, from, &self.idempotent)
+                .with_context(|| format!("partition {at}"))?;
             known.compare().with_context(|| format!("partition {at}"))?;
         }
         Ok(())
@@ -204,7 +208,10 @@ impl Known {
         if idempotent.contains(&origin.producer) {
             ensure!(origin.number == *next, "{origin:?} at {offset}, where its number {next} is due");
         } else {
-            ensure!(origin.number >= *next, "{origin:?} at {offset} is there before or behind its number {next}");
+            ensure!(
+                origin.number >= *next,
+                "{origin:?} at {offset} is there before or behind its number {next}"
+            );
         }
         *next = origin.number + 1;
         Ok(())
@@ -232,7 +239,10 @@ impl Known {
             let expected = (of.first.number..).map(|number| Origin { number, ..of.first });
             for (index, expected) in expected.take(of.count as usize).enumerate() {
                 let found = found.get(index);
-                ensure!(found == Some(&expected), "{of:?} was acknowledged, but found: {found:?}, number {index}");
+                ensure!(
+                    found == Some(&expected),
+                    "{of:?} was acknowledged, but found: {found:?}, number {index}"
+                );
             }
         }
         self.compared = self.acknowledged.len();

@@ -15,12 +15,13 @@
 //! what it leaves to chance comes from one seed, which a failure prints.
 
 // What stories start and stop.
-pub mod process;
 pub mod disk;
+pub mod process;
 
 // What they do to it.
-pub mod load;
 pub mod churn;
+pub mod load;
+pub mod progress;
 
 // What must hold then.
 pub mod ledger;

@@ -4,7 +4,6 @@
 //! sends nothing twice and never learns what became of it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -19,8 +18,8 @@ use wire::messages::init_producer_id::InitProducerIdRequest;
 use crate::chance::Chance;
 use crate::churn::Churn;
 use crate::ledger::{Acknowledged, Ledger, Place};
+use crate::progress::Progress;
 use crate::sample::{Origin, batch};
-use crate::wait;
 
 /// As many as Kafka's clients have in flight, and as many as a broker knows again of an idempotent one.
 const IN_FLIGHT_MAX: usize = 5;
@@ -60,7 +59,12 @@ impl Producer {
     }
 
     /// One whose records are there once. Asks the node for an id.
-    pub fn idempotent(id: u32, at: Place, compression: Compression, connection: &mut Connection) -> Result<Self> {
+    pub fn idempotent(
+        id: u32,
+        at: Place,
+        compression: Compression,
+        connection: &mut Connection,
+    ) -> Result<Self> {
         let request = InitProducerIdRequest {
             transactional_id: None,
             transaction_timeout_ms: 60_000,
@@ -87,7 +91,8 @@ impl Producer {
     fn run(&mut self, bootstrap: &str, progress: &Progress) -> Result<Vec<Acknowledged>> {
         let mut acknowledged = Vec::new();
         match self.talk(bootstrap, progress, &mut acknowledged) {
-            Ok(()) | Err(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => {
+            Ok(())
+            | Err(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => {
                 Ok(acknowledged)
             }
             // A node whose disk is gone says so, and what it says is not a promise.
@@ -122,7 +127,7 @@ impl Producer {
             let of = Acknowledged { base: produced.base_offset, first: sent.first, count: sent.count };
             self.in_flight.pop_front();
             acknowledged.push(of);
-            progress.batches.fetch_add(1, Ordering::Relaxed);
+            progress.acknowledged();
         }
     }
 
@@ -149,7 +154,9 @@ fn read(bootstrap: &str, at: &Place, from: Offset, progress: &Progress) -> Resul
     match read_into(&mut seen, bootstrap, at, from, progress) {
         Ok(()) => Ok(seen),
         Err(error) => match error.downcast_ref() {
-            Some(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => Ok(seen),
+            Some(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => {
+                Ok(seen)
+            }
             Some(ClientError::Refused { .. }) if progress.is_refusal_expected() => Ok(seen),
             _ => Err(error.context(format!("reader of {at}"))),
         },
@@ -182,49 +189,6 @@ fn read_into(
         }
     }
     Ok(())
-}
-
-/// How far a load has come, and how it is ended.
-#[derive(Debug, Default)]
-pub struct Progress {
-    batches: AtomicU64,
-    stopped: AtomicBool,
-    refusal_expected: AtomicBool,
-}
-
-impl Progress {
-    /// Waits until some more batches were acknowledged.
-    pub fn wait_for_batches(&self, count: u64) -> Result<()> {
-        let target = self.batches.load(Ordering::Relaxed) + count;
-        wait::until(&format!("{count} batches are acknowledged"), Duration::from_secs(20), || {
-            Ok((self.batches.load(Ordering::Relaxed) >= target).then_some(()))
-        })
-    }
-
-    /// How many batches were acknowledged.
-    pub fn batches(&self) -> u64 {
-        self.batches.load(Ordering::Relaxed)
-    }
-
-    /// From now on the node may refuse: its disk is gone.
-    pub fn expect_refusal(&self) {
-        self.refusal_expected.store(true, Ordering::Relaxed);
-    }
-
-    /// Sends and reads no more than is under way.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether to go on.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Whether the node may refuse.
-    pub fn is_refusal_expected(&self) -> bool {
-        self.refusal_expected.load(Ordering::Relaxed)
-    }
 }
 
 /// Everyone who talks to the node.

@@ -24,7 +24,9 @@ pub fn with_node(mut node: Node, story: impl FnOnce(&mut Node) -> Result<()>) ->
         return told;
     }
     let kept = node.keep().unwrap_or_default();
-    told.with_context(|| format!("the node's files are left in {}; it logged:\n{}", kept.display(), node.log_tail()))
+    told.with_context(|| {
+        format!("the node's files are left in {}; it logged:\n{}", kept.display(), node.log_tail())
+    })
 }
 
 /// `vltava server` on a directory and two addresses.
@@ -52,8 +54,14 @@ pub struct Ended {
 impl Server {
     /// On free ports.
     pub fn on(data_dir: &Path) -> Result<Self> {
-        let address = || Ok::<_, anyhow::Error>((Ipv4Addr::LOCALHOST, conformance::node::free_port()?).into());
-        Ok(Self { data_dir: data_dir.to_owned(), listen: address()?, http_listen: address()?, set: Vec::new() })
+        let address =
+            || Ok::<_, anyhow::Error>((Ipv4Addr::LOCALHOST, conformance::node::free_port()?).into());
+        Ok(Self {
+            data_dir: data_dir.to_owned(),
+            listen: address()?,
+            http_listen: address()?,
+            set: Vec::new(),
+        })
     }
 
     fn command(&self) -> Result<Command> {
@@ -106,10 +114,10 @@ pub struct Taken {
     pub resident: u64,
     /// The most it ever was, bytes.
     pub resident_max: u64,
-    /// Open descriptors.
-    pub descriptors: usize,
-    /// Threads.
-    pub threads: u64,
+    /// Open files, of any kind but the next.
+    pub files: usize,
+    /// Open sockets.
+    pub sockets: usize,
 }
 
 /// Looks at a process that runs.
@@ -117,13 +125,16 @@ pub fn taken(pid: u32) -> Result<Taken> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the node is gone")?;
     let number = |name: &str| -> Result<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let value = line.and_then(|line| line.split_whitespace().next()).with_context(|| format!("no {name}"))?;
+        let value =
+            line.and_then(|line| line.split_whitespace().next()).with_context(|| format!("no {name}"))?;
         Ok(value.parse()?)
     };
-    Ok(Taken {
-        resident: number("VmRSS")? << 10,
-        resident_max: number("VmHWM")? << 10,
-        threads: number("Threads")?,
-        descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count(),
-    })
+    let (mut files, mut sockets) = (0, 0);
+    for descriptor in fs::read_dir(format!("/proc/{pid}/fd"))? {
+        // It may be closed meanwhile.
+        let Ok(of) = fs::read_link(descriptor?.path()) else { continue };
+        let is_socket = of.to_string_lossy().starts_with("socket:");
+        if is_socket { sockets += 1 } else { files += 1 }
+    }
+    Ok(Taken { resident: number("VmRSS")? << 10, resident_max: number("VmHWM")? << 10, files, sockets })
 }

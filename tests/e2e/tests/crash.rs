@@ -12,11 +12,11 @@ use base::PartitionIndex;
 use client::Connection;
 use conformance::Node;
 use records::Compression;
+use vltava_e2e::Chance;
 use vltava_e2e::churn::{Churn, admin};
 use vltava_e2e::ledger::{Depth, Ledger, Place};
 use vltava_e2e::load::{Load, Producer, connect};
 use vltava_e2e::process::{Server, setup, with_node};
-use vltava_e2e::Chance;
 use wire::messages::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
@@ -59,7 +59,10 @@ fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
     check_epochs(&ledger, &mut connection).context("at the end")?;
     eprintln!(
         "crash: {rounds} rounds, {} records acknowledged, {} found, {} topics, {:.1} s",
-        ledger.acknowledged_count(), ledger.found_count(), load.churn().topics(), began.elapsed().as_secs_f64(),
+        ledger.acknowledged_count(),
+        ledger.found_count(),
+        load.churn().topics(),
+        began.elapsed().as_secs_f64(),
     );
     Ok(())
 }
@@ -71,7 +74,12 @@ fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
     let (mut producers, mut places) = (Vec::new(), Vec::new());
     for (topic, policy, compression) in TOPICS {
         // Small segments, so that kills hit rolls too.
-        churn.create(&mut admin, topic, PARTITIONS, &[("segment.bytes", "1048576"), ("flush.policy", policy)])?;
+        churn.create(
+            &mut admin,
+            topic,
+            PARTITIONS,
+            &[("segment.bytes", "1048576"), ("flush.policy", policy)],
+        )?;
         for partition in 0..PARTITIONS {
             let at = Place { topic: (*topic).to_owned(), partition: PartitionIndex(partition) };
             let id = producers.len() as u32;
@@ -168,7 +176,10 @@ fn check_epochs(ledger: &Ledger, connection: &mut Connection) -> Result<()> {
             let found = answer.topics.first().and_then(|topic| topic.partitions.first());
             let found = found.context("no answer")?;
             let (code, of, ends) = (found.error_code, found.leader_epoch, found.end_offset);
-            ensure!(code == 0 && of == *epoch && ends == end.0, "{at}: epoch {epoch} ends at {end}: {found:?}");
+            ensure!(
+                code == 0 && of == *epoch && ends == end.0,
+                "{at}: epoch {epoch} ends at {end}: {found:?}"
+            );
         }
     }
     Ok(())

@@ -50,7 +50,8 @@ fn what_was_acknowledged_survives_a_power_cut_under_ack() -> Result<()> {
         ledger.check(&mut connect(&node.bootstrap())?, Depth::All).context("at the end")?;
         eprintln!(
             "power: {rounds} cuts, {} records acknowledged, none lost, {:.1} s",
-            ledger.acknowledged_count(), began.elapsed().as_secs_f64(),
+            ledger.acknowledged_count(),
+            began.elapsed().as_secs_f64(),
         );
         Ok(())
     });
@@ -82,7 +83,10 @@ fn a_power_cut_loses_what_was_acknowledged_under_os() -> Result<()> {
             }
             ledger.check(&mut connect(&node.bootstrap())?, Depth::Tail)?;
         }
-        ensure!(false, "no power cut lost anything: then none of them proves anything about flush.policy=ack");
+        ensure!(
+            false,
+            "no power cut lost anything: then none of them proves anything about flush.policy=ack"
+        );
         Ok(())
     });
     drop(disk);

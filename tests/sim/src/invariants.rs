@@ -6,22 +6,8 @@ pub mod i24_recover_prefix;
 pub mod i25_quarantine_not_truncate;
 pub mod i26_retention;
 
+use crate::violation::Violation;
 use crate::world::World;
-
-/// Something that must not be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// The property that does not hold.
-    pub invariant: &'static str,
-    /// What is wrong, with the numbers.
-    pub what: String,
-}
-
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.invariant, self.what)
-    }
-}
 
 /// Looks at everything that must be true now.
 pub fn check(world: &mut World) -> Vec<Violation> {
@@ -38,7 +24,7 @@ pub fn check(world: &mut World) -> Vec<Violation> {
 }
 
 /// Looks at what must be true of the last restart, also if the log did not come back.
-pub(crate) fn judge_restart(world: &World, found: &mut Vec<Violation>) {
+pub fn judge_restart(world: &World, found: &mut Vec<Violation>) {
     i24_recover_prefix::check(world, found);
     i25_quarantine_not_truncate::check(world, found);
 }

@@ -17,11 +17,13 @@ pub mod options;
 pub mod random;
 pub mod trace;
 
+pub mod found;
 pub mod restart; // what happens in it
 mod workload;
 
 pub mod invariants; // what must be true of it
 pub mod plant;
+pub mod violation;
 
 #[cfg(test)]
 mod stories;

@@ -7,119 +7,12 @@ use storage::layout::{FileKind, FileName, parse_file_name};
 use storage::{Known, Log, OpenError};
 
 use crate::disk::SimDisk;
+use crate::found::{Edges, Found, Restart, Rotten, State, Stop};
 use crate::model::Model;
-use crate::world::{Edges, Pending, Promised, State, World};
+use crate::world::{Pending, Promised, World};
 
 /// How often the power may go while a log is being recovered.
 const CUTS_WHILE_RECOVERING: u32 = 3;
-
-/// How the server went down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// In order; everything is on the media.
-    Clean,
-    /// The process was killed; the page cache stays.
-    Killed,
-    /// The power was cut.
-    PowerCut,
-}
-
-/// What a restart had to find, and what it found.
-#[derive(Debug, Clone)]
-pub struct Restart {
-    /// How the server went down.
-    pub stop: Stop,
-    /// What was written, what was only being written included.
-    pub history: Model,
-    /// Up to where batches must be there.
-    pub must_end: Offset,
-    /// Between which offsets the log must start.
-    pub start: (Offset, Offset),
-    /// Where the log may begin anew, empty.
-    pub empty_at: Vec<Offset>,
-    /// The recovery point that the log was opened with.
-    pub recovery_point: Offset,
-    /// Up to where the files hold what was written.
-    pub intact: Offset,
-    /// Whether the disk broke a promise.
-    pub harmed: bool,
-    /// What was found.
-    pub found: Found,
-}
-
-/// What a restart found.
-#[derive(Debug, Clone)]
-pub enum Found {
-    /// A log.
-    Opened {
-        /// What it knows.
-        state: State,
-        /// Its records, or why they cannot be read.
-        content: Result<Vec<u8>, String>,
-        /// What it knows when it is recovered once more, if that was tried.
-        again: Option<State>,
-    },
-    /// Durable records are damaged, says the log.
-    Quarantined {
-        /// What it says.
-        error: OpenError,
-        /// A file of records that it changed all the same.
-        changed: Option<PathBuf>,
-    },
-    /// It could not be opened.
-    Refused {
-        /// Why.
-        error: String,
-    },
-}
-
-impl Restart {
-    /// Whether what was found is a prefix of what was written, long enough.
-    pub fn judge(&self) -> Result<(), String> {
-        let (state, content) = match &self.found {
-            Found::Opened { state, content, .. } => (state, content),
-            Found::Quarantined { .. } if self.harmed => return Ok(()),
-            Found::Quarantined { error, .. } => return Err(format!("nothing is damaged, and yet: {error}")),
-            Found::Refused { error } => return Err(format!("cannot be opened: {error}")),
-        };
-        let Edges { start, end } = state.edges;
-        if start == end && self.empty_at.contains(&start) {
-            return Ok(());
-        }
-        let must_end = if self.harmed { self.must_end.min(self.intact) } else { self.must_end };
-        if end < must_end {
-            return Err(format!("the log ends at {end}, but {must_end} was promised"));
-        }
-        if end > self.history.end || !self.history.is_boundary(end) {
-            return Err(format!("the log ends at {end}, where no batch that was written ends"));
-        }
-        // Damage that recovery had no reason to meet is the reader's to find, by the checksum.
-        let known = if self.harmed { end.min(self.intact) } else { end };
-        let expected = self.history.bytes(start.min(known), known);
-        match content {
-            Ok(content) if content.starts_with(&expected) => Ok(()),
-            Ok(_) => Err(format!("the records of {start}..{known} are not those that were written")),
-            Err(_) if self.harmed => Ok(()),
-            Err(error) => Err(format!("the records of {start}..{end} cannot be read: {error}")),
-        }
-    }
-
-    /// Whether the log has damage in it that recovery did not meet.
-    fn is_undetected(&self) -> bool {
-        matches!(&self.found, Found::Opened { state, .. } if self.harmed && self.intact < state.edges.end)
-    }
-}
-
-/// A byte that rotted, so that it can be made good again.
-#[derive(Debug, Clone)]
-pub struct Rotten {
-    /// In which file.
-    pub path: PathBuf,
-    /// Where.
-    pub position: usize,
-    /// Which bits.
-    pub mask: u8,
-}
 
 impl World {
     /// Takes the server down, lets something happen to its disk, and starts it again.
@@ -311,7 +204,7 @@ impl World {
     /// Turns the bits back: then the log must come up as if nothing had been.
     fn make_good(&mut self, stop: Stop, rotten: &Rotten) {
         let mut found = Vec::new();
-        crate::invariants::judge_restart(self, &mut found);
+        (self.judge_restart)(self, &mut found);
         self.complaints.extend(found);
         self.over = false;
         self.log = None;
@@ -335,8 +228,8 @@ impl World {
         } else {
             self.model.start_over(edges.start);
         }
-        if edges.start == edges.end
-            && let Some(log) = &self.log
+        if let Some(log) = self.log.as_ref().filter(|_| edges.start == edges.end)
+            && log.last_epoch() != self.model.epochs.last().map(|&(epoch, _)| epoch)
         {
             // Epochs without records may be kept or forgotten. Those that are kept began before.
             let before = Offset(edges.start.0 - 1);

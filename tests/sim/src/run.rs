@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-use crate::invariants::{self, Violation};
+use crate::invariants;
 use crate::options::Options;
 use crate::plant::Plant;
 use crate::trace::Trace;
+use crate::violation::Violation;
 use crate::world::World;
 
 /// What became of a run.
@@ -44,7 +45,7 @@ pub fn run(seed: u64, plant: Option<Plant>) -> Outcome {
     TRACE.set(Trace::default());
     RUNNING.set(true);
     let done = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(seed, options.clone());
+        let mut world = World::new(seed, options.clone(), invariants::judge_restart);
         TRACE.set(world.trace.clone());
         play(&mut world)
     }));

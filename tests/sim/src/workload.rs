@@ -7,9 +7,10 @@ mod harm;
 
 use storage::FlushScope;
 
+use crate::found::Edges;
+use crate::found::Stop;
 use crate::options::Action;
-use crate::restart::Stop;
-use crate::world::{Edges, World};
+use crate::world::World;
 
 impl World {
     /// One step: time passes, something happens, and if the server went down over it, it comes back.

@@ -9,21 +9,21 @@
 
 use std::sync::Arc;
 
-use base::{LeaderEpoch, Offset, TopicId, Uuid};
+use base::{Offset, TopicId, Uuid};
 use records::Scratch;
 use storage::disk::Disk;
-use storage::{Flush, Log, ProducerView, ReadError};
+use storage::{Flush, Log, ReadError};
 
 use crate::clock::Clock;
 use crate::disk::SimDisk;
-use crate::invariants::Violation;
+use crate::found::{Edges, Restart, State};
 use crate::keeper::Keeper;
 use crate::model::{Model, Written};
 use crate::options::Options;
 use crate::plant::Plant;
 use crate::random::Random;
-use crate::restart::Restart;
 use crate::trace::Trace;
+use crate::violation::Violation;
 
 /// Everything a run consists of.
 pub struct World {
@@ -61,6 +61,8 @@ pub struct World {
     pub seen: Edges,
     /// What the workload itself found wrong.
     pub complaints: Vec<Violation>,
+    /// Judges a restart that is about to be undone; what judges cannot be named from here.
+    pub judge_restart: fn(&World, &mut Vec<Violation>),
     /// Whether invariants that read the whole log are due.
     pub look_closely: bool,
     /// Whether there is nothing more to learn: records are gone for good, and the log said so.
@@ -102,15 +104,6 @@ pub struct Promised {
     pub log_start_tried: Offset,
 }
 
-/// The edges of a log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Edges {
-    /// The first offset.
-    pub start: Offset,
-    /// The next offset.
-    pub end: Offset,
-}
-
 /// What retention started from and what it left.
 #[derive(Debug, Clone)]
 pub struct Retention {
@@ -128,20 +121,9 @@ pub struct Retention {
     pub more: bool,
 }
 
-/// What a log knows, in a form that can be compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
-    /// Start and end.
-    pub edges: Edges,
-    /// Leader epochs and where they began.
-    pub epochs: Vec<(LeaderEpoch, Offset)>,
-    /// Producers.
-    pub producers: Vec<ProducerView>,
-}
-
 impl World {
     /// A world in which the log was just made.
-    pub fn new(seed: u64, options: Options) -> Self {
+    pub fn new(seed: u64, options: Options, judge_restart: fn(&World, &mut Vec<Violation>)) -> Self {
         let trace = Trace::default();
         let disk = SimDisk::new(Random::stream(seed, "disk"), trace.clone());
         let door = Plant::behind_door(options.plant, Arc::new(disk.clone()));
@@ -169,6 +151,7 @@ impl World {
             retention: None,
             seen: Edges::default(),
             complaints: Vec::new(),
+            judge_restart,
             look_closely: false,
             over: false,
             random: Random::stream(seed, "workload"),

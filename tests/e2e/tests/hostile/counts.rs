@@ -108,7 +108,9 @@ impl Frames {
     fn add<'a, R: Request<'a>>(&mut self, request: &R) -> Result<()> {
         let versions = R::KEY.versions();
         let flexible = R::KEY.flexible_since().unwrap_or(*versions.end());
-        for version in [*versions.start(), flexible.clamp(*versions.start(), *versions.end()), *versions.end()] {
+        for version in
+            [*versions.start(), flexible.clamp(*versions.start(), *versions.end()), *versions.end()]
+        {
             // What one version cannot say is said in another.
             if let Ok(frame) = encode_request(7, Some("attacker"), version, request) {
                 self.0.push(frame.bytes);

@@ -70,9 +70,13 @@ pub(crate) fn names(target: &Target, _: &mut Chance) -> Result<()> {
     const NAMES: usize = 100_000;
     let names: Vec<String> = (0..NAMES).map(|number| format!("nobody-{number}")).collect();
     let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-    let request = MetadataRequest { topics: Some(topics.collect()), ..MetadataRequest::default() };
+    let request = MetadataRequest {
+        topics: Some(topics.collect()),
+        allow_auto_topic_creation: false,
+        ..MetadataRequest::default()
+    };
     let mut connection = attacker(target)?;
-    for version in [4, 9, 13] {
+    for version in [4, 9, 12] {
         let answer = connection.call(&request, version).with_context(|| format!("version {version}"))?;
         let answer = answer.read()?;
         ensure!(answer.topics.len() == NAMES, "{} answers to {NAMES} names", answer.topics.len());
@@ -82,16 +86,15 @@ pub(crate) fn names(target: &Target, _: &mut Chance) -> Result<()> {
 
 /// No request makes more than the cluster can be asked for at once.
 pub(crate) fn topics(target: &Target, _: &mut Chance) -> Result<()> {
-    let bootstrap = target.address.to_string();
-    let before = admin(&bootstrap)?.list_topics()?;
     let mut connection = attacker(target)?;
     for partitions in [10_001, 1_000_000, i32::MAX] {
         refused(&mut connection, &[format!("wide-{partitions}")], partitions)?;
     }
     let names: Vec<String> = (0..50_000).map(|number| format!("many-{number}")).collect();
     refused(&mut connection, &names, 1)?;
-    let after = admin(&bootstrap)?.list_topics()?;
-    ensure!(after == before, "{} topics, before {}", after.len(), before.len());
+    let there = admin(&target.address.to_string())?.list_topics()?;
+    let made = there.iter().filter(|(name, _)| name.starts_with("wide-") || name.starts_with("many-"));
+    ensure!(made.count() == 0, "some of them were made");
     Ok(())
 }
 

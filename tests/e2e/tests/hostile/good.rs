@@ -31,7 +31,8 @@ pub(crate) struct Served {
 impl Served {
     fn timed<R>(&mut self, what: &str, ask: impl FnOnce() -> Result<R>) -> Result<R> {
         let since = Instant::now();
-        let answer = ask().with_context(|| format!("{what}, the request {} of one who behaves", self.requests))?;
+        let answer =
+            ask().with_context(|| format!("{what}, the request {} of one who behaves", self.requests))?;
         let took = since.elapsed();
         ensure!(took < ANSWER_MAX, "{what} took {took:?}");
         self.requests += 1;

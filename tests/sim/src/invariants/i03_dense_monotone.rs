@@ -5,9 +5,10 @@ use base::Offset;
 use records::batches;
 use storage::{Log, ReadError};
 
-use super::Violation;
+use crate::found::Edges;
 use crate::random::Random;
-use crate::world::{Edges, World};
+use crate::violation::Violation;
+use crate::world::World;
 
 const NAME: &str = "I3 dense and monotone";
 

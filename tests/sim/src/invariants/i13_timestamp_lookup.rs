@@ -4,8 +4,8 @@
 use base::{Offset, TimestampMs};
 use storage::{Log, TimestampedOffset};
 
-use super::Violation;
 use crate::random::Random;
+use crate::violation::Violation;
 use crate::world::World;
 
 const NAME: &str = "I13 timestamp lookup";

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use base::{Offset, ProducerId, Sequence};
 use storage::{AbortedTxn, Log, ProducerView};
 
-use super::Violation;
+use crate::found::Found;
+use crate::found::State;
 use crate::model::{ExpectedProducer, Model};
-use crate::restart::Found;
-use crate::world::{State, World};
+use crate::violation::Violation;
+use crate::world::World;
 
 const NAME: &str = "I24 recover prefix";
 

@@ -1,8 +1,8 @@
 //! I25: damage to records that were durable is never taken for a torn end. The log refuses to open and
 //! changes nothing, or has not met the damage yet and keeps everything around it.
 
-use super::Violation;
-use crate::restart::Found;
+use crate::found::Found;
+use crate::violation::Violation;
 use crate::world::World;
 
 const NAME: &str = "I25 quarantine, not truncate";

@@ -3,8 +3,8 @@
 
 use base::Offset;
 
-use super::Violation;
-use crate::restart::Found;
+use crate::found::Found;
+use crate::violation::Violation;
 use crate::world::{Retention, World};
 
 const NAME: &str = "I26 retention";

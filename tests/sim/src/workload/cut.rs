@@ -3,8 +3,9 @@
 use base::Offset;
 use storage::LookupError;
 
+use crate::found::Edges;
 use crate::plant::Plant;
-use crate::world::{Edges, Pending, Retention, World};
+use crate::world::{Pending, Retention, World};
 
 impl World {
     /// A follower finds out that its leader has something else from some offset on.

@@ -3,8 +3,8 @@
 use base::Offset;
 use storage::FlushScope;
 
+use crate::found::Stop;
 use crate::plant::Plant;
-use crate::restart::Stop;
 use crate::world::World;
 
 impl World {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use storage::layout::{FileKind, FileName, parse_file_name};
 
 use crate::disk::{Fault, FaultKind, Operation};
-use crate::restart::{Rotten, Stop};
+use crate::found::{Rotten, Stop};
 use crate::world::World;
 
 /// The bytes of a batch that no checksum covers: base offset, length and leader epoch.
