@@ -81,8 +81,10 @@ impl<'a> CheckedBatch<'a> {
         check_header(&header, limits)?;
         let compression = compression(&header)?;
         let bytes_max = limits.decompressed.bytes_max(raw.len() - HEADER_BYTES);
-        let plain = plain_records(&header, raw, bytes_max, scratch)?;
-        let times = check_records(&header, plain, limits)?;
+        let plain = plain_records(&header, raw, bytes_max, scratch);
+        let times = plain.and_then(|plain| check_records(&header, plain, limits));
+        scratch.give_back();
+        let times = times?;
         Ok(Self { batch: StoredBatch::known(raw, header), compression, times })
     }
 

@@ -208,9 +208,15 @@ impl Scratch {
         bytes_max: usize,
     ) -> Result<&[u8], DecompressError> {
         self.records.clear();
-        self.records.shrink_to(KEPT_BYTES);
         self.codecs.decompress(from, packed, bytes_max, &mut self.records)?;
         Ok(&self.records)
+    }
+
+    /// Gives back the room of a batch that was larger than most.
+    pub(crate) fn give_back(&mut self) {
+        if self.records.capacity() > KEPT_BYTES {
+            self.records = Vec::new();
+        }
     }
 
     /// Appends `packed`, in another compression, to `out`.
@@ -226,9 +232,12 @@ impl Scratch {
             self.codecs.compress(to, level, packed, out);
             return Ok(());
         }
-        self.decompress(from, packed, bytes_max)?;
-        self.codecs.compress(to, level, &self.records, out);
-        Ok(())
+        let decompressed = self.decompress(from, packed, bytes_max).map(<[u8]>::len);
+        if decompressed.is_ok() {
+            self.codecs.compress(to, level, &self.records, out);
+        }
+        self.give_back();
+        decompressed.map(|_| ())
     }
 }
 
