@@ -23,6 +23,8 @@ pub(super) struct Site {
     pub(super) leftovers: Leftovers,
     /// Our binary.
     pub(super) vltava: PathBuf,
+    /// Whether it was built from this tree just before.
+    pub(super) built: bool,
     /// Kafka's scripts.
     pub(super) kafka: PathBuf,
     /// Everything that is written.

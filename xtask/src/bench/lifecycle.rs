@@ -91,13 +91,18 @@ pub(super) fn partitions(bench: &Bench) -> Result<Vec<Section>> {
             Measure::new(rss, "MiB", 1),
         ]);
     }
+    let (mut columns, mut sides) = (vec![ACK], vec![Side::Vltava("ack")]);
+    if bench.options.kafka_partitions {
+        columns.push(KAFKA);
+        sides.push(Side::Kafka);
+    }
     let about = format!(
         "{count} partitions in topics of {PARTITIONS_OF_TOPIC}, one record in each. All serve when ListOffsets and \
          Fetch of its last record were answered for every partition; the answer to Metadata names them all. \
-         Kafka is measured once."
+         Kafka, if asked for, is measured once."
     );
-    let mut section = Section::new(Part::Partitions, ("Many partitions", about), &[ACK, KAFKA], rows);
-    bench.alternate_with_kafka_once(&[Side::Vltava("ack"), Side::Kafka], |run, side| {
+    let mut section = Section::new(Part::Partitions, ("Many partitions", about), &columns, rows);
+    bench.alternate_with_kafka_once(&sides, |run, side| {
         let (mut broker, mut asker, _) = Broker::start(&bench.site, side)?;
         let since = Instant::now();
         let topics: Vec<String> =

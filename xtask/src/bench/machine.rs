@@ -74,7 +74,8 @@ fn versions(site: &Site) -> Result<String> {
             kafka = version.to_owned();
         }
     }
-    Ok(format!("{vltava}; Apache Kafka {kafka}, brokers and clients; {java}; {rust}"))
+    let built = if site.built { "built with --profile dist" } else { "a binary given by hand" };
+    Ok(format!("{vltava}, {built}; Apache Kafka {kafka}, brokers and clients; {java}; {rust}"))
 }
 
 fn machine(dir: &Path) -> Result<String> {

@@ -63,7 +63,7 @@ fn broker(root: &Path, words: &[&str]) -> Result<()> {
     let leftovers = Leftovers::keeper()?;
     let dir = options.dir.join(format!("vltava-bench-{}", std::process::id()));
     leftovers.directory(&dir)?;
-    let site = Site { leftovers, vltava, kafka: options.kafka.clone(), dir };
+    let site = Site { leftovers, vltava, built: options.binary.is_none(), kafka: options.kafka.clone(), dir };
     let consumer = Consumer::compile(&site, root)?;
     let estimate = estimate(&options);
     let bench = Bench { options, site, consumer, began: Instant::now(), estimate };
@@ -177,7 +177,10 @@ fn estimate(options: &Options) -> Duration {
         Part::Consume => runs * (5.0 + 2.0 * 0.25 * million),
         Part::Durable => runs * (25.0 + 3.0 * 0.9 * million),
         Part::Start => runs * 17.0,
-        Part::Partitions => runs * (8.0 + 0.5 * thousand) + 15.0 + 8.0 * thousand,
+        Part::Partitions => {
+            let kafka = if options.kafka_partitions { 15.0 + 45.0 * thousand } else { 0.0 };
+            runs * (10.0 + 2.5 * thousand) + kafka
+        }
         Part::Recovery => runs * (10.0 + 2.0 * 2.0 * gib) + 15.0 + 3.0 * gib,
     };
     Duration::from_secs_f64(options.only.iter().map(|part| seconds(*part)).sum())

@@ -15,6 +15,8 @@ cargo xtask bench broker [OPTION...]   measures our node beside Apache Kafka, tu
   --only PART,...    of: produce, consume, durable, start, partitions, recovery
   --log-mib N        how much log is there at kill -9 in recovery (10240)
   --partitions N     how many partitions in partitions, a multiple of 100 (10000)
+  --kafka-partitions yes|no
+                     whether Kafka is measured in partitions too: once, for up to ten minutes (no)
   --binary FILE      our node, already built; else it is built with --profile dist
   --dir DIR          where the data of both goes (the directory for temporary files)
   --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
@@ -66,6 +68,7 @@ pub(super) struct Options {
     pub(super) only: Vec<Part>,
     pub(super) log_mib: u64,
     pub(super) partitions: u32,
+    pub(super) kafka_partitions: bool,
     pub(super) binary: Option<PathBuf>,
     pub(super) dir: PathBuf,
     pub(super) out: PathBuf,
@@ -81,6 +84,7 @@ impl Options {
             only: Part::ALL.to_vec(),
             log_mib: 10 * 1024,
             partitions: 10_000,
+            kafka_partitions: false,
             binary: None,
             dir: std::env::temp_dir(),
             out: root.join("docs/benchmarks/broker.md"),
@@ -101,6 +105,7 @@ impl Options {
             "--only" => self.only = parts(value)?,
             "--log-mib" => self.log_mib = number()?,
             "--partitions" => self.partitions = u32::try_from(number()?)?,
+            "--kafka-partitions" => self.kafka_partitions = yes(option, value)?,
             "--binary" => self.binary = Some(std::path::absolute(value)?),
             "--dir" => self.dir = std::path::absolute(value)?,
             "--out" => self.out = std::path::absolute(value)?,
@@ -144,10 +149,21 @@ impl Options {
                 command.push_str(&format!(" --records {}", self.records));
             }
             Part::Start => {}
-            Part::Partitions => command.push_str(&format!(" --partitions {}", self.partitions)),
+            Part::Partitions => {
+                let kafka = if self.kafka_partitions { "yes" } else { "no" };
+                command.push_str(&format!(" --partitions {} --kafka-partitions {kafka}", self.partitions));
+            }
             Part::Recovery => command.push_str(&format!(" --log-mib {}", self.log_mib)),
         }
         command
+    }
+}
+
+fn yes(option: &str, value: &str) -> Result<bool> {
+    match value {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => bail!("{option} is yes or no"),
     }
 }
 

@@ -102,7 +102,10 @@ fn section_text(section: &Section) -> String {
     let stamp = &section.stamp;
     let mut text = format!("## {}\n\n{}\n\n", section.title, section.about);
     text.push_str(&format!("| {} runs | {} |", stamp.runs, section.columns.join(" | ")));
-    let ours: Vec<&String> = section.columns.iter().filter(|column| *column != KAFKA).collect();
+    let mut ours: Vec<&String> = section.columns.iter().filter(|column| *column != KAFKA).collect();
+    if ours.len() == section.columns.len() {
+        ours.clear(); // There is nothing to compare with.
+    }
     for column in &ours {
         text.push_str(&format!(" {} ÷ Kafka |", column.trim_start_matches("Vltava, ")));
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::wire::{Asker, In, Out, batch};
 
 /// Nothing that is measured takes longer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two tries to reach a broker that starts.
 const TRY_EVERY: Duration = Duration::from_millis(1);
 /// What a fetch may bring from one partition and in all.
