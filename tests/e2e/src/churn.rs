@@ -14,6 +14,9 @@ const TOPICS_MAX: usize = 30;
 /// How many requests it sends in one life of a node.
 const REQUESTS_MAX: usize = 40;
 
+/// The setting of topics with samples: these say that they are of 2024, which is older than most keep.
+pub const FOR_EVER: (&str, &str) = ("retention.ms", "-1");
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Churn {

@@ -13,7 +13,7 @@ use client::Connection;
 use conformance::Node;
 use records::Compression;
 use vltava_e2e::Chance;
-use vltava_e2e::churn::{Churn, admin};
+use vltava_e2e::churn::{Churn, FOR_EVER, admin};
 use vltava_e2e::ledger::{Depth, Ledger, Place};
 use vltava_e2e::load::{Load, Producer, connect};
 use vltava_e2e::process::{Server, setup, with_node};
@@ -30,7 +30,7 @@ const TOPICS: &[(&str, &str, Compression)] = &[
 ];
 const PARTITIONS: i32 = 2;
 /// The longest that a node is under load after the first answers.
-const LOAD_MAX: Duration = Duration::from_millis(900);
+const LOAD_MAX: Duration = Duration::from_millis(700);
 /// The longest that a start is let run before it is killed too.
 const START_CUT_MAX: Duration = Duration::from_millis(40);
 
@@ -78,7 +78,7 @@ fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
             &mut admin,
             topic,
             PARTITIONS,
-            &[("segment.bytes", "1048576"), ("flush.policy", policy)],
+            &[FOR_EVER, ("segment.bytes", "1048576"), ("flush.policy", policy)],
         )?;
         for partition in 0..PARTITIONS {
             let at = Place { topic: (*topic).to_owned(), partition: PartitionIndex(partition) };

@@ -14,7 +14,7 @@ use base::PartitionIndex;
 use conformance::Node;
 use records::Compression;
 use vltava_e2e::Chance;
-use vltava_e2e::churn::{Churn, admin};
+use vltava_e2e::churn::{Churn, FOR_EVER, admin};
 use vltava_e2e::disk::{self, Cut, Disk};
 use vltava_e2e::ledger::{Depth, Ledger, Place};
 use vltava_e2e::load::{Load, Producer, connect};
@@ -104,7 +104,7 @@ fn is_skipped() -> bool {
 fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
     let mut churn = Churn::default();
     let mut admin = admin(&node.bootstrap())?;
-    churn.create(&mut admin, TOPIC, PARTITIONS, &[("segment.bytes", "1048576")])?;
+    churn.create(&mut admin, TOPIC, PARTITIONS, &[FOR_EVER, ("segment.bytes", "1048576")])?;
     let (mut producers, mut places) = (Vec::new(), Vec::new());
     for partition in 0..PARTITIONS {
         let at = Place { topic: TOPIC.to_owned(), partition: PartitionIndex(partition) };

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use base::PartitionIndex;
 use conformance::Node;
 use records::Compression;
-use vltava_e2e::churn::{Churn, admin};
+use vltava_e2e::churn::{Churn, FOR_EVER, admin};
 use vltava_e2e::http;
 use vltava_e2e::ledger::{Depth, Place};
 use vltava_e2e::load::{Load, Producer, connect};
@@ -24,7 +24,7 @@ fn sigterm_under_load_loses_nothing_and_needs_no_scan() -> Result<()> {
     with_node(Node::start(setup()?)?, |node| {
         let mut churn = Churn::default();
         let mut admin = admin(&node.bootstrap())?;
-        churn.create(&mut admin, TOPIC, 2, &[("segment.bytes", "1048576")])?;
+        churn.create(&mut admin, TOPIC, 2, &[FOR_EVER, ("segment.bytes", "1048576")])?;
         let at = |partition| Place { topic: TOPIC.to_owned(), partition: PartitionIndex(partition) };
         let producers = vec![
             Producer::idempotent(0, at(0), Compression::None, admin.connection())?,
