@@ -23,6 +23,10 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(3);
 /// How often the files of logs that nobody uses are closed.
 const REST_EVERY: Duration = Duration::from_secs(60);
 
+/// With more logs than this, the files of each are closed as soon as all of it is on the disk: three
+/// files a log would soon be more than a process may have open.
+const OPEN_LOGS_MAX: usize = 1000;
+
 /// The house-keeping thread's work.
 pub(crate) struct Housekeeping {
     pub(crate) table: Arc<PartitionTable>,
@@ -66,8 +70,13 @@ impl Housekeeping {
         }
         if now.elapsed >= due.checkpoint {
             due.checkpoint = now.elapsed + CHECKPOINT_EVERY;
-            for cell in self.table.all().iter().filter(|cell| !cell.dir.is_retired()) {
+            let cells = self.table.all();
+            for cell in cells.iter().filter(|cell| !cell.dir.is_retired()) {
                 cell.flush_now(FlushScope::Checkpoint);
+                if cells.len() > OPEN_LOGS_MAX {
+                    // The first call only asks whether the log was used since the last.
+                    (0..2).for_each(|_| cell.with(|partition| partition.log_mut().rest()));
+                }
             }
             write_checkpoints(&self.table, &self.dirs);
         }
