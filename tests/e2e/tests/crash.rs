@@ -30,7 +30,7 @@ const TOPICS: &[(&str, &str, Compression)] = &[
 ];
 const PARTITIONS: i32 = 2;
 /// The longest that a node is under load after the first answers.
-const LOAD_MAX: Duration = Duration::from_millis(700);
+const LOAD_MAX: Duration = Duration::from_millis(500);
 /// The longest that a start is let run before it is killed too.
 const START_CUT_MAX: Duration = Duration::from_millis(40);
 
