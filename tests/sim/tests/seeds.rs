@@ -52,7 +52,6 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::CheckpointAhead, 200),
     (Plant::CleanMarkerKept, 400),
     (Plant::CutBeforeCheckpoint, 1000),
-    (Plant::CheckpointIgnored, 4000),
     (Plant::LogStartForgotten, 100),
 ];
 
