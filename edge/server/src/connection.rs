@@ -127,7 +127,11 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
         Ended::Read(error @ (FrameError::Idle(_) | FrameError::Cut { .. } | FrameError::Io(_))) => {
             debug!(%peer, %error, "connection closed");
         }
-        why => info!(%peer, %why, "connection closed by this node"),
+        Ended::Write(WriteError::Io(error)) => debug!(%peer, %error, "connection closed"),
+        why => match connection.node.complaints.next(connection.node.clock.now().elapsed) {
+            Some(unsaid) => info!(%peer, %why, unsaid, "connection closed by this node"),
+            None => debug!(%peer, %why, "connection closed by this node"),
+        },
     }
     connection.leave();
     drop(seat);

@@ -12,6 +12,7 @@
 //! effects to where they are done.
 
 mod clock;
+mod complaints;
 mod config;
 mod connection;
 mod control;

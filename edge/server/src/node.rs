@@ -18,6 +18,7 @@ use telemetry::{Metrics, RequestTimes};
 use wire::ApiKey;
 
 use crate::clock::Clock;
+use crate::complaints::Complaints;
 use crate::control::Control;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
@@ -40,6 +41,7 @@ pub(crate) struct Node {
     pub(crate) producer_ids: ProducerIds,
     pub(crate) fetch_sessions: FetchSessionSlots,
     pub(crate) waiters: AtomicU64,
+    pub(crate) complaints: Complaints,
 }
 
 impl Node {
