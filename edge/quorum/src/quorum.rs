@@ -1,9 +1,10 @@
 //! Decides, commits, and then makes it true: the one place where all three meet.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{BrokerId, Now, Uuid};
+use base::{BrokerId, Now, TopicId, Uuid};
 use controller::{Command, Controller, ControllerSettings, Reply};
 use metadata::{Delta, Image};
 use storage::disk::Disk;
@@ -33,6 +34,7 @@ pub struct Start<'a> {
 pub struct Quorum {
     controller: Controller,
     log: MetadataLog,
+    deleted: BTreeSet<TopicId>,
 }
 
 /// A command that was carried out.
@@ -50,14 +52,15 @@ impl Quorum {
         let Start { log_dir, node_id, settings, fresh_cluster_id, now } = start;
         let mut controller = Controller::new(settings);
         let place = Place { log_dir, node_id, fresh_cluster_id, now };
+        let mut deleted = BTreeSet::new();
         let opened = MetadataLog::open(disk, place, &mut |records, end| {
-            let _ = controller.replay_batch(records, end);
+            deleted.extend(controller.replay_batch(records, end).topics_deleted.into_keys());
         });
         let (log, cut) = opened?;
         if let Some(cut) = cut {
             warn!(at = %cut.at, bytes = cut.bytes, damage = %cut.damage, "cut a torn end off the metadata log");
         }
-        let mut quorum = Self { controller, log };
+        let mut quorum = Self { controller, log, deleted };
         if quorum.controller.image().features().is_empty() {
             quorum.commit(&Controller::bootstrap(), now)?;
         }
@@ -74,6 +77,12 @@ impl Quorum {
     /// The id of the cluster.
     pub fn cluster_id(&self) -> &str {
         self.log.cluster_id()
+    }
+
+    /// Topics that were deleted in earlier lives of this node. If one of them is still on a disk, a crash
+    /// came between the decision and what it was to lead to.
+    pub fn deleted(&self) -> &BTreeSet<TopicId> {
+        &self.deleted
     }
 
     /// The cluster as all that was committed makes it. A clone is cheap, and never changes.

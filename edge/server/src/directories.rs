@@ -1,5 +1,6 @@
 //! The log directories at start: locked, known to be this node's, and looked through.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,6 +165,22 @@ impl Directory {
         for name in names {
             self.dir.mark(|marks| marks.remove(name));
             info!(dir = %self.dir.path.display(), name, "removed what was left of a deleted partition");
+        }
+    }
+
+    /// Removes what a crash has left of topics that were deleted.
+    ///
+    /// Behind an orderly stop nothing is left: what is there then, somebody has put there.
+    pub(crate) fn finish_deletions(&mut self, deleted: &BTreeSet<TopicId>) {
+        if self.clean {
+            return;
+        }
+        let Self { dir, partitions, .. } = self;
+        for (name, _) in partitions.extract_if(.., |(_, topic)| deleted.contains(topic)) {
+            let aside = dir.mark(|marks| marks.set_aside(&name, Uuid::from_random(random())));
+            if aside.is_some_and(|aside| dir.mark(|marks| marks.remove(&aside)).is_some()) {
+                info!(dir = %dir.path.display(), partition = %name, "partition deleted, as was decided before a crash");
+            }
         }
     }
 

@@ -21,6 +21,7 @@ use telemetry::{Build, LogSettings, Metrics};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
+use crate::complaints::Complaints;
 use crate::config;
 use crate::connection;
 use crate::control::{Control, ControlThread};
@@ -113,7 +114,7 @@ fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
 fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
     let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
     let metrics = Metrics::new(BUILD, &names);
-    let Directories { all: directories, cluster_id } =
+    let Directories { all: mut directories, cluster_id } =
         Directories::open(&settings, &metrics).map_err(Box::new)?;
     let (discarded, to_remove) = mpsc::channel();
     let hosting = Hosting {
@@ -127,7 +128,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
         placing: Mutex::new(()),
     };
     retire_together(&hosting);
-    let control = bring_up(hosting, &directories, listener.address())?;
+    let control = bring_up(hosting, &mut directories, listener.address())?;
     let housekeeping = Housekeeping {
         table: Arc::clone(&control.hosting.table),
         dirs: control.hosting.dirs.clone(),
@@ -159,7 +160,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
 /// Reads the metadata, begins a new life of this broker, and opens its logs.
 fn bring_up(
     hosting: Hosting,
-    directories: &[Directory],
+    directories: &mut [Directory],
     bound: SocketAddr,
 ) -> Result<ControlThread, ServerError> {
     let (settings, clock) = (hosting.settings.clone(), hosting.clock);
@@ -176,6 +177,8 @@ fn bring_up(
         now: clock.now(),
     };
     let quorum = Quorum::open(Arc::clone(&directories[0].dir.disk), opening).map_err(Box::new)?;
+    // Before anything else looks at them: a node without topics takes in those it finds.
+    directories.iter_mut().for_each(|directory| directory.finish_deletions(quorum.deleted()));
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));
     let mut control = ControlThread { quorum, image, hosting, clock, commits: 0 };
     let complete = is_complete(&control, directories);
@@ -294,6 +297,7 @@ fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, t
         producer_ids: ProducerIds::default(),
         fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
         waiters: AtomicU64::new(1),
+        complaints: Complaints::default(),
         image: Arc::clone(&control.image),
         partitions: Arc::clone(&control.hosting.table),
         dirs: control.hosting.dirs.clone(),
