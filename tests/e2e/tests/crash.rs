@@ -2,8 +2,9 @@
 //!
 //! `VLTAVA_CRASH_ROUNDS` says how often (default 50), `VLTAVA_SEED` when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,11 +13,12 @@ use base::PartitionIndex;
 use client::Connection;
 use conformance::Node;
 use records::Compression;
-use vltava_e2e::Chance;
 use vltava_e2e::churn::{Churn, FOR_EVER, admin};
 use vltava_e2e::ledger::{Depth, Ledger, Place};
 use vltava_e2e::load::{Load, Producer, connect};
 use vltava_e2e::process::{Server, setup, with_node};
+use vltava_e2e::sample::{Origin, batch};
+use vltava_e2e::{Chance, wait};
 use wire::messages::offset_for_leader_epoch::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
@@ -44,6 +46,36 @@ fn what_was_acknowledged_survives_kill_9() -> Result<()> {
     with_node(Node::start(setup()?)?, |node| story(node, rounds, &mut chance))
 }
 
+/// A deletion is decided before the disk follows; a crash in between must not bring the topic back, least
+/// of all on a node without other topics, which takes in what it finds.
+#[test]
+fn a_deleted_topic_does_not_come_back() -> Result<()> {
+    const TOPIC: &str = "deleted";
+    with_node(Node::start(setup()?)?, |node| {
+        let mut admin = admin(&node.bootstrap())?;
+        Churn::default().create(&mut admin, TOPIC, 1, &[FOR_EVER])?;
+        let first = Origin { producer: 0, number: 0 };
+        let batch = batch(first, 10, Compression::None, records::Producer::NONE);
+        admin.connection().produce(TOPIC, PartitionIndex(0), -1, &batch)?;
+        let data_dir = node.data_dir().context("a node of ours has a directory")?.to_owned();
+        let (there, kept) = (data_dir.join(format!("{TOPIC}-0")), data_dir.join("kept"));
+        fs::create_dir(&kept)?;
+        for entry in fs::read_dir(&there)? {
+            let entry = entry?;
+            fs::copy(entry.path(), kept.join(entry.file_name()))?;
+        }
+        admin.delete_topic(TOPIC)?;
+        node.kill()?;
+        // As a crash leaves it that came right after the decision.
+        ensure!(!there.exists(), "{} is still there", there.display());
+        fs::rename(&kept, &there)?;
+        node.start_again()?;
+        let topics = vltava_e2e::churn::admin(&node.bootstrap())?.list_topics()?;
+        ensure!(topics.is_empty(), "{topics:?}");
+        check_directories(node)
+    })
+}
+
 fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
     let began = Instant::now();
     let (mut load, places) = prepare(node)?;
@@ -57,6 +89,7 @@ fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
     let mut connection = connect(&node.bootstrap())?;
     ledger.check(&mut connection, Depth::All).context("at the end")?;
     check_epochs(&ledger, &mut connection).context("at the end")?;
+    check_directories(node)?;
     eprintln!(
         "crash: {rounds} rounds, {} records acknowledged, {} found, {} topics, {:.1} s",
         ledger.acknowledged_count(),
@@ -158,6 +191,31 @@ fn leader_epochs(node: &Node) -> Result<Epochs> {
         topic.partitions.iter().map(|of| ((topic.name.clone(), of.index), of.leader_epoch))
     });
     Ok(of.collect())
+}
+
+/// Nothing is left of deleted topics, and nothing of creations that were cut short.
+fn check_directories(node: &Node) -> Result<()> {
+    let data_dir = node.data_dir().context("a node of ours has a directory")?;
+    let topics = admin(&node.bootstrap())?.describe_topics(&[])?;
+    let of = |topic: &client::admin::Topic, index| format!("{}-{index}", topic.name);
+    let expected: BTreeSet<String> = topics
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(move |partition| of(topic, partition.index)))
+        .chain(["__cluster_metadata-0".to_owned()])
+        .collect();
+    let mut unexpected = Vec::new();
+    let looked = wait::until("directories and partitions are the same", Duration::from_secs(10), || {
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir(data_dir)? {
+            let entry = entry?;
+            if entry.path().is_dir() {
+                found.insert(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        unexpected = found.symmetric_difference(&expected).cloned().collect();
+        Ok(unexpected.is_empty().then_some(()))
+    });
+    looked.with_context(|| format!("{unexpected:?}"))
 }
 
 /// The node knows of each epoch that is in the batches, and where it ends.

@@ -25,18 +25,19 @@ const RECORDS: u32 = 10;
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     pub(crate) requests: u64,
-    pub(crate) slowest: Duration,
+    /// What took longest, and how long.
+    pub(crate) slowest: (Duration, &'static str),
 }
 
 impl Served {
-    fn timed<R>(&mut self, what: &str, ask: impl FnOnce() -> Result<R>) -> Result<R> {
+    fn timed<R>(&mut self, what: &'static str, ask: impl FnOnce() -> Result<R>) -> Result<R> {
         let since = Instant::now();
         let answer =
             ask().with_context(|| format!("{what}, the request {} of one who behaves", self.requests))?;
         let took = since.elapsed();
         ensure!(took < ANSWER_MAX, "{what} took {took:?}");
         self.requests += 1;
-        self.slowest = self.slowest.max(took);
+        self.slowest = self.slowest.max((took, what));
         Ok(answer)
     }
 }

@@ -79,9 +79,10 @@ fn story(node: &mut Node, chance: &mut Chance) -> Result<()> {
     ensure!(node.exited()?.is_none() && node.pid() == Some(pid), "the node is not the one it was");
     let after = process::taken(pid)?;
     eprintln!(
-        "hostile: {} requests of others answered, the slowest in {:.2} s; memory grew by {} MiB at most",
+        "hostile: {} requests of others answered, the slowest in {:.2} s ({}); memory grew by {} MiB at most",
         served.requests,
-        served.slowest.as_secs_f64(),
+        served.slowest.0.as_secs_f64(),
+        served.slowest.1,
         mib(after.resident_max.saturating_sub(before.resident)),
     );
     ensure!(node.stop()?.success(), "it did not stop in good order");
