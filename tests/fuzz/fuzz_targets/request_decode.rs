@@ -11,15 +11,29 @@ use wire::{ApiKey, Decoder, Encoder, Message};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting::new();
 
-fn decode<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], version: i16) {
-    let began = ALLOCATOR.begin();
-    let decoded = M::decode(&mut Decoder::new(bytes), version);
-    let peak = ALLOCATOR.peak_since(began);
-    assert!(peak <= 16 * bytes.len() + (64 << 10), "{peak} bytes for {} of input", bytes.len());
-    if let Ok(message) = decoded {
-        let mut encoder = Encoder::new();
-        message.encode(&mut encoder, version).expect("what was read can be written");
-    }
+/// Reads bytes as a message, writes it, and reads that. A macro, because the two borrow from
+/// different bytes.
+macro_rules! examine {
+    ($message:ty, $bytes:expr, $version:expr) => {{
+        let (bytes, version): (&[u8], i16) = ($bytes, $version);
+        let began = ALLOCATOR.begin();
+        let decoded = <$message>::decode(&mut Decoder::new(bytes), version);
+        let peak = ALLOCATOR.peak_since(began);
+        assert!(peak <= 16 * bytes.len() + (64 << 10), "{peak} bytes for {} of input", bytes.len());
+        if let Ok(message) = decoded {
+            // Compared as bytes: a number that is not one is not even equal to itself.
+            let written = encode(&message, version);
+            let again = <$message>::decode(&mut Decoder::new(&written), version);
+            let again = again.expect("what was written can be read");
+            assert_eq!(encode(&again, version), written, "{message:?}");
+        }
+    }};
+}
+
+fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    message.encode(&mut encoder, version).expect("what was read can be written");
+    encoder.into_bytes()
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -30,8 +44,8 @@ fuzz_target!(|input: &[u8]| {
     macro_rules! each {
         ($key:ident, $module:ident, $request:ident, $response:ident) => {
             if key == ApiKey::$key {
-                decode::<wire::messages::$module::$request>(bytes, version);
-                decode::<wire::messages::$module::$response>(bytes, version);
+                examine!(wire::messages::$module::$request, bytes, version);
+                examine!(wire::messages::$module::$response, bytes, version);
             }
         };
     }

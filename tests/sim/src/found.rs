@@ -51,7 +51,7 @@ pub struct Restart {
     pub start: (Offset, Offset),
     /// Where the log may begin anew, empty.
     pub empty_at: Vec<Offset>,
-    /// The recovery point that the log was opened with.
+    /// The least that the recovery point can have been; 0 if the log starts behind it.
     pub recovery_point: Offset,
     /// Up to where the files hold what was written.
     pub intact: Offset,
@@ -120,7 +120,12 @@ impl Restart {
 
     /// Whether the log has damage in it that recovery did not meet.
     pub(crate) fn is_undetected(&self) -> bool {
-        matches!(&self.found, Found::Opened { state, .. } if self.harmed && self.intact < state.edges.end)
+        match &self.found {
+            Found::Opened { state: State { edges, .. }, .. } => {
+                self.harmed && edges.start < edges.end && self.intact < edges.end
+            }
+            Found::Quarantined { .. } | Found::Refused { .. } => false,
+        }
     }
 }
 

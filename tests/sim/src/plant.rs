@@ -35,7 +35,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AckBeforeSync,
         Self::NamesNotSynced,
         Self::FailedSyncRetried,
@@ -43,6 +43,7 @@ impl Plant {
         Self::CheckpointAhead,
         Self::CleanMarkerKept,
         Self::CutBeforeCheckpoint,
+        Self::CheckpointIgnored,
         Self::LogStartForgotten,
     ];
 

@@ -74,17 +74,18 @@ impl World {
             empty_at.push(at);
         }
         let mut cuts = if self.options.cuts_while_recovering { CUTS_WHILE_RECOVERING } else { 0 };
-        let (recovery_point, intact, found) = loop {
+        let recovery_point = self.least_recovery_point();
+        let (intact, found) = loop {
             if cuts > 0 {
                 cuts -= 1;
                 let operations = self.random.below(20);
                 self.disk.cut_power_after(operations);
             }
             let intact = intact(&self.disk, &self.keeper.partition_dir(), &history);
-            let (recovery_point, found) = self.open(&history);
+            let found = self.open(&history);
             if !self.disk.is_off() {
                 self.disk.disarm();
-                break (recovery_point, intact, found);
+                break (intact, found);
             }
             self.disk.restore_power(self.options.cut);
             *must_end = self.promised.durable.min(*must_end);
@@ -105,13 +106,20 @@ impl World {
         (log_start.min(log_start_tried).min(high), high.max(log_start).max(log_start_tried))
     }
 
-    fn open(&mut self, history: &Model) -> (Offset, Found) {
+    /// The least that the checkpoint can say, which counts as far as it lies behind the log's start.
+    fn least_recovery_point(&self) -> Offset {
+        let Promised { recovery_point, recovery_point_tried, log_start, log_start_tried, .. } = self.promised;
+        let least = recovery_point.min(recovery_point_tried);
+        if least > log_start.max(log_start_tried) { least } else { Offset::ZERO }
+    }
+
+    fn open(&mut self, history: &Model) -> Found {
         let known = match self.keeper.start() {
             Ok(known) => known,
-            Err(error) => return (Offset::ZERO, Found::Refused { error: error.to_string() }),
+            Err(error) => return Found::Refused { error: error.to_string() },
         };
         let before = record_files(&self.disk);
-        let found = match self.open_log(known) {
+        match self.open_log(known) {
             Ok(log) => self.opened(log, history),
             Err(error @ OpenError::Quarantined { .. }) => {
                 let is_changed = |(path, bytes): &(PathBuf, Vec<u8>)| {
@@ -124,8 +132,7 @@ impl World {
                 Found::Quarantined { error, changed }
             }
             Err(error) => Found::Refused { error: error.to_string() },
-        };
-        (known.recovery_point, found)
+        }
     }
 
     fn opened(&mut self, log: Log, history: &Model) -> Found {
@@ -237,6 +244,8 @@ impl World {
         }
         self.pending = Pending::Nothing;
         self.promised.durable = edges.end;
+        let least = self.promised.recovery_point.min(self.promised.recovery_point_tried);
+        (self.promised.recovery_point, self.promised.recovery_point_tried) = (least, least);
         // Whichever of the two it is, the log has started there.
         if self.promised.log_start != self.promised.log_start_tried {
             let at = edges.start;

@@ -98,6 +98,8 @@ pub struct Promised {
     pub durable: Offset,
     /// The recovery point in the checkpoint.
     pub recovery_point: Offset,
+    /// The recovery point that was last to be written there, whether it could be or not.
+    pub recovery_point_tried: Offset,
     /// The log start in the checkpoint.
     pub log_start: Offset,
     /// The log start that was last to be written there, whether it could be or not.

@@ -52,6 +52,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::CheckpointAhead, 200),
     (Plant::CleanMarkerKept, 400),
     (Plant::CutBeforeCheckpoint, 1000),
+    (Plant::CheckpointIgnored, 200),
     (Plant::LogStartForgotten, 100),
 ];
 

@@ -28,7 +28,7 @@ pub fn check(world: &World, found: &mut Vec<Violation>) {
             complain(format!("recovering twice: first {state:?}, then {again:?}"));
         }
     }
-    if let Some(log) = world.log.as_ref().filter(|_| world.look_closely) {
+    if let Some(log) = world.log.as_ref().filter(|_| world.look_closely && !world.over) {
         check_epochs(world, log, &mut complain);
         check_producers(world, log, &mut complain);
         check_aborted(world, log, &mut complain);

@@ -74,6 +74,7 @@ impl World {
 
     /// Whether the recovery point could be written down.
     pub(super) fn keep_recovery_point(&mut self, at: Offset) -> bool {
+        self.promised.recovery_point_tried = at;
         match self.keeper.keep_recovery_point(at) {
             Ok(()) => {
                 self.promised.recovery_point = at;
