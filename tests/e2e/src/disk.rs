@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::ioctl::{self, Opcode, Setter};
@@ -109,11 +109,19 @@ impl Drop for Disk {
 
 /// Writes some of the files below a folder, and not the others: a disk is free to.
 ///
-/// What is renamed or removed meanwhile is passed over.
+/// What is renamed or removed meanwhile is passed over. It ends early if it takes long.
 pub fn write_back_some(folder: &Path, chance: &mut Chance) {
+    const TIME_MAX: Duration = Duration::from_millis(500);
+    write_back_until(folder, chance, Instant::now() + TIME_MAX);
+}
+
+fn write_back_until(folder: &Path, chance: &mut Chance, end: Instant) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if Instant::now() > end {
+            return;
+        }
         if entry.file_type().is_ok_and(|of| of.is_dir()) {
-            write_back_some(&entry.path(), chance);
+            write_back_until(&entry.path(), chance, end);
         } else if chance.one_in(2) {
             let _ = File::open(entry.path()).and_then(|file| file.sync_data());
         }
