@@ -29,8 +29,27 @@ pub struct DiskError {
     pub path: PathBuf,
     /// What the system said.
     pub reason: String,
-    /// Whether the disk had no room left.
-    pub full: bool,
+    /// What has failed.
+    pub failed: Failed,
+}
+
+/// How far an error of a disk reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failed {
+    /// A write, a barrier or a change of names: nothing that the disk says about the directory can be
+    /// believed any more.
+    Directory,
+    /// One file or name, which cannot be read, say. Others are as good as before.
+    File,
+    /// The process has no descriptors or no memory left. Nothing was changed, and the same may work later.
+    Process,
+}
+
+impl DiskError {
+    /// Whether the directory must be given up.
+    pub fn is_of_directory(&self) -> bool {
+        self.failed == Failed::Directory
+    }
 }
 
 /// What [`Disk::list`] found.

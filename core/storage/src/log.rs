@@ -31,7 +31,7 @@ use std::time::Duration;
 use base::{LeaderEpoch, Now, Offset, TopicId};
 
 use crate::checkpoint::{format_epochs, format_partition_metadata};
-use crate::disk::{Disk, DiskError, DiskFile};
+use crate::disk::{Disk, DiskError, DiskFile, Failed};
 use crate::epochs::Epochs;
 use crate::home::Home;
 use crate::layout::{EPOCHS_FILE, PARTITION_METADATA_FILE};
@@ -275,7 +275,7 @@ fn refuse_records(home: &Home) -> Result<(), DiskError> {
             operation: "create",
             path: home.dir.join(&entry.name),
             reason: "the directory already holds records".to_owned(),
-            full: false,
+            failed: Failed::File,
         }),
     }
 }

@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+use crate::disk::{DirEntry, Disk, DiskError, DiskFile, Failed, OpenMode};
 
 /// A disk in memory. A clone is the same disk.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +88,7 @@ impl MemoryDisk {
         let mut state = self.lock();
         *state.counts.entry(operation).or_default() += 1;
         match state.failing {
-            Some(failing) if failing == operation => Err(error(operation, path, "told to fail")),
+            Some(failing) if failing == operation => Err(failing_disk(operation, path)),
             _ => Ok(state),
         }
     }
@@ -101,7 +101,12 @@ impl Contents {
 }
 
 fn error(operation: &'static str, path: &Path, reason: &str) -> DiskError {
-    DiskError { operation, path: path.to_owned(), reason: reason.to_owned(), full: false }
+    DiskError { operation, path: path.to_owned(), reason: reason.to_owned(), failed: Failed::File }
+}
+
+fn failing_disk(operation: &'static str, path: &Path) -> DiskError {
+    let failed = if operation == "read" { Failed::File } else { Failed::Directory };
+    DiskError { failed, ..error(operation, path, "told to fail") }
 }
 
 impl Disk for MemoryDisk {

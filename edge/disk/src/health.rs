@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
-use storage::disk::DiskError;
+use storage::disk::{DiskError, Failed};
 
 /// The state of one log directory, and what was done in it.
 #[derive(Debug, Default)]
@@ -48,14 +48,14 @@ impl DirHealth {
                 operation,
                 path: path.to_owned(),
                 reason: format!("the directory is retired since {first}"),
-                full: first.full,
+                failed: Failed::Directory,
             }),
         }
     }
 
     /// An error after which nothing is known: retires the directory.
     pub(crate) fn retire(&self, operation: &'static str, path: &Path, error: io::Error) -> DiskError {
-        let error = disk_error(operation, path, &error);
+        let error = DiskError { failed: Failed::Directory, ..disk_error(operation, path, &error) };
         if self.retired.set(error.clone()).is_ok() {
             tracing::error!(%error, "log directory retired: nothing is written to it until a restart");
         }
@@ -82,7 +82,9 @@ impl DirHealth {
     }
 }
 
+/// An error of one file, or of this process; the directory is as good as before.
 pub(crate) fn disk_error(operation: &'static str, path: &Path, error: &io::Error) -> DiskError {
-    let full = matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT));
-    DiskError { operation, path: path.to_owned(), reason: error.to_string(), full }
+    let of_process = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM));
+    let failed = if of_process { Failed::Process } else { Failed::File };
+    DiskError { operation, path: path.to_owned(), reason: error.to_string(), failed }
 }

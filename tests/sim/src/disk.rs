@@ -18,7 +18,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
+use storage::disk::{DirEntry, Disk, DiskError, DiskFile, Failed, OpenMode};
 
 pub use contents::{PAGE_BYTES, PowerCut, SECTOR_BYTES};
 pub use fault::{Fault, FaultKind, Operation};
@@ -248,7 +248,7 @@ impl Disk for SimDisk {
         };
         let bytes = state.tree.contents(file).map(|contents| contents.cached().to_vec()).unwrap_or_default();
         if bytes.len() as u64 > bytes_max {
-            return Err(error(Operation::Read, path, "larger than it may be", false));
+            return Err(error(Operation::Read, path, "larger than it may be", Failed::File));
         }
         Ok(Some(bytes))
     }
@@ -339,7 +339,7 @@ impl State {
                     self.note(format!("power gone at {} {}", operation.name(), path.display()));
                 }
                 self.power = Power::Off;
-                return Err(error(operation, path, "the power is off", false));
+                return Err(error(operation, path, "the power is off", Failed::Directory));
             }
             Power::Until(left) => self.power = Power::Until(left - 1),
         }
@@ -355,7 +355,7 @@ impl State {
     /// The same for an operation that only looks.
     fn admit_quietly(&mut self, operation: Operation, path: &Path) -> Result<(), DiskError> {
         if self.power == Power::Off {
-            return Err(error(operation, path, "the power is off", false));
+            return Err(error(operation, path, "the power is off", Failed::Directory));
         }
         self.strike(operation, path).map(|_| ())
     }
@@ -368,11 +368,11 @@ impl State {
             lie @ (None | Some(FaultKind::LostWrite | FaultKind::Misdirected)) => Ok(lie),
             Some(FaultKind::Io) => {
                 self.note(format!("{} {} fails", operation.name(), path.display()));
-                Err(error(operation, path, "input/output error", false))
+                Err(error(operation, path, "input/output error", operation.breaks()))
             }
             Some(FaultKind::Full) => {
                 self.note(format!("{} {} finds no room", operation.name(), path.display()));
-                Err(error(operation, path, "no space left on device", true))
+                Err(error(operation, path, "no space left on device", Failed::Directory))
             }
         }
     }
@@ -388,12 +388,12 @@ impl State {
     }
 }
 
-fn error(operation: Operation, path: &Path, reason: &str, full: bool) -> DiskError {
-    DiskError { operation: operation.name(), path: path.to_owned(), reason: reason.to_owned(), full }
+fn error(operation: Operation, path: &Path, reason: &str, failed: Failed) -> DiskError {
+    DiskError { operation: operation.name(), path: path.to_owned(), reason: reason.to_owned(), failed }
 }
 
 fn refuse(operation: Operation, path: &Path, why: PathError) -> DiskError {
-    error(operation, path, why.reason(), false)
+    error(operation, path, why.reason(), Failed::File)
 }
 
 #[cfg(test)]

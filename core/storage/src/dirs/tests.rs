@@ -1,6 +1,7 @@
 use base::{PartitionIndex, TopicName};
 
 use super::*;
+use crate::disk::Failed;
 use crate::memory::MemoryDisk;
 
 fn at(topic: &str, partition: i32) -> TopicPartition {
@@ -111,7 +112,12 @@ fn partitions_are_spread_over_the_directories_that_work() {
     broken.mark_clean(1).expect_err("retired for good");
     assert_eq!(dirs.place(), Some(2));
     for dir in dirs.iter_mut() {
-        dir.fail(DiskError { operation: "sync", path: PathBuf::new(), reason: String::new(), full: false });
+        dir.fail(DiskError {
+            operation: "sync",
+            path: PathBuf::new(),
+            reason: String::new(),
+            failed: Failed::Directory,
+        });
     }
     assert_eq!(dirs.place(), None);
 }

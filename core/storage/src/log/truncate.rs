@@ -10,7 +10,7 @@ use std::ops::RangeTo;
 
 use base::{Now, Offset};
 
-use crate::disk::DiskError;
+use crate::disk::{DiskError, Failed};
 use crate::log::{Log, LookupError};
 use crate::recent::Spot;
 use crate::scan::ScanError;
@@ -135,7 +135,7 @@ impl Log {
                 operation: "read",
                 path: self.home.dir.clone(),
                 reason: error.to_string(),
-                full: false,
+                failed: Failed::File,
             },
         }
     }

@@ -1,6 +1,8 @@
 use std::io::IoSlice;
 use std::os::unix::fs::PermissionsExt;
 
+use storage::disk::Failed;
+
 use super::*;
 
 fn disk() -> (tempfile::TempDir, FsDisk) {
@@ -47,7 +49,7 @@ fn modes_say_who_may_make_and_write() {
     let path = Path::new("log");
     for mode in [OpenMode::Read, OpenMode::Write] {
         let error = disk.open(path, mode).unwrap_err();
-        assert_eq!((error.operation, error.full), ("open", false));
+        assert_eq!((error.operation, error.failed), ("open", Failed::File));
     }
     write(&*disk.open(path, OpenMode::Create).unwrap(), &[b"kept"], 0).unwrap();
     assert_eq!(disk.open(path, OpenMode::Create).unwrap().len().unwrap(), 4);
@@ -139,7 +141,7 @@ fn the_first_failed_write_retires_the_directory_for_good() {
     write(&*log, &[b"kept"], 0).unwrap();
 
     let error = write(&full_file(&disk), &[b"x"], 0).unwrap_err();
-    assert!(error.full, "{error}");
+    assert!(error.is_of_directory(), "{error}");
     assert_eq!(disk.health().retired(), Some(&error));
 
     let later = [
@@ -169,7 +171,7 @@ fn a_failed_barrier_retires_the_directory() {
     // A descriptor that has no barrier: fdatasync on it is an error.
     let file = FsFile { file: File::from(pipe_end()), ..full_file(&disk) };
     let error = file.sync().unwrap_err();
-    assert_eq!((error.operation, error.full), ("sync", false));
+    assert_eq!((error.operation, error.failed), ("sync", Failed::Directory));
     assert_eq!(disk.health().retired(), Some(&error));
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use storage::disk::Failed;
+
 /// What a disk can be asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the call of the same name")]
@@ -34,6 +36,14 @@ impl Operation {
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::SyncDir => "sync_dir",
+        }
+    }
+
+    /// How far an error of it reaches.
+    pub(crate) fn breaks(self) -> Failed {
+        match self {
+            Self::Open | Self::Read | Self::List => Failed::File,
+            _ => Failed::Directory,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 
-use storage::disk::{DiskError, DiskFile, OpenMode};
+use storage::disk::{DiskError, DiskFile, Failed, OpenMode};
 
 use super::contents::Contents;
 use super::fault::{FaultKind, Operation};
@@ -33,16 +33,16 @@ impl SimFile {
 
     fn check(&self, state: &State, operation: Operation, writes: bool) -> Result<(), DiskError> {
         if state.boot != self.boot {
-            return Err(error(operation, self.path(), "handle of a process that is gone", false));
+            return Err(error(operation, self.path(), "handle of a process that is gone", Failed::File));
         }
         if writes && self.mode == OpenMode::Read {
-            return Err(error(operation, self.path(), "opened for reading only", false));
+            return Err(error(operation, self.path(), "opened for reading only", Failed::File));
         }
         Ok(())
     }
 
     fn contents<'a>(&self, state: &'a State, operation: Operation) -> Result<&'a Contents, DiskError> {
-        let gone = || error(operation, self.path(), "handle of a file that is gone", false);
+        let gone = || error(operation, self.path(), "handle of a file that is gone", Failed::File);
         state.tree.contents(self.node).ok_or_else(gone)
     }
 
@@ -51,7 +51,7 @@ impl SimFile {
         state: &'a mut State,
         operation: Operation,
     ) -> Result<&'a mut Contents, DiskError> {
-        let gone = || error(operation, self.path(), "handle of a file that is gone", false);
+        let gone = || error(operation, self.path(), "handle of a file that is gone", Failed::File);
         state.tree.contents_mut(self.node).ok_or_else(gone)
     }
 
