@@ -72,6 +72,20 @@ fn damage_is_said_and_what_follows_is_found() {
 }
 
 #[test]
+fn zeroes_at_the_end_are_no_damage_and_a_hole_is() {
+    let dir = tempfile::tempdir().expect("there is a place for files");
+    let mut bytes = segment();
+    bytes.resize(bytes.len() + (3 << 20), 0);
+    let made_long = dump(&["--json"], &write(dir.path(), "00000000000000000007.log", &bytes));
+    assert_eq!(made_long.status.code(), Some(0));
+    assert_eq!(lines(&made_long).last().map(|line| line["type"].clone()), Some("zeroes".into()));
+    bytes.extend(segment());
+    let hole = dump(&["--json"], &write(dir.path(), "00000000000000000007.log", &bytes));
+    assert_eq!(hole.status.code(), Some(1));
+    assert_eq!(lines(&hole).last().map(|line| line["type"].clone()), Some("damage".into()));
+}
+
+#[test]
 fn nonsense_is_damage_and_not_a_crash() {
     let dir = tempfile::tempdir().expect("there is a place for files");
     let nonsense: Vec<u8> = (0..4096_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

@@ -68,8 +68,7 @@ impl Segment {
         let size = match BatchHeader::parse(&self.raw) {
             Ok(header) => header.size_bytes() as u64,
             Err(_) if self.raw.iter().all(|byte| *byte == 0) => {
-                // A file that was made long in advance, or a tail that was never written.
-                lines.found("zeroes", &[("position", json!(self.position)), ("bytes", json!(left))])?;
+                self.zeroes(lines)?;
                 return Ok(None);
             }
             Err(BatchError::Truncated { .. }) => u64::MAX,
@@ -87,6 +86,24 @@ impl Segment {
         let position = self.position;
         self.position += size;
         Ok(Some((position, &self.raw)))
+    }
+
+    /// Zeroes to the end are a file that was made long in advance, or a tail that was never written.
+    /// Zeroes with something behind them are a hole.
+    fn zeroes(&mut self, lines: &mut Lines<'_>) -> Result<()> {
+        const BYTES_AT_ONCE: u64 = 1 << 20;
+        let mut end = self.position;
+        while end < self.len {
+            self.raw.resize(usize::try_from((self.len - end).min(BYTES_AT_ONCE))?, 0);
+            self.file.read_exact_at(&mut self.raw, end)?;
+            if let Some(zeroes) = self.raw.iter().position(|byte| *byte != 0) {
+                let hole = end + zeroes as u64 - self.position;
+                return lines.damage(self.position, &format!("a hole: {hole} zeroes, and more behind them"));
+            }
+            end += self.raw.len() as u64;
+        }
+        let bytes = self.len - self.position;
+        lines.found("zeroes", &[("position", json!(self.position)), ("bytes", json!(bytes))])
     }
 }
 
