@@ -23,9 +23,6 @@ pub use describe::{Partition, Topic};
 pub use offsets::At;
 pub use topics::{CreatedTopic, NewTopic};
 
-/// How long the cluster may take over what it is asked, before it answers that it took too long.
-const REQUEST_TIMEOUT_MS: i32 = 30_000;
-
 /// A client that manages a cluster.
 #[derive(Debug)]
 pub struct Admin {
@@ -46,6 +43,12 @@ impl Admin {
             }
         }
         Err(last)
+    }
+
+    /// How long the cluster may take over what it is asked, before it answers that it took too long: as
+    /// long as the answer is waited for.
+    fn timeout_ms(&self) -> i32 {
+        i32::try_from(self.options.timeout.as_millis()).unwrap_or(i32::MAX)
     }
 
     /// The connection that answers most requests.

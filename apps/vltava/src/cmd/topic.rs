@@ -52,7 +52,7 @@ enum Command {
     #[command(after_help = "\
 Examples:
   vltava topic create orders
-  vltava topic create orders --partitions 6 --config cleanup.policy=compact")]
+  vltava topic create orders --partitions 6 --config retention.ms=86400000")]
     Create {
         /// Its name: letters, digits, '.', '_' and '-'
         name: String,

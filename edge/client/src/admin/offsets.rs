@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use base::{BrokerId, Offset, PartitionIndex, TimestampMs};
+use base::{BrokerId, ErrorCode, Offset, PartitionIndex, TimestampMs};
 use wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 
-use super::{Admin, REQUEST_TIMEOUT_MS, Topic};
+use super::{Admin, Topic};
 use crate::error::ClientError;
 
 /// A place in a partition that is not an offset yet.
@@ -34,12 +34,12 @@ impl At {
 
 impl Admin {
     /// The offset of a place in each partition of a topic that has a leader; [`Offset::NONE`] where there
-    /// is no such record.
+    /// is no such record, and the broker's error where it cannot tell.
     pub fn list_offsets(
         &mut self,
         topic: &Topic,
         at: At,
-    ) -> Result<BTreeMap<PartitionIndex, Offset>, ClientError> {
+    ) -> Result<BTreeMap<PartitionIndex, Result<Offset, ErrorCode>>, ClientError> {
         let mut by_leader: BTreeMap<BrokerId, Vec<&super::Partition>> = BTreeMap::new();
         for partition in &topic.partitions {
             if let Some(leader) = partition.leader {
@@ -57,15 +57,17 @@ impl Admin {
             let request = ListOffsetsRequest {
                 replica_id: -1,
                 topics: vec![ListOffsetsTopic { name: &topic.name, partitions: partitions.collect() }],
-                timeout_ms: REQUEST_TIMEOUT_MS,
+                timeout_ms: self.timeout_ms(),
                 ..ListOffsetsRequest::default()
             };
             let answer = self.leader(leader, &brokers)?.ask(&request)?;
             let body = answer.read()?;
             for found in body.topics.iter().flat_map(|topic| &topic.partitions) {
-                let what = || format!("partition {} of topic {}", found.partition_index, topic.name);
-                ClientError::check(what, found.error_code, None)?;
-                offsets.insert(PartitionIndex(found.partition_index), Offset(found.offset));
+                let offset = match ErrorCode::from_i16(found.error_code) {
+                    Some(ErrorCode::None) => Ok(Offset(found.offset)),
+                    error => Err(error.unwrap_or(ErrorCode::UnknownServerError)),
+                };
+                offsets.insert(PartitionIndex(found.partition_index), offset);
             }
         }
         Ok(offsets)

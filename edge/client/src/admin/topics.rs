@@ -7,8 +7,8 @@ use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig, Create
 use wire::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
 use wire::messages::metadata::MetadataRequest;
 
+use super::Admin;
 use super::describe::no_auto_creation;
-use super::{Admin, REQUEST_TIMEOUT_MS};
 use crate::error::ClientError;
 
 /// The first version of DeleteTopics whose topics are structs.
@@ -54,7 +54,7 @@ impl Admin {
                     .collect(),
                 ..CreatableTopic::default()
             }],
-            timeout_ms: REQUEST_TIMEOUT_MS,
+            timeout_ms: self.timeout_ms(),
             ..CreateTopicsRequest::default()
         };
         let answer = self.bootstrap.ask(&request)?;
@@ -89,7 +89,7 @@ impl Admin {
     pub fn create_partitions(&mut self, topic: &str, count: i32) -> Result<(), ClientError> {
         let request = CreatePartitionsRequest {
             topics: vec![CreatePartitionsTopic { name: topic, count, assignments: None }],
-            timeout_ms: REQUEST_TIMEOUT_MS,
+            timeout_ms: self.timeout_ms(),
             ..CreatePartitionsRequest::default()
         };
         let answer = self.bootstrap.ask(&request)?;
@@ -104,7 +104,7 @@ impl Admin {
     pub fn delete_topic(&mut self, topic: &str) -> Result<(), ClientError> {
         let version = self.bootstrap.version(ApiKey::DeleteTopics)?;
         let mut request =
-            DeleteTopicsRequest { timeout_ms: REQUEST_TIMEOUT_MS, ..DeleteTopicsRequest::default() };
+            DeleteTopicsRequest { timeout_ms: self.timeout_ms(), ..DeleteTopicsRequest::default() };
         if version >= DELETE_BY_STATE_VERSION {
             request.topics = vec![DeleteTopicState { name: Some(topic), ..DeleteTopicState::default() }];
         } else {

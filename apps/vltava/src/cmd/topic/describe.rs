@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
-use base::{BrokerId, Offset, PartitionIndex};
+use base::{BrokerId, ErrorCode, Offset, PartitionIndex};
 use client::Admin;
 use client::admin::{At, ConfigSource, Partition, Resource, Setting, Topic};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::pairs;
 use crate::output::Table;
 
-type Offsets = BTreeMap<PartitionIndex, Offset>;
+type Offsets = BTreeMap<PartitionIndex, Result<Offset, ErrorCode>>;
 
 /// A topic, its settings that are not defaults, and where its partitions begin and end.
 struct Described {
@@ -49,8 +49,11 @@ fn table_of(described: &Described, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "Topic {}  id {}", topic.name, topic.id)?;
     let mut table = Table::new(&["partition", "leader", "epoch", "replicas", "in sync", "begins", "ends"]);
     for partition in &topic.partitions {
-        let offset =
-            |offsets: &Offsets| offsets.get(&partition.index).map_or("?".to_owned(), ToString::to_string);
+        let offset = |offsets: &Offsets| match offsets.get(&partition.index) {
+            Some(Ok(offset)) => offset.to_string(),
+            Some(Err(error)) => error.name().to_owned(),
+            None => "?".to_owned(),
+        };
         table.row([
             partition.index.to_string(),
             partition.leader.map_or("none".to_owned(), |leader| leader.to_string()),
@@ -96,6 +99,8 @@ fn json_of(described: &Described) -> Value {
 
 fn partition_json(described: &Described, partition: &Partition) -> Value {
     let ids = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect::<Vec<_>>();
+    let known = |offset: Option<&Result<Offset, ErrorCode>>| offset?.ok().map(|offset| offset.0);
+    let error = described.latest.get(&partition.index).and_then(|offset| offset.err());
     json!({
         "partition": partition.index.0,
         "leader": partition.leader.map(|leader| leader.0),
@@ -103,7 +108,8 @@ fn partition_json(described: &Described, partition: &Partition) -> Value {
         "replicas": ids(&partition.replicas),
         "in_sync": ids(&partition.in_sync),
         "offline": ids(&partition.offline),
-        "earliest_offset": described.earliest.get(&partition.index).map(|offset| offset.0),
-        "latest_offset": described.latest.get(&partition.index).map(|offset| offset.0),
+        "earliest_offset": known(described.earliest.get(&partition.index)),
+        "latest_offset": known(described.latest.get(&partition.index)),
+        "error": error.map(|error| error.name()),
     })
 }
