@@ -58,3 +58,7 @@ fuzz target seconds="60":
 # The binary as it is shipped and measured
 dist:
     cargo build --profile dist
+
+# One node beside Apache Kafka, on a quiet machine; `cargo xtask bench` says what it takes
+bench *arguments:
+    cargo xtask bench broker {{arguments}}
