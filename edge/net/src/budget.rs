@@ -12,6 +12,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -23,6 +24,8 @@ pub struct MemoryBudget(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     bytes_max: u64,
+    /// Whether somebody waits; kept beside the state, for it is asked about before every request.
+    short: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -56,7 +59,7 @@ pub struct Charge {
 impl MemoryBudget {
     /// A budget of so many bytes.
     pub fn new(bytes_max: u64) -> Self {
-        Self(Arc::new(Shared { bytes_max, state: Mutex::default() }))
+        Self(Arc::new(Shared { bytes_max, short: AtomicBool::new(false), state: Mutex::default() }))
     }
 
     /// A charge of nothing, to be grown.
@@ -84,8 +87,7 @@ impl MemoryBudget {
 
     /// Whether somebody waits.
     pub fn is_short(&self) -> bool {
-        let state = self.lock();
-        !state.growing.is_empty() || !state.starting.is_empty()
+        self.0.short.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -96,7 +98,13 @@ impl MemoryBudget {
     /// Gives to those who wait, in order, as long as there is room.
     fn grant(&self) {
         loop {
-            let next = self.lock().pop(self.0.bytes_max);
+            let next = {
+                let mut state = self.lock();
+                let next = state.pop(self.0.bytes_max);
+                let short = !(state.growing.is_empty() && state.starting.is_empty());
+                self.0.short.store(short, Ordering::Relaxed);
+                next
+            };
             let Some((waiting, overdraft)) = next else { return };
             let charge = Charge { budget: self.clone(), bytes: waiting.bytes, overdraft, turn: None };
             if let Err(mut unwanted) = waiting.granted.send(charge) {
@@ -181,19 +189,46 @@ impl Charge {
     /// Takes more, up to `bytes` in all, waiting for it if need be. When the future is dropped the
     /// charge keeps its place and goes on waiting at the next call.
     pub async fn grow_to(&mut self, bytes: u64) {
-        loop {
-            if let Some(turn) = &mut self.turn {
-                let mut more = turn.await.expect("a place in the queue ends with a grant");
-                self.turn = None;
-                self.bytes += std::mem::take(&mut more.bytes);
-                self.overdraft |= std::mem::take(&mut more.overdraft);
-            }
-            if self.try_grow_to(bytes) {
-                return;
-            }
+        while !self.ask_for(bytes) {
+            let Some(turn) = &mut self.turn else { continue };
+            let more = turn.await.expect("a place in the queue ends with a grant");
+            self.add(more);
+        }
+    }
+
+    /// Takes more, up to `bytes` in all, if there is room; if not, waits in the queue for it, to be
+    /// asked again or awaited by [`Self::grow_to`]. For memory that is in use already.
+    pub fn ask_for(&mut self, bytes: u64) -> bool {
+        self.claim();
+        if self.try_grow_to(bytes) {
+            return true;
+        }
+        if self.turn.is_none() {
             self.turn = Some(self.queue(bytes - self.bytes));
             self.budget.grant();
+            self.claim();
         }
+        bytes <= self.bytes
+    }
+
+    /// Waits no longer for more.
+    pub fn leave_queue(&mut self) {
+        if self.turn.take().is_some() {
+            self.budget.grant();
+        }
+    }
+
+    /// Takes what was granted.
+    fn claim(&mut self) {
+        if let Some(more) = self.turn.as_mut().and_then(|turn| turn.try_recv().ok()) {
+            self.add(more);
+        }
+    }
+
+    fn add(&mut self, mut more: Self) {
+        self.turn = None;
+        self.bytes += std::mem::take(&mut more.bytes);
+        self.overdraft |= std::mem::take(&mut more.overdraft);
     }
 
     fn queue(&self, bytes: u64) -> oneshot::Receiver<Charge> {
@@ -201,6 +236,7 @@ impl Charge {
         let mut state = self.budget.lock();
         let queue = if self.bytes > 0 { &mut state.growing } else { &mut state.starting };
         queue.push_back(Waiting { bytes, granted });
+        self.budget.0.short.store(true, Ordering::Relaxed);
         turn
     }
 
@@ -220,6 +256,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.leave_queue();
         if self.bytes > 0 || self.overdraft {
             let overdraft = std::mem::take(&mut self.overdraft);
             self.budget.lock().put_back(self.bytes, overdraft);

@@ -11,17 +11,19 @@
 //! that a peer declares but does not send costs nothing. What it holds above 64 KiB is charged to a
 //! budget, and given back once the connection is quiet.
 //!
+//! A peer is judged by a clock that runs only while it is waited for: what a frame waits for us, for
+//! memory or for the answers before it, is not its fault.
+//!
 //! **Invariant:** capacity ≤ max(64 KiB, 2 × the bytes received of one frame).
 
 use std::future::poll_fn;
 use std::io;
-use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::budget::{Charge, MemoryBudget};
 use crate::limits::FrameLimits;
@@ -34,9 +36,9 @@ const CAPACITY_FREE: usize = 64 << 10;
 const ROOM_MIN: usize = 8 << 10;
 /// How long a connection keeps its large buffer between frames: growing anew for each costs copies.
 const LARGE_KEPT: Duration = Duration::from_secs(1);
-/// What a frame that waited for us, not for the peer, is given at least to go on.
-const GRACE: Duration = Duration::from_secs(5);
 const LENGTH_BYTES: usize = 4;
+/// What is read at once of what nobody wants.
+const DISCARD_BYTES: usize = 4 << 10;
 
 /// Why no further frame comes.
 #[derive(Debug, thiserror::Error)]
@@ -94,12 +96,12 @@ pub struct FrameReader<S> {
     /// The length of the frame that is lent out, with its prefix; consumed at the next call.
     lent: usize,
     charge: Charge,
-    /// Since when a frame is incomplete.
+    /// Since when a frame is incomplete, by the peer's clock.
     frame_since: Option<Instant>,
-    /// When the last byte came.
+    /// When the last byte came, by the peer's clock.
     active: Instant,
-    /// When the running call began.
-    called: Instant,
+    /// Since when the peer is not waited for; of no meaning while it is.
+    away_since: Instant,
     /// Fires at or before the nearest deadline; set anew only when it fires or is too late, so that
     /// a busy connection does not touch the timer per frame.
     alarm: Pin<Box<Sleep>>,
@@ -119,7 +121,7 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
             charge: budget.charge(),
             frame_since: None,
             active: now,
-            called: now,
+            away_since: now,
         }
     }
 
@@ -128,19 +130,41 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
     /// Dropping the future loses nothing. After an error other than [`FrameError::Idle`] the
     /// connection is of no use.
     pub async fn next(&mut self) -> Result<&[u8], FrameError> {
-        self.start += std::mem::take(&mut self.lent);
-        if let Some(frame) = self.whole_frame()? {
-            return Ok(&self.buffer[frame]);
-        }
-        self.called = Instant::now();
-        let frame = loop {
+        self.ready().await?;
+        self.lent = self.whole_frame()?.unwrap_or(0);
+        Ok(&self.buffer[self.start + LENGTH_BYTES..self.start + self.lent])
+    }
+
+    /// Waits until a whole frame is there, as [`Self::next`] does, and consumes the one before it.
+    pub async fn ready(&mut self) -> Result<(), FrameError> {
+        self.consume();
+        while self.whole_frame()?.is_none() {
             self.make_room().await?;
-            poll_fn(|context| self.poll_fill(context)).await?;
-            if let Some(frame) = self.whole_frame()? {
-                break frame;
-            }
-        };
-        Ok(&self.buffer[frame])
+            Waiting::of(self).fill().await?;
+        }
+        self.frame_since = None;
+        Ok(())
+    }
+
+    /// Consumes the frame that is lent out and gives back the memory that what is left does not need:
+    /// for when no frame will be asked for in a while.
+    pub fn rest(&mut self) {
+        if !self.is_large() {
+            return;
+        }
+        self.forget_consumed();
+        self.charge.leave_queue();
+        self.buffer.shrink_to(CAPACITY_FIRST);
+        self.charge.shrink_to(self.buffer.capacity().saturating_sub(CAPACITY_FREE) as u64);
+    }
+
+    /// Reads and forgets what still comes, until the peer ends or the time is over. A socket that is
+    /// closed with bytes unread takes back what was sent and not yet taken.
+    pub async fn discard(mut self, time_max: Duration) {
+        let mut bytes = vec![0; DISCARD_BYTES];
+        let all = async { while self.source.read(&mut bytes).await.is_ok_and(|read| read > 0) {} };
+        // Either way there is nothing more to do for it.
+        let _ = timeout(time_max, all).await;
     }
 
     /// Whether a whole frame is there, so that [`Self::next`] would not wait.
@@ -151,11 +175,6 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
             usize::try_from(i32::from_be_bytes(length))
                 .is_ok_and(|length| self.buffer.len() - from - LENGTH_BYTES >= length)
         })
-    }
-
-    /// Changes the longest frame, as when a peer has said who it is.
-    pub fn set_bytes_max(&mut self, bytes_max: u32) {
-        self.limits.bytes_max = bytes_max;
     }
 
     /// Bytes that the buffer takes.
@@ -186,46 +205,45 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
         Ok(Some(LENGTH_BYTES + bytes as usize))
     }
 
-    /// Lends out the frame at `start` if all of it is there.
-    fn whole_frame(&mut self) -> Result<Option<Range<usize>>, FrameError> {
-        let Some(bytes) = self.frame_bytes()?.filter(|bytes| *bytes <= self.received()) else {
-            return Ok(None);
-        };
-        self.lent = bytes;
-        self.frame_since = None;
-        Ok(Some(self.start + LENGTH_BYTES..self.start + bytes))
+    /// The length of the frame at `start` with its prefix, if all of it is there.
+    fn whole_frame(&self) -> Result<Option<usize>, FrameError> {
+        Ok(self.frame_bytes()?.filter(|bytes| *bytes <= self.received()))
+    }
+
+    fn consume(&mut self) {
+        self.start += std::mem::take(&mut self.lent);
+    }
+
+    fn forget_consumed(&mut self) {
+        self.consume();
+        self.buffer.drain(..self.start);
+        self.start = 0;
     }
 
     /// Sees to it that there is room for at least one more byte.
     async fn make_room(&mut self) -> Result<(), FrameError> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
+        self.forget_consumed();
         if self.buffer.is_empty() && self.is_large() && self.charge.budget().is_short() {
             self.shrink();
-        }
-        if !self.buffer.is_empty() && self.frame_since.is_none() {
-            self.frame_since = Some(Instant::now());
         }
         let frame_bytes = self.frame_bytes()?.unwrap_or(0);
         let capacity = capacity_for(self.buffer.len(), self.buffer.capacity(), frame_bytes);
         if capacity > CAPACITY_FREE {
-            self.pay_for(capacity).await;
+            self.charge.grow_to((capacity - CAPACITY_FREE) as u64).await;
         }
         self.buffer.reserve_exact(capacity - self.buffer.len());
         Ok(())
     }
 
-    async fn pay_for(&mut self, capacity: usize) {
-        let bytes = (capacity - CAPACITY_FREE) as u64;
-        if self.charge.try_grow_to(bytes) {
-            return;
-        }
-        let since = Instant::now();
-        self.charge.grow_to(bytes).await;
-        // The peer is not to blame for a full budget.
-        let waited = since.elapsed();
-        self.frame_since = self.frame_since.map(|since| since + waited);
-        self.called += waited;
+    /// Lets the peer's clock go on.
+    fn start_clock(&mut self) {
+        let now = Instant::now();
+        let away = now - self.away_since;
+        self.active += away;
+        self.frame_since = match self.frame_since {
+            Some(since) => Some(since + away),
+            None => (!self.buffer.is_empty()).then_some(now),
+        };
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<(), FrameError>> {
@@ -277,7 +295,7 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
     fn frame_due(&self, since: Instant) -> Instant {
         let pace = u64::from(self.limits.bytes_per_second_min.max(1));
         let earned = Duration::from_millis(self.received() as u64 * 1_000 / pace);
-        (since + self.limits.time_max.max(earned)).max(self.called + GRACE)
+        since + self.limits.time_max.max(earned)
     }
 
     fn on_deadline(&mut self, now: Instant) -> Result<(), FrameError> {
@@ -301,6 +319,26 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
         assert!(self.buffer.is_empty(), "{} bytes would be lost", self.buffer.len());
         self.buffer = Vec::new();
         self.charge.shrink_to(0);
+    }
+}
+
+/// The peer's clock runs for as long as this lives.
+struct Waiting<'a, S>(&'a mut FrameReader<S>);
+
+impl<'a, S: AsyncRead + Unpin> Waiting<'a, S> {
+    fn of(reader: &'a mut FrameReader<S>) -> Self {
+        reader.start_clock();
+        Self(reader)
+    }
+
+    async fn fill(self) -> Result<(), FrameError> {
+        poll_fn(|context| self.0.poll_fill(context)).await
+    }
+}
+
+impl<S> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        self.0.away_since = Instant::now();
     }
 }
 

@@ -80,7 +80,7 @@ proptest! {
                 for frame in &frames {
                     let wait = if dropped_waits { 1 } else { 1_000_000 };
                     loop {
-                        let next = tokio::time::timeout(Duration::from_millis(wait), reader.next());
+                        let next = timeout(Duration::from_millis(wait), reader.next());
                         if let Ok(lent) = next.await {
                             assert!(lent.unwrap() == frame);
                             break;
@@ -131,12 +131,56 @@ async fn lengths_that_cannot_be_are_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_frame_is_a_frame_and_the_limit_can_change() {
+async fn an_empty_frame_is_a_frame() {
     let (mut peer, mut reader) = open();
     peer.write_all(&[framed(b""), framed(b"12345")].concat()).await.unwrap();
     assert_eq!(reader.next().await.unwrap(), b"");
-    reader.set_bytes_max(4);
-    assert!(matches!(reader.next().await, Err(FrameError::TooLarge { declared: 5, max: 4, hint: "" })));
+    assert_eq!(reader.next().await.unwrap(), b"12345");
+}
+
+/// Something else wakes the connection again and again: the slow frame is as slow as before.
+#[tokio::test(start_paused = true)]
+async fn waits_that_are_dropped_do_not_stop_the_clock() {
+    let (mut peer, mut reader) = open();
+    peer.write_all(b"\0\0\0\x09half").await.unwrap();
+    let began = Instant::now();
+    let error = loop {
+        if let Ok(next) = timeout(Duration::from_secs(2), reader.next()).await {
+            break next.map(<[u8]>::len).unwrap_err();
+        }
+    };
+    assert!(matches!(error, FrameError::TooSlow { .. }), "{error}");
+    assert_eq!(began.elapsed().as_secs(), 30);
+}
+
+/// What a frame waited for memory is not counted, though the wait for it was dropped on the way.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_memory_that_is_dropped_is_not_the_peers_fault_either() {
+    let budget = MemoryBudget::new(100 << 10);
+    let all = budget.acquire(100 << 10).await;
+    let (mut peer, mut reader) = open_with(limits(), &budget);
+    let frame = framed(&vec![7; 150 << 10]);
+    peer.write_all(&frame[..100 << 10]).await.unwrap();
+    for _ in 0..50 {
+        assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err());
+    }
+    drop(all);
+    assert!(timeout(Duration::from_secs(20), reader.next()).await.is_err());
+    peer.write_all(&frame[100 << 10..]).await.unwrap();
+    assert_eq!(reader.next().await.unwrap().len(), 150 << 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_at_rest_holds_what_is_left_and_no_more() {
+    let budget = MemoryBudget::new(1 << 30);
+    let (mut peer, mut reader) = open_with(limits(), &budget);
+    peer.write_all(&[framed(&vec![7; 500_000]), framed(b"next"), b"\0\0".to_vec()].concat()).await.unwrap();
+    assert_eq!(reader.next().await.unwrap().len(), 500_000);
+    assert!(budget.used() > 400_000);
+    reader.rest();
+    assert_eq!(budget.used(), 0);
+    assert!(reader.capacity() <= CAPACITY_FREE);
+    assert_eq!(reader.next().await.unwrap(), b"next");
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,7 +255,7 @@ async fn an_idle_peer_is_reported_and_may_be_waited_for_again() {
 async fn a_frame_that_waited_for_us_is_not_slow() {
     let (mut peer, mut reader) = open();
     peer.write_all(b"\0\0\0\x08half").await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(1), reader.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(1), reader.next()).await.is_err());
     sleep(Duration::from_secs(60)).await;
     let rest = async {
         sleep(Duration::from_secs(2)).await;
@@ -230,7 +274,7 @@ async fn promises_take_no_memory() {
         let (mut peer, mut reader) = open_with(limits(), &budget);
         peer.write_all(&(100i32 << 20).to_be_bytes()).await.unwrap();
         peer.write_all(b"a little").await.unwrap();
-        assert!(tokio::time::timeout(Duration::from_millis(1), reader.next()).await.is_err());
+        assert!(timeout(Duration::from_millis(1), reader.next()).await.is_err());
         open.push((peer, reader));
     }
     let capacity: usize = open.iter().map(|(_, reader)| reader.capacity()).sum();
@@ -246,7 +290,7 @@ async fn the_buffer_grows_with_what_was_received() {
     let all = framed(&vec![7; FRAME]);
     for (index, chunk) in all.chunks(50_000).enumerate() {
         peer.write_all(chunk).await.unwrap();
-        let wait = tokio::time::timeout(Duration::from_millis(1), reader.next()).await;
+        let wait = timeout(Duration::from_millis(1), reader.next()).await;
         let received = ((index + 1) * 50_000).min(all.len());
         assert_eq!(wait.is_ok(), received == all.len());
         let capacity = reader.capacity();
@@ -268,7 +312,7 @@ async fn a_quiet_connection_gives_its_buffer_back() {
         assert!(budget.used() > 400_000, "it is kept while frames come");
         sleep(Duration::from_millis(900)).await;
     }
-    assert!(tokio::time::timeout(Duration::from_millis(1_500), reader.next()).await.is_err());
+    assert!(timeout(Duration::from_millis(1_500), reader.next()).await.is_err());
     assert_eq!((budget.used(), reader.capacity()), (0, CAPACITY_FIRST));
     peer.write_all(&framed(b"small")).await.unwrap();
     assert_eq!(reader.next().await.unwrap(), b"small");
@@ -280,14 +324,14 @@ async fn a_full_budget_stops_reading_and_is_not_the_peers_fault() {
     let all = budget.acquire(100 << 10).await;
     let (mut peer, mut reader) = open_with(limits(), &budget);
     peer.write_all(&framed(&vec![7; 150 << 10])).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(100), reader.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(100), reader.next()).await.is_err());
     assert!(reader.capacity() <= CAPACITY_FREE);
     drop(all);
     assert_eq!(reader.next().await.unwrap().len(), 150 << 10);
     // Somebody waits for what this connection keeps for later: it is given up at once.
     let mut waiting = std::pin::pin!(budget.acquire(100 << 10));
-    assert!(tokio::time::timeout(Duration::ZERO, waiting.as_mut()).await.is_err());
-    assert!(tokio::time::timeout(Duration::ZERO, reader.next()).await.is_err());
+    assert!(timeout(Duration::ZERO, waiting.as_mut()).await.is_err());
+    assert!(timeout(Duration::ZERO, reader.next()).await.is_err());
     assert_eq!(waiting.await.bytes(), 100 << 10);
 }
 
