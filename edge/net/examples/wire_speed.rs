@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use vltava_net::{
     Answer, AnswerWriter, Connection, FileRange, FrameLimits, FrameReader, IoThreads, Listener,
-    ListenerLimits, MemoryBudget, Runtimes, SendFile, StopSwitch, WriteLimits,
+    ListenerLimits, MemoryBudget, SendFile, StopSwitch, WriteLimits,
 };
 
 /// One round; of several the cheapest counts, for a shared machine only ever adds.
@@ -138,7 +138,7 @@ fn with_server(
     let file: Arc<dyn SendFile> = Arc::new(Segment(File::open(&path)?));
     std::fs::remove_file(&path)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let io = Arc::new(IoThreads::start(1, Runtimes::PerThread)?);
+    let io = Arc::new(IoThreads::start(1)?);
     let switch = StopSwitch::new();
     let _within = runtime.enter();
     let listener =

@@ -24,6 +24,13 @@ pub struct FileRange {
     pub len: u32,
 }
 
+impl FileRange {
+    /// The file, as messages name it.
+    pub(crate) fn name(&self) -> String {
+        format!("{:?}", self.file)
+    }
+}
+
 /// One answer, its four bytes of length included.
 ///
 /// ```text

@@ -34,5 +34,5 @@ pub use frame::{FrameError, FrameReader};
 pub use limits::{FrameLimits, ListenerLimits, WriteLimits, raise_descriptors_max};
 pub use listener::{BindError, Connection, Listener};
 pub use stop::{Stop, StopSwitch};
-pub use threads::{IoThreads, Runtimes};
-pub use writer::{AnswerWriter, WriteError};
+pub use threads::IoThreads;
+pub use writer::{AnswerWriter, HangUp, WriteError};

@@ -62,6 +62,10 @@ impl Default for FrameLimits {
 pub struct WriteLimits {
     /// How long a peer may take no byte while an answer waits: it holds memory and files of ours.
     pub stall_max: Duration,
+    /// While others wait for memory, a peer that holds some must take its answers at this pace …
+    pub bytes_per_second_min: u32,
+    /// … once this much time is over.
+    pub short_time_max: Duration,
     /// File ranges from this length on leave by `sendfile`; shorter ones are read and gathered with
     /// their neighbours into one write. A `sendfile` with its segments costs some 6 µs of CPU, which
     /// reading and writing costs at 32 KiB; page for page it is cheaper only from 100 to 200 KiB on,
@@ -71,7 +75,12 @@ pub struct WriteLimits {
 
 impl Default for WriteLimits {
     fn default() -> Self {
-        Self { stall_max: Duration::from_secs(30), sendfile_bytes_min: 128 << 10 }
+        Self {
+            stall_max: Duration::from_secs(30),
+            bytes_per_second_min: 4 << 10,
+            short_time_max: Duration::from_secs(30),
+            sendfile_bytes_min: 128 << 10,
+        }
     }
 }
 

@@ -125,8 +125,11 @@ impl Listener {
             match self.socket.accept().await {
                 Ok((stream, peer)) => {
                     back_off = BACK_OFF_MIN;
-                    self.admit(stream, peer, hand_off);
-                    wait_until(rate.take(Instant::now(), limits.accepts_per_second)).await;
+                    // One that is not served at once, for its address has or had enough, is not counted:
+                    // the others would have to wait for it.
+                    if self.admit(stream, peer, hand_off) {
+                        wait_until(rate.take(Instant::now(), limits.accepts_per_second)).await;
+                    }
                 }
                 // The peer was gone before we looked: says nothing about the next one.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -140,17 +143,21 @@ impl Listener {
         }
     }
 
-    fn admit<C, F>(&self, stream: TcpStream, peer: SocketAddr, hand_off: &HandOff<C>)
+    /// Whether it is served at once.
+    fn admit<C, F>(&self, stream: TcpStream, peer: SocketAddr, hand_off: &HandOff<C>) -> bool
     where
         C: Fn(Connection) -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let now = Instant::now();
-        match self.admission.admit(peer.ip(), now) {
+        let admitted = self.admission.admit(peer.ip(), now);
+        let at_once = matches!(admitted, Admitted::Serve(_));
+        match admitted {
             Admitted::Serve(seat) => hand_off.start(stream, peer, seat, now),
             Admitted::After(seat, at) => hand_off.start(stream, peer, seat, at),
             Admitted::Refuse(why) => debug!(%peer, %why, "connection refused"),
         }
+        at_once
     }
 }
 

@@ -1,8 +1,7 @@
 //! The threads on which connections live.
 //!
 //! Each has a current-thread runtime of its own, so a connection never moves and never waits for
-//! another thread's lock. A start-up flag puts all of them on one work-stealing runtime instead, so
-//! that the two can be compared on larger machines.
+//! another thread's lock.
 
 use std::future::Future;
 use std::io;
@@ -17,23 +16,12 @@ use crate::stop::{Stop, StopSwitch};
 /// Cold reads and nothing else go to a runtime's blocking pool: more of them at once only seek more.
 const BLOCKING_THREADS_MAX: usize = 4;
 
-/// How the I/O threads share their work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Runtimes {
-    /// One runtime per thread; a connection stays where it was put.
-    #[default]
-    PerThread,
-    /// One runtime over all threads; idle threads steal.
-    Shared,
-}
-
 /// The running I/O threads. Dropping them ends every task on them.
 #[derive(Debug)]
 pub struct IoThreads {
     handles: Vec<Handle>,
     stop: StopSwitch,
     threads: Vec<JoinHandle<()>>,
-    shared: Option<Runtime>,
     next: AtomicUsize,
 }
 
@@ -45,18 +33,16 @@ impl IoThreads {
     }
 
     /// Starts `count` threads.
-    pub fn start(count: usize, runtimes: Runtimes) -> io::Result<Self> {
+    pub fn start(count: usize) -> io::Result<Self> {
         assert!(count > 0, "a broker needs an I/O thread");
         let mut io = Self {
             handles: Vec::with_capacity(count),
             stop: StopSwitch::new(),
             threads: Vec::new(),
-            shared: None,
             next: AtomicUsize::new(0),
         };
-        match runtimes {
-            Runtimes::PerThread => io.start_own(count)?,
-            Runtimes::Shared => io.start_shared(count)?,
+        for index in 0..count {
+            io.start_one(index)?;
         }
         Ok(io)
     }
@@ -86,29 +72,15 @@ impl IoThreads {
         self.end();
     }
 
-    fn start_own(&mut self, count: usize) -> io::Result<()> {
-        for index in 0..count {
-            let runtime = Builder::new_current_thread()
-                .enable_all()
-                .max_blocking_threads(BLOCKING_THREADS_MAX)
-                .build()?;
-            self.handles.push(runtime.handle().clone());
-            let stop = self.stop.watch();
-            let thread = std::thread::Builder::new().name(format!("io-{index}"));
-            self.threads.push(thread.spawn(move || run(runtime, stop))?);
-        }
-        Ok(())
-    }
-
-    fn start_shared(&mut self, count: usize) -> io::Result<()> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(count)
-            .thread_name("io")
+    fn start_one(&mut self, index: usize) -> io::Result<()> {
+        let runtime = Builder::new_current_thread()
             .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS_MAX * count)
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
             .build()?;
-        self.handles = vec![runtime.handle().clone(); count];
-        self.shared = Some(runtime);
+        self.handles.push(runtime.handle().clone());
+        let stop = self.stop.watch();
+        let thread = std::thread::Builder::new().name(format!("io-{index}"));
+        self.threads.push(thread.spawn(move || run(runtime, stop))?);
         Ok(())
     }
 
@@ -117,9 +89,6 @@ impl IoThreads {
         for thread in self.threads.drain(..) {
             // A panic outside a task was reported by the panic hook.
             let _ = thread.join();
-        }
-        if let Some(runtime) = self.shared.take() {
-            runtime.shutdown_timeout(Duration::from_secs(1));
         }
     }
 }
@@ -144,7 +113,7 @@ mod tests {
 
     #[test]
     fn tasks_run_where_they_were_put() {
-        let io = IoThreads::start(2, Runtimes::PerThread).unwrap();
+        let io = IoThreads::start(2).unwrap();
         let (sender, names) = mpsc::channel();
         for thread in [0, 1, 0] {
             let sender = sender.clone();
@@ -161,14 +130,14 @@ mod tests {
 
     #[test]
     fn threads_take_turns() {
-        let io = IoThreads::start(3, Runtimes::Shared).unwrap();
+        let io = IoThreads::start(3).unwrap();
         let turns: Vec<_> = (0..5).map(|_| io.next()).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1]);
     }
 
     #[test]
     fn a_panic_ends_its_task_only() {
-        let io = IoThreads::start(1, Runtimes::PerThread).unwrap();
+        let io = IoThreads::start(1).unwrap();
         let (sender, done) = mpsc::channel();
         io.spawn_on(0, async { panic!("on purpose") });
         io.spawn_on(0, async move { sender.send(()).unwrap() });
@@ -183,7 +152,7 @@ mod tests {
                 let _ = self.0.send(());
             }
         }
-        let io = IoThreads::start(1, Runtimes::PerThread).unwrap();
+        let io = IoThreads::start(1).unwrap();
         let (sender, dropped) = mpsc::channel();
         let last = Last(sender);
         io.spawn_on(0, async move {

@@ -42,14 +42,21 @@ pub enum WriteError {
     #[error("the peer took no byte for {0:?}")]
     Stalled(Duration),
     /// The file is shorter than the range that was promised.
-    #[error("a file ends {missing} bytes before the range that is being sent")]
+    #[error("{file} ends {missing} bytes before the range that is being sent")]
     Short {
+        /// Which file.
+        file: String,
         /// How many bytes are not there.
         missing: u32,
     },
     /// The file cannot be read.
-    #[error("read of a range that is being sent: {0}")]
-    File(#[source] io::Error),
+    #[error("read of a range of {file} that is being sent: {source}")]
+    File {
+        /// Which file.
+        file: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The socket failed.
     #[error("write: {0}")]
     Io(#[from] io::Error),
@@ -78,6 +85,15 @@ enum Piece {
 enum Step {
     Gathered(usize),
     SentFile(usize),
+}
+
+/// How much of a connection the peer has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HangUp {
+    /// It sends nothing more, but may take answers.
+    Sending,
+    /// It is gone.
+    Whole,
 }
 
 impl AnswerWriter {
@@ -118,6 +134,25 @@ impl AnswerWriter {
     /// How many bytes wait to be sent.
     pub fn bytes_waiting(&self) -> u64 {
         self.bytes_waiting
+    }
+
+    /// How many bytes of memory an answer takes while it waits to be sent: its own, and those of file
+    /// ranges that are read to be gathered.
+    pub fn memory_of(&self, answer: &Answer) -> u64 {
+        let read = answer.files.iter().map(|(_, range)| range).filter(|range| !self.leaves_by_sendfile(range));
+        let read: u64 = read.map(|range| u64::from(range.len)).sum();
+        let pieces = answer.files.len() * 2 * size_of::<Piece>();
+        (answer.bytes.capacity() + pieces) as u64 + read.min(GATHER_BYTES_MAX as u64)
+    }
+
+    /// Waits until the peer has ended the connection, for those who do not read from it: bytes that it
+    /// sent before stay where they are.
+    pub async fn hung_up(&self) -> HangUp {
+        // A socket has no urgent bytes that we would ask for, so what ends this wait is the end itself.
+        match self.socket.as_ref().ready(Interest::PRIORITY | Interest::ERROR).await {
+            Ok(ready) if !ready.is_error() => HangUp::Sending,
+            _ => HangUp::Whole,
+        }
     }
 
     /// Sends all that waits. Dropping the future loses nothing: a later call goes on where it was.
@@ -226,7 +261,7 @@ impl AnswerWriter {
             Step::SentFile(sent) => {
                 let Some(Piece::File(range)) = self.pieces.front_mut() else { return Ok(()) };
                 if sent == 0 {
-                    return Err(WriteError::Short { missing: range.len });
+                    return Err(WriteError::Short { file: range.name(), missing: range.len });
                 }
                 let sent = u32::try_from(sent).expect("at most a range");
                 self.bytes_waiting -= u64::from(sent);
@@ -273,9 +308,13 @@ impl AnswerWriter {
     fn read_range(&mut self, index: usize) -> Result<usize, WriteError> {
         let Piece::File(range) = &mut self.pieces[index] else { return Ok(0) };
         let mut buffer = vec![0; (range.len as usize).min(GATHER_BYTES_MAX)];
-        let read = range.file.read_at(&mut buffer, range.position).map_err(WriteError::File)?;
+        let read = range
+            .file
+            .read_at(&mut buffer, range.position)
+            .map_err(|source| WriteError::File { file: range.name(), source })?;
         if read < buffer.len() {
-            return Err(WriteError::Short { missing: range.len - u32::try_from(read).unwrap_or(0) });
+            let missing = range.len - u32::try_from(read).unwrap_or(0);
+            return Err(WriteError::Short { file: range.name(), missing });
         }
         range.position += read as u64;
         range.len -= u32::try_from(read).expect("at most a range");
@@ -298,8 +337,32 @@ fn send_file(socket: &TcpStream, range: &FileRange) -> Result<usize, WriteError>
     let mut position = range.position;
     let count = (range.len as usize).min(SENDFILE_BYTES_MAX);
     let sent = socket
-        .try_io(Interest::WRITABLE, || Ok(rustix::fs::sendfile(socket, file, Some(&mut position), count)?))?;
-    Ok(sent)
+        .try_io(Interest::WRITABLE, || Ok(rustix::fs::sendfile(socket, file, Some(&mut position), count)?));
+    sent.map_err(|error| {
+        if is_of_socket(&error) {
+            return WriteError::Io(error);
+        }
+        WriteError::File { file: range.name(), source: error }
+    })
+}
+
+/// Whether it is the socket that failed and not the file, of the two that a `sendfile` touches.
+fn is_of_socket(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let kinds = [
+        Kind::WouldBlock,
+        Kind::Interrupted,
+        Kind::BrokenPipe,
+        Kind::ConnectionReset,
+        Kind::ConnectionAborted,
+        Kind::NotConnected,
+        Kind::TimedOut,
+        Kind::HostUnreachable,
+        Kind::NetworkUnreachable,
+        Kind::NetworkDown,
+        Kind::OutOfMemory,
+    ];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error())
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::AsyncWriteExt;
-use vltava_net::{IoThreads, Listener, ListenerLimits, Runtimes, StopSwitch};
+use vltava_net::{IoThreads, Listener, ListenerLimits, StopSwitch};
 
 #[tokio::test]
 async fn accepting_goes_on_when_files_are_closed() {
     let limits = ListenerLimits { accepts_per_second: 0, accepts_per_ip_per_second: 0, ..Default::default() };
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), limits).unwrap();
     let (address, admission) = (listener.address(), listener.admission().clone());
-    let io = Arc::new(IoThreads::start(1, Runtimes::PerThread).unwrap());
+    let io = Arc::new(IoThreads::start(1).unwrap());
     let switch = StopSwitch::new();
     let stop = switch.watch();
     let serve = tokio::spawn(listener.serve(io, switch.watch(), move |mut connection| {

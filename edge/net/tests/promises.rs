@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vltava_net::{
-    Connection, FrameLimits, FrameReader, IoThreads, Listener, ListenerLimits, MemoryBudget, Runtimes,
+    Connection, FrameLimits, FrameReader, IoThreads, Listener, ListenerLimits, MemoryBudget,
     StopSwitch,
 };
 
@@ -29,7 +29,7 @@ async fn memory_does_not_grow_with_what_is_declared() {
     };
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), limits).unwrap();
     let address = listener.address();
-    let io = Arc::new(IoThreads::start(1, Runtimes::PerThread).unwrap());
+    let io = Arc::new(IoThreads::start(1).unwrap());
     let (switch, budget) = (StopSwitch::new(), MemoryBudget::new(16 << 20));
     let (stop, promised) = (switch.watch(), Arc::new(AtomicUsize::new(0)));
     let serve = tokio::spawn(listener.serve(io, switch.watch(), {

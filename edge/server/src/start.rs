@@ -13,7 +13,7 @@ use controller::{AdoptTopic, Command, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, SecurityProtocol};
 use metadata::{Endpoint, Image};
 use net::{
-    FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, Runtimes, StopSwitch, WriteLimits,
+    FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits,
 };
 use parking_lot::Mutex;
 use quorum::{Quorum, Start};
@@ -149,7 +149,7 @@ fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, Serve
     })?;
     let threads = node.settings.io_threads.unwrap_or_else(IoThreads::count_default);
     Ok(Started {
-        io: Arc::new(IoThreads::start(threads, Runtimes::PerThread)?),
+        io: Arc::new(IoThreads::start(threads)?),
         housekeeping: spawn("housekeeping").spawn(move || housekeeping.run(&stopped))?,
         control: ControlHandle { thread, ended },
         housekeeping_stop,

@@ -5,7 +5,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::threads::Runtimes;
 
 fn limits() -> ListenerLimits {
     ListenerLimits { accepts_per_second: 0, accepts_per_ip_per_second: 0, ..ListenerLimits::default() }
@@ -16,7 +15,7 @@ fn local() -> SocketAddr {
 }
 
 fn io(threads: usize) -> Arc<IoThreads> {
-    Arc::new(IoThreads::start(threads, Runtimes::PerThread).unwrap())
+    Arc::new(IoThreads::start(threads).unwrap())
 }
 
 /// Sends back what comes until the peer ends or all is stopped.
@@ -99,6 +98,36 @@ async fn one_too_many_is_closed_and_the_others_live() {
     until(|| admission.open() == 1).await;
     let mut fourth = TcpStream::connect(address).await.unwrap();
     assert!(says_back(&mut second).await && says_back(&mut fourth).await);
+    switch.stop();
+    serve.await.unwrap();
+}
+
+async fn connect_from(last: u8, to: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// One address comes again and again: it does not use up what all may come at together.
+#[tokio::test]
+async fn refused_connections_take_nobodys_turn() {
+    let limits = ListenerLimits { accepts_per_second: 2, connections_per_ip_max: 1, ..limits() };
+    let listener = Listener::bind(local(), limits).unwrap();
+    let (address, admission) = (listener.address(), listener.admission().clone());
+    let switch = StopSwitch::new();
+    let stop = switch.watch();
+    let serve =
+        tokio::spawn(listener.serve(io(1), switch.watch(), move |connection| echo(connection, stop.clone())));
+    let mut first = connect_from(2, address).await;
+    assert!(says_back(&mut first).await);
+    let mut refused = Vec::new();
+    for _ in 0..30 {
+        refused.push(connect_from(2, address).await);
+    }
+    let mut other = connect_from(3, address).await;
+    let served = timeout(Duration::from_secs(8), says_back(&mut other)).await;
+    assert!(served.is_ok_and(|served| served), "it waits behind those that were refused");
+    assert_eq!(admission.counts().refused_address.load(Ordering::Relaxed), 30);
     switch.stop();
     serve.await.unwrap();
 }

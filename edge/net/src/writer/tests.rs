@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use socket2::SockRef;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::net::tcp::OwnedReadHalf;
 
@@ -157,7 +157,7 @@ async fn a_file_that_is_too_short_ends_the_connection() {
         };
         let write = async move {
             let error = writer.write(answer).await.unwrap_err();
-            assert!(matches!(error, WriteError::Short { missing: 1 }), "{error}");
+            assert!(matches!(error, WriteError::Short { missing: 1, .. }), "{error}");
         };
         tokio::join!(drain, write);
     }
@@ -205,4 +205,53 @@ fn a_range_outside_its_answer_is_a_bug() {
         answer.files.push((3, range(&segment(true), 0, 1)));
         writer.push(answer);
     });
+}
+
+/// Bytes lie unread in front of the end, as they do when nobody reads: it is seen nevertheless.
+#[tokio::test]
+async fn an_end_behind_unread_bytes_is_seen() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    for (cut, expected) in [(false, HangUp::Sending), (true, HangUp::Whole)] {
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let (mut client, (_reader, writer)) = (client.unwrap(), accepted.unwrap().0.into_split());
+        let writer = AnswerWriter::new(writer, WriteLimits::default());
+        client.write_all(b"unread").await.unwrap();
+        writer.socket.as_ref().readable().await.unwrap();
+        assert!(tokio::time::timeout(Duration::from_millis(20), writer.hung_up()).await.is_err());
+        if cut {
+            SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+            drop(client);
+        } else {
+            client.shutdown().await.unwrap();
+        }
+        assert_eq!(writer.hung_up().await, expected);
+    }
+}
+
+/// A read that fails below `sendfile` is told from a socket that fails.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_named() {
+    let (mut writer, _reader) = connect(WriteLimits { sendfile_bytes_min: 1, ..WriteLimits::default() }, false).await;
+    // A directory can be opened and not read.
+    let file: Arc<dyn SendFile> = Arc::new(Segment { file: File::open("/proc/self").unwrap(), sendfile: true });
+    let answer = Answer { bytes: b"head".to_vec(), files: vec![(4, range(&file, 0, 100))] };
+    let error = writer.write(answer).await.unwrap_err();
+    let WriteError::File { file, .. } = error else { panic!("{error}") };
+    assert!(file.contains("/proc"), "{file}");
+}
+
+/// What an answer takes of memory: its bytes, and short ranges up to what one write gathers.
+#[tokio::test]
+async fn an_answers_memory_is_known_before_it_is_sent() {
+    let (writer, _reader) = connect(WriteLimits::default(), false).await;
+    let file = segment(true);
+    let memory = |lens: &[usize]| {
+        let files = lens.iter().map(|len| (0, range(&file, 0, *len))).collect();
+        writer.memory_of(&Answer { bytes: vec![0; 1_000], files })
+    };
+    assert_eq!(memory(&[]), 1_000);
+    assert!((11_000..12_000).contains(&memory(&[10_000])));
+    assert!(memory(&[300_000]) < 2_000, "it leaves by sendfile");
+    assert!(memory(&[100_000; 50]) < (300 << 10));
 }
