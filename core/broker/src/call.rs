@@ -86,6 +86,8 @@ pub trait Parked: Send {
     fn key(&self) -> ApiKey;
     /// When it gives up waiting, by `Now::elapsed`.
     fn deadline(&self) -> Duration;
+    /// About how many bytes of memory it holds while it waits.
+    fn bytes(&self) -> usize;
     /// Looks whether it can be answered. `Parked` if it has to wait on.
     fn look(self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome;
     /// The connection is gone: stops waiting.

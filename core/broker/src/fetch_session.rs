@@ -24,6 +24,16 @@ pub enum TopicKey {
     Id(Uuid),
 }
 
+impl TopicKey {
+    /// Bytes of memory beside the key itself.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Name(name) => name.len(),
+            Self::Id(_) => 0,
+        }
+    }
+}
+
 /// What a client wants of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {

@@ -6,37 +6,59 @@
 //!                                                     └── bell, deadline, controller ◀──┘
 //! ```
 //!
-//! Requests are taken in while earlier ones wait, up to [`IN_FLIGHT_MAX`], and answered in their
-//! order. A client that does not take its answers is not read from.
+//! Requests are taken in while earlier ones wait, and answered in their order. No more are taken in
+//! while [`IN_FLIGHT_MAX`] wait, while what waits takes too much memory, while the controller decides
+//! about the last of them (the next one must see what it did), or while the client does not take its
+//! answers.
+//!
+//! What ends a connection is queued like a request: all that came before it is answered first. A
+//! connection that is not read from still notices that its peer is gone.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::call::{Answer, CloseReason, Finish, Outcome, ParkedRequest, Session, Submission};
+use broker::call::{Answer, CloseReason, Outcome, ParkedRequest, Session, Submission};
 use broker::parked::{Waiter, Wake};
 use broker::session::Dispatched;
-use net::{AnswerWriter, Charge, FrameError, FrameReader, Stop, WriteError};
+use net::{AnswerWriter, FrameError, FrameReader, HangUp, Stop, WriteError};
 use records::Scratch;
-use telemetry::Gauge;
-use tokio::sync::{Notify, oneshot};
-use tracing::{debug, info};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::Notify;
+use tracing::{debug, error, info};
 use wire::ApiKey;
 
-use crate::control::Decision;
 use crate::files;
 use crate::node::Node;
 
-/// Requests of one connection that may wait for their answer. Kafka's clients have 5 in flight by
-/// default; more leaves room for tools that pipeline, and each costs at most a frame.
-const IN_FLIGHT_MAX: usize = 64;
+mod held;
+mod queue;
 
-/// What an answer may take without being charged: most are far smaller.
-const ANSWER_BYTES_FREE: usize = 64 << 10;
+use held::Held;
+use queue::{Queued, Slot, Waiting, settled};
+
+/// Requests of one connection that may wait for their answer. Kafka's clients have 5 in flight by
+/// default; more leaves room for tools that pipeline.
+const IN_FLIGHT_MAX: usize = 64;
 
 /// Answers are sent once this much waits, though more requests are there to be read.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// How long requests that are there are worked on before the other connections of the thread have
+/// their turn.
+const TURN_MAX: Duration = Duration::from_millis(1);
+
+/// How long a fetch waits on for data once the peer has ended its side: who goes on reading after that
+/// is a script, and does not wait for long.
+const ENDING_MAX: Duration = Duration::from_secs(30);
+
+/// How often to look whether others wait for memory that is held here.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long bytes that nobody will read are taken in at the end, so that the last answers arrive.
+const LINGER_MAX: Duration = Duration::from_secs(1);
 
 thread_local! {
     /// Where batches are decompressed to be checked: one for all connections of a thread.
@@ -60,39 +82,19 @@ enum Ended {
     Write(#[from] WriteError),
     #[error(transparent)]
     Protocol(#[from] CloseReason),
+    #[error("the peer takes its answers too slowly, and others wait for the memory")]
+    TooSlow,
+    #[error("the peer is gone")]
+    HungUp,
     #[error("the node stops")]
     Stopped,
 }
 
-/// A request that is not answered yet.
-struct Queued {
-    key: Option<ApiKey>,
-    since: Instant,
-    waiting: Waiting,
-}
-
-/// What it waits for: its turn, or something else.
-enum Waiting {
+/// What became of the front of the queue.
+enum Settled {
     Answer(Answer),
-    Parked(ParkedRequest),
-    Submitted { slot: Slot, finish: Finish },
-}
-
-impl Waiting {
-    /// The number that it is counted in while it waits.
-    fn gauge<'n>(&self, node: &'n Node) -> Option<&'n Gauge> {
-        match self {
-            Self::Parked(parked) if parked.key() == ApiKey::Fetch => Some(&node.metrics.state.parked_fetch),
-            Self::Parked(_) => Some(&node.metrics.state.parked_produce),
-            Self::Answer(_) | Self::Submitted { .. } => None,
-        }
-    }
-}
-
-/// The controller's decision, once it is there; `None` if there will be none.
-enum Slot {
-    Empty(oneshot::Receiver<Decision>),
-    Filled(Option<Decision>),
+    Waits(Waiting),
+    Ended(Ended),
 }
 
 struct Connection {
@@ -101,16 +103,19 @@ struct Connection {
     session: Session,
     queue: VecDeque<Queued>,
     writer: AnswerWriter,
-    /// What the answers that are being sent take of the node's memory.
-    charges: Vec<Charge>,
+    held: Held,
     stop: Stop,
+    /// Since when nothing more will come.
+    ending_since: Option<Instant>,
+    /// Whether the client has said what software it is.
+    introduced: bool,
 }
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: Stop) {
     let net::Connection { stream, peer, seat, .. } = connection;
     let (read, write) = stream.into_split();
-    let reader = FrameReader::new(read, node.frame_limits.clone(), &node.request_memory);
+    let mut reader = FrameReader::new(read, node.frame_limits.clone(), &node.request_memory);
     let bell = Arc::new(Bell(Notify::new()));
     let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
     let mut connection = Connection {
@@ -118,89 +123,145 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
         bell,
         queue: VecDeque::new(),
         writer: AnswerWriter::new(write, node.write_limits.clone()),
-        charges: Vec::new(),
+        held: Held::new(&node.answer_memory),
         stop,
-        node,
+        ending_since: None,
+        introduced: false,
+        node: Arc::clone(&node),
     };
-    match connection.run(reader).await {
-        Ended::Read(FrameError::Closed) | Ended::Stopped => debug!(%peer, "connection closed"),
-        Ended::Read(error @ (FrameError::Idle(_) | FrameError::Cut { .. } | FrameError::Io(_))) => {
-            debug!(%peer, %error, "connection closed");
-        }
-        Ended::Write(WriteError::Io(error)) => debug!(%peer, %error, "connection closed"),
-        why => match connection.node.complaints.next(connection.node.clock.now().elapsed) {
-            Some(unsaid) => info!(%peer, %why, unsaid, "connection closed by this node"),
-            None => debug!(%peer, %why, "connection closed by this node"),
-        },
+    let ended = connection.run(&mut reader).await;
+    tell(&node, peer, &ended);
+    // Tells the peer that nothing more comes.
+    drop(connection);
+    if matches!(ended, Ended::Read(_) | Ended::Protocol(_)) {
+        reader.discard(LINGER_MAX).await;
     }
-    connection.leave();
     drop(seat);
 }
 
+/// Says why a connection ended, as loudly as it deserves.
+fn tell(node: &Node, peer: SocketAddr, why: &Ended) {
+    use FrameError as Read;
+    match why {
+        Ended::Read(Read::Closed) | Ended::Stopped => debug!(%peer, "connection closed"),
+        Ended::Read(Read::Idle(_) | Read::Cut { .. } | Read::Io(_))
+        | Ended::Write(WriteError::Io(_))
+        | Ended::HungUp => debug!(%peer, %why, "connection closed"),
+        Ended::Write(WriteError::File { .. } | WriteError::Short { .. }) => {
+            node.metrics.fetch.failed_reads.inc();
+            match node.complaints.next(node.clock.now().elapsed) {
+                Some(unsaid) => error!(%peer, %why, unsaid, "connection closed: its answer cannot be read"),
+                None => debug!(%peer, %why, "connection closed: its answer cannot be read"),
+            }
+        }
+        _ => {
+            node.metrics.network.connections_cut.inc();
+            match node.complaints.next(node.clock.now().elapsed) {
+                Some(unsaid) => info!(%peer, %why, unsaid, "connection closed by this node"),
+                None => debug!(%peer, %why, "connection closed by this node"),
+            }
+        }
+    }
+}
+
 impl Connection {
-    async fn run<S>(&mut self, mut reader: FrameReader<S>) -> Ended
-    where
-        S: tokio::io::AsyncRead + Unpin,
-    {
-        let mut stop = self.stop.clone();
+    async fn run(&mut self, reader: &mut FrameReader<OwnedReadHalf>) -> Ended {
         loop {
-            if let Err(ended) = self.answer().await {
-                return ended;
-            }
-            // What was taken in is answered first; a client that always has more to ask is not waited for.
-            let stopping = stop.is_stopped();
-            if stopping && self.queue.is_empty() {
-                return Ended::Stopped;
-            }
-            let room = self.queue.len() < IN_FLIGHT_MAX && !stopping;
-            let deadline = self.deadline();
-            let bell = Arc::clone(&self.bell);
-            tokio::select! {
-                biased;
-                () = settled(self.queue.front_mut().map(|queued| &mut queued.waiting), &bell, deadline) => {}
-                frame = reader.next(), if room => {
-                    match frame {
-                        Ok(frame) => if let Err(ended) = self.take(frame).await { return ended },
-                        Err(FrameError::Idle(_)) if !self.queue.is_empty() => {}
-                        Err(error) => return error.into(),
-                    }
-                    if let Err(ended) = self.take_pipelined(&mut reader).await {
-                        return ended;
-                    }
-                }
-                () = stop.stopped(), if !stopping => {}
+            match self.serve_some(reader).await {
+                Ok(()) => {}
+                Err(ended) => return ended,
             }
         }
     }
 
-    /// Takes the frames that are already there, so that their answers leave together.
-    async fn take_pipelined<S>(&mut self, reader: &mut FrameReader<S>) -> Result<(), Ended>
-    where
-        S: tokio::io::AsyncRead + Unpin,
-    {
-        while reader.has_frame() && self.queue.len() < IN_FLIGHT_MAX && self.bytes_ready() < ANSWER_BYTES_MAX
-        {
-            let frame = reader.next().await?;
-            self.take(frame).await?;
+    /// Works on what is there, sends what is answered, and waits for more.
+    async fn serve_some(&mut self, reader: &mut FrameReader<OwnedReadHalf>) -> Result<(), Ended> {
+        // What was taken in is answered first; a client that always has more to ask is not waited for.
+        let stopping = self.stop.is_stopped();
+        self.answer().await?;
+        let began = Instant::now();
+        while !stopping && self.has_room() && reader.has_frame() && self.held.has_turn() {
+            let since = Instant::now();
+            if since - began > TURN_MAX {
+                self.flush().await?;
+                tokio::task::yield_now().await;
+                return Ok(());
+            }
+            match reader.next().await {
+                Ok(frame) => self.take(frame, since).await,
+                Err(error) => self.close(error.into()),
+            }
+            self.answer().await?;
+        }
+        self.flush().await?;
+        if stopping && self.queue.is_empty() {
+            return Err(Ended::Stopped);
+        }
+        self.wait(reader, stopping).await
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(
+        &mut self,
+        reader: &mut FrameReader<OwnedReadHalf>,
+        stopping: bool,
+    ) -> Result<(), Ended> {
+        let room = !stopping && self.has_room();
+        let (wants_turn, reads) = (room && reader.has_frame(), room && !reader.has_frame());
+        if !wants_turn {
+            self.held.give_back();
+        }
+        if !reads {
+            reader.rest();
+        }
+        let (due, watched) = (self.due(), !reads && self.ending_since.is_none());
+        let Self { queue, bell, held, writer, stop, .. } = self;
+        // In no order: a bell that rings again and again must not keep the socket from being looked at.
+        tokio::select! {
+            () = settled(queue.front_mut(), bell, due) => {}
+            () = held.turn(), if wants_turn => {}
+            ready = reader.ready(), if reads => match ready {
+                Ok(()) => {}
+                // Who waits for an answer is not idle.
+                Err(FrameError::Idle(_)) if !self.queue.is_empty() => {}
+                Err(error @ FrameError::Io(_)) => return Err(error.into()),
+                Err(error) => self.close(error.into()),
+            },
+            hung_up = writer.hung_up(), if watched => match hung_up {
+                HangUp::Sending => self.ending_since = Some(Instant::now()),
+                HangUp::Whole => return Err(Ended::HungUp),
+            },
+            () = stop.stopped(), if !stopping => {}
         }
         Ok(())
     }
 
-    async fn take(&mut self, frame: &[u8]) -> Result<(), Ended> {
-        let since = Instant::now();
+    /// Whether one more request may be taken in.
+    fn has_room(&self) -> bool {
+        let last = self.queue.back().map(|queued| &queued.waiting);
+        self.queue.len() < IN_FLIGHT_MAX
+            && !self.held.is_full()
+            && !matches!(last, Some(Waiting::Submitted { .. } | Waiting::Close(_)))
+    }
+
+    async fn take(&mut self, frame: &[u8], since: Instant) {
         let Dispatched { key, outcome, background } = {
             let (node, session) = (&self.node, &mut self.session);
             node.in_context(|context| {
                 SCRATCH.with_borrow_mut(|scratch| session.on_request(context, frame, scratch))
             })
         };
-        self.node.count_request(key, frame.len());
+        self.node.count_request(key, frame.len(), since.elapsed());
+        self.introduce(key);
         for command in background {
             self.node.control.decide_unheard(command);
         }
         let waiting = match outcome {
-            Outcome::Silent => return Ok(()),
-            Outcome::Close(reason) => return Err(reason.into()),
+            Outcome::Silent => return,
+            Outcome::Close(reason) => {
+                self.node.count_failure(key);
+                return self.close(reason.into());
+            }
             Outcome::Answer(answer) => Waiting::Answer(answer),
             Outcome::Parked(parked) => Waiting::Parked(parked),
             Outcome::Submit(submission) => self.submit(submission).await,
@@ -208,8 +269,9 @@ impl Connection {
         if let Some(parked) = waiting.gauge(&self.node) {
             parked.add(1);
         }
-        self.queue.push_back(Queued { key, since, waiting });
-        Ok(())
+        let bytes = waiting.bytes(frame.len());
+        self.held.queued(bytes);
+        self.queue.push_back(Queued { key, since, waiting, bytes });
     }
 
     async fn submit(&mut self, submission: Submission) -> Waiting {
@@ -217,61 +279,96 @@ impl Connection {
         Waiting::Submitted { slot, finish: submission.finish }
     }
 
-    fn bytes_ready(&self) -> u64 {
-        self.writer.bytes_waiting()
+    /// Ends the connection once what was taken in is answered.
+    fn close(&mut self, why: Ended) {
+        let since = Instant::now();
+        self.ending_since.get_or_insert(since);
+        self.queue.push_back(Queued { key: None, since, waiting: Waiting::Close(why), bytes: 0 });
     }
 
-    /// Sends what is settled at the front of the queue.
+    /// Counts what software the client is, the first time it says so.
+    fn introduce(&mut self, key: Option<ApiKey>) {
+        if key != Some(ApiKey::ApiVersions) || self.introduced {
+            return;
+        }
+        if let Some((name, version)) = &self.session.software {
+            self.introduced = true;
+            self.node.metrics.clients.connected(name, version);
+        }
+    }
+
+    /// Hands what is settled at the front of the queue to the writer.
     async fn answer(&mut self) -> Result<(), Ended> {
-        while let Some(Queued { key, since, waiting }) = self.queue.pop_front() {
+        while let Some(Queued { key, since, waiting, bytes }) = self.queue.pop_front() {
             let node = Arc::clone(&self.node);
             let parked = waiting.gauge(&node);
-            match self.settle(waiting) {
-                Ok(Ok(answer)) => {
-                    parked.inspect(|parked| parked.sub(1));
-                    self.node.count_answer(key, since.elapsed(), &answer);
-                    self.push(answer).await?;
-                }
-                Ok(Err(waiting)) => {
-                    self.queue.push_front(Queued { key, since, waiting });
+            match self.settle(waiting, since) {
+                Settled::Waits(waiting) => {
+                    self.queue.push_front(Queued { key, since, waiting, bytes });
                     break;
                 }
-                Err(ended) => {
+                Settled::Answer(answer) => {
                     parked.inspect(|parked| parked.sub(1));
+                    node.count_answer(key, since.elapsed(), &answer);
+                    self.held.unqueued(bytes);
+                    self.push(answer).await?;
+                }
+                Settled::Ended(ended) => {
+                    parked.inspect(|parked| parked.sub(1));
+                    self.flush().await?;
                     return Err(ended);
                 }
             }
         }
-        self.flush().await
-    }
-
-    async fn push(&mut self, answer: Answer) -> Result<(), Ended> {
-        let bytes = answer.frame.bytes.len();
-        if bytes > ANSWER_BYTES_FREE {
-            self.flush().await?;
-            self.charges.push(self.node.answer_memory.acquire(bytes as u64).await);
-        }
-        files::warm(&self.node, &answer.slices).await;
-        self.writer.push(files::for_socket(answer));
-        if self.writer.bytes_waiting() >= ANSWER_BYTES_MAX { self.flush().await } else { Ok(()) }
-    }
-
-    async fn flush(&mut self) -> Result<(), Ended> {
-        if !self.writer.is_empty() {
-            self.writer.flush().await?;
-        }
-        self.charges.clear();
         Ok(())
     }
 
+    async fn push(&mut self, answer: Answer) -> Result<(), Ended> {
+        files::warm(&self.node, &answer.slices).await;
+        let answer = files::for_socket(answer);
+        self.held.sending(self.writer.memory_of(&answer));
+        self.writer.push(answer);
+        if self.writer.bytes_waiting() >= ANSWER_BYTES_MAX { self.flush().await } else { Ok(()) }
+    }
+
+    /// Sends all that the writer has. While others wait for memory that is held here, the peer has to
+    /// take it at some pace.
+    async fn flush(&mut self) -> Result<(), Ended> {
+        if self.writer.is_empty() {
+            return Ok(());
+        }
+        self.held.give_back();
+        let (began, bytes) = (Instant::now(), self.writer.bytes_waiting());
+        while self.held.is_charged() {
+            match tokio::time::timeout(LOOK, self.writer.flush()).await {
+                Ok(flushed) => {
+                    flushed?;
+                    break;
+                }
+                Err(_) if !self.held.is_missed() => {}
+                Err(_) => self.check_pace(bytes - self.writer.bytes_waiting(), began.elapsed())?,
+            }
+        }
+        self.writer.flush().await?;
+        self.held.sent();
+        self.held.give_back();
+        Ok(())
+    }
+
+    fn check_pace(&self, taken: u64, elapsed: Duration) -> Result<(), Ended> {
+        let limits = &self.node.write_limits;
+        let due = elapsed.as_secs() * u64::from(limits.bytes_per_second_min);
+        if elapsed > limits.short_time_max && taken < due { Err(Ended::TooSlow) } else { Ok(()) }
+    }
+
     /// The answer, or what has to wait on.
-    fn settle(&mut self, front: Waiting) -> Result<Result<Answer, Waiting>, Ended> {
+    fn settle(&mut self, front: Waiting, since: Instant) -> Settled {
         let outcome = match front {
-            Waiting::Answer(answer) => return Ok(Ok(answer)),
+            Waiting::Answer(answer) => return Settled::Answer(answer),
+            Waiting::Close(ended) => return Settled::Ended(ended),
             Waiting::Parked(parked) => {
+                let is_late = tokio::time::Instant::now() >= self.patience(&parked, since);
                 let (node, session) = (&self.node, &mut self.session);
-                // A node that stops has no more data to come: then the time of a fetch is up.
-                let is_late = parked.key() == ApiKey::Fetch && self.stop.is_stopped();
                 node.in_context(|mut context| {
                     if is_late {
                         context.now.elapsed = context.now.elapsed.max(parked.deadline());
@@ -279,29 +376,47 @@ impl Connection {
                     parked.look(context, session)
                 })
             }
-            waiting @ Waiting::Submitted { slot: Slot::Empty(_), .. } => return Ok(Err(waiting)),
+            waiting @ Waiting::Submitted { slot: Slot::Empty(_), .. } => return Settled::Waits(waiting),
             Waiting::Submitted { slot: Slot::Filled(decision), finish } => {
-                let decision = decision.ok_or(Ended::Stopped)?;
+                let Some(decision) = decision else { return Settled::Ended(Ended::Stopped) };
                 self.node.in_context(|context| finish(&context, decision))
             }
         };
         match outcome {
-            Outcome::Answer(answer) => Ok(Ok(answer)),
-            Outcome::Parked(parked) => Ok(Err(Waiting::Parked(parked))),
-            Outcome::Close(reason) => Err(reason.into()),
+            Outcome::Answer(answer) => Settled::Answer(answer),
+            Outcome::Parked(parked) => Settled::Waits(Waiting::Parked(parked)),
+            Outcome::Close(reason) => Settled::Ended(reason.into()),
             Outcome::Silent | Outcome::Submit(_) => unreachable!("a request that waited is answered"),
         }
     }
 
-    /// When the front gives up waiting.
-    fn deadline(&self) -> Option<tokio::time::Instant> {
-        match &self.queue.front()?.waiting {
-            Waiting::Parked(parked) => Some(self.node.clock.instant(parked.deadline())),
-            Waiting::Answer(_) | Waiting::Submitted { .. } => None,
-        }
+    /// When to look at the front again, whoever rings.
+    fn due(&self) -> Option<tokio::time::Instant> {
+        let front = self.queue.front()?;
+        let Waiting::Parked(parked) = &front.waiting else { return None };
+        let due = self.patience(parked, front.since);
+        Some(if self.held.is_charged() { due.min(tokio::time::Instant::now() + LOOK) } else { due })
     }
 
-    fn leave(&mut self) {
+    /// Until when a request may wait. A fetch asks again if it is answered early, so it does not keep
+    /// what the node needs: its end, memory that others wait for, a connection that its peer has ended or
+    /// would be closed as idle.
+    fn patience(&self, parked: &ParkedRequest, since: Instant) -> tokio::time::Instant {
+        let deadline = self.node.clock.instant(parked.deadline());
+        if parked.key() != ApiKey::Fetch {
+            return deadline;
+        }
+        if self.stop.is_stopped() || self.held.is_missed() {
+            return tokio::time::Instant::now();
+        }
+        let idle = since + self.node.frame_limits.idle_max;
+        let end = self.ending_since.map_or(idle, |since| idle.min(since + ENDING_MAX));
+        deadline.min(end.into())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
         let (node, session) = (&self.node, &mut self.session);
         for Queued { waiting, .. } in self.queue.drain(..) {
             if let Some(parked) = waiting.gauge(node) {
@@ -312,25 +427,5 @@ impl Connection {
             }
         }
         session.on_closed(node.as_ref());
-    }
-}
-
-/// Waits until it is worth looking at the front of the queue again.
-async fn settled(front: Option<&mut Waiting>, bell: &Bell, deadline: Option<tokio::time::Instant>) {
-    match front {
-        None => std::future::pending().await,
-        Some(Waiting::Answer(_)) => {}
-        Some(Waiting::Parked(_)) => {
-            let deadline = deadline.unwrap_or_else(|| tokio::time::Instant::now() + Duration::from_secs(30));
-            tokio::select! {
-                () = bell.0.notified() => {}
-                () = tokio::time::sleep_until(deadline) => {}
-            }
-        }
-        Some(Waiting::Submitted { slot, .. }) => {
-            if let Slot::Empty(decision) = slot {
-                *slot = Slot::Filled(decision.await.ok());
-            }
-        }
     }
 }

@@ -14,7 +14,7 @@ use metadata::Image;
 use metadata::settings::BrokerSettings;
 use net::{FrameLimits, MemoryBudget, WriteLimits};
 use parking_lot::Mutex;
-use telemetry::{Metrics, RequestTimes};
+use telemetry::{ApiMetrics, Metrics};
 use wire::ApiKey;
 
 use crate::clock::Clock;
@@ -58,11 +58,20 @@ impl Node {
         })
     }
 
-    /// Counts a request that was read, with its size.
-    pub(crate) fn count_request(&self, key: Option<ApiKey>, bytes: usize) {
-        // A key that could not be read is counted as none that there is.
-        self.metrics.requests.api(key.map_or(-1, ApiKey::code)).requests.inc();
+    /// Counts a request that was read and worked on, with its size.
+    pub(crate) fn count_request(&self, key: Option<ApiKey>, bytes: usize, took: Duration) {
+        self.api(key).worked(took);
         self.metrics.network.bytes_in.add(bytes as u64 + 4);
+    }
+
+    /// Counts a request that could not be served at all.
+    pub(crate) fn count_failure(&self, key: Option<ApiKey>) {
+        self.api(key).failed.inc();
+    }
+
+    fn api(&self, key: Option<ApiKey>) -> &ApiMetrics {
+        // A key that could not be read is counted as none that there is.
+        self.metrics.requests.api(key.map_or(-1, ApiKey::code))
     }
 
     /// Counts an answer that is about to be sent.
@@ -73,8 +82,7 @@ impl Node {
             self.metrics.fetch.parts.add(answer.frame.holes.len() as u64);
             self.metrics.fetch.bytes.add(records);
         }
-        let times = RequestTimes { total: Some(took), ..RequestTimes::default() };
-        self.metrics.requests.api(key.map_or(-1, ApiKey::code)).answered(times);
+        self.api(key).answered(took);
     }
 
     /// A number for a connection.

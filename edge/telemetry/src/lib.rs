@@ -21,4 +21,4 @@ pub use meters::{Counter, Gauge, Histogram};
 pub use metrics::{
     Build, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics, StateMetrics, WatchKind,
 };
-pub use requests::{ApiMetrics, RequestMetrics, RequestTimes};
+pub use requests::{ApiMetrics, RequestMetrics};

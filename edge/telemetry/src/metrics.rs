@@ -46,8 +46,6 @@ pub struct ProduceMetrics {
     pub records: Counter,
     /// Bytes of batches appended.
     pub bytes: Counter,
-    /// Batches refused.
-    pub batches_refused: Counter,
     /// Batches that were there already and were answered as such.
     pub batches_duplicate: Counter,
 }
@@ -61,6 +59,8 @@ pub struct FetchMetrics {
     pub bytes: Counter,
     /// Reads that had to wait for the disk before they could be sent.
     pub cold_reads: Counter,
+    /// Answers that were broken off because their records could not be read.
+    pub failed_reads: Counter,
 }
 
 /// Numbers about files.
@@ -201,9 +201,7 @@ impl Metrics {
             "vltava_request_seconds",
             "How long requests took, by API and stage.",
             apis()
-                .flat_map(|api| {
-                    [("total", api, &api.total), ("queue", api, &api.queue), ("local", api, &api.local)]
-                })
+                .flat_map(|api| [("total", api, &api.total), ("local", api, &api.local)])
                 .filter(|(_, _, histogram)| histogram.count() > 0)
                 .map(|(stage, api, histogram)| ([("api", api.name), ("stage", stage)], histogram)),
         )
@@ -222,7 +220,6 @@ impl Metrics {
             ("vltava_produce_batches", "Batches appended.", &produce.batches),
             ("vltava_produce_records", "Records appended.", &produce.records),
             ("vltava_produce_bytes", "Bytes of batches appended.", &produce.bytes),
-            ("vltava_produce_batches_refused", "Batches refused.", &produce.batches_refused),
             (
                 "vltava_produce_batches_duplicate",
                 "Batches that were there already.",
@@ -231,6 +228,11 @@ impl Metrics {
             ("vltava_fetch_parts", "Parts of fetch answers that carried records.", &fetch.parts),
             ("vltava_fetch_bytes", "Bytes of records in fetch answers.", &fetch.bytes),
             ("vltava_fetch_cold_reads", "Reads that waited for the disk.", &fetch.cold_reads),
+            (
+                "vltava_fetch_failed_reads",
+                "Answers broken off because their records could not be read.",
+                &fetch.failed_reads,
+            ),
         ] {
             page.counter(name, help, counter.get())?;
         }

@@ -18,19 +18,7 @@ pub struct ApiMetrics {
     /// Requests that could not be served at all: malformed, of an unknown version, or a bug.
     pub failed: Counter,
     pub(crate) total: Histogram,
-    pub(crate) queue: Histogram,
     pub(crate) local: Histogram,
-}
-
-/// How long the parts of a request took, as far as they were measured.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RequestTimes {
-    /// From the last byte read to the last byte written.
-    pub total: Option<Duration>,
-    /// Before work on it began.
-    pub queue: Option<Duration>,
-    /// Work on this broker, without waiting for others.
-    pub local: Option<Duration>,
 }
 
 impl ApiMetrics {
@@ -40,20 +28,20 @@ impl ApiMetrics {
             requests: Counter::default(),
             failed: Counter::default(),
             total: Histogram::default(),
-            queue: Histogram::default(),
             local: Histogram::default(),
         }
     }
 
-    /// A request was answered.
-    pub fn answered(&self, times: RequestTimes) {
-        for (histogram, took) in
-            [(&self.total, times.total), (&self.queue, times.queue), (&self.local, times.local)]
-        {
-            if let Some(took) = took {
-                histogram.observe(took);
-            }
-        }
+    /// A request was read, and worked on for so long until it was answered or had to wait.
+    pub fn worked(&self, took: Duration) {
+        self.requests.inc();
+        self.local.observe(took);
+    }
+
+    /// A request is answered, so long after work on it began: work, and waiting for acks, records or the
+    /// requests before it.
+    pub fn answered(&self, took: Duration) {
+        self.total.observe(took);
     }
 }
 

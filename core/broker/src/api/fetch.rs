@@ -135,6 +135,11 @@ impl Parked for ParkedFetch {
         self.deadline
     }
 
+    fn bytes(&self) -> usize {
+        self.scope.partitions.capacity() * size_of::<FetchPartition>()
+            + self.scope.partitions.iter().map(|part| part.topic.bytes()).sum::<usize>()
+    }
+
     /// Answers if there is enough to say, or the time is up.
     fn look(self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let mut gathered = self.gather(&context);

@@ -238,6 +238,15 @@ impl Parked for ParkedProduce {
         self.deadline
     }
 
+    fn bytes(&self) -> usize {
+        let topic = |topic: &TopicOutcome| {
+            size_of::<TopicOutcome>()
+                + topic.name.len()
+                + topic.partitions.capacity() * size_of::<PartOutcome>()
+        };
+        self.topics.iter().map(topic).sum::<usize>() + self.waits.capacity() * size_of::<Wait>()
+    }
+
     /// Answers once everything is committed, or the time is up.
     fn look(mut self: Box<Self>, context: Context<'_>, _session: &mut Session) -> Outcome {
         let topics = &mut self.topics;
