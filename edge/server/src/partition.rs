@@ -4,7 +4,7 @@
 //! wait, a sync or a send. What the step asks for is done after the lock is released.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use base::{Effects, TopicId, TopicPartition};
@@ -119,9 +119,14 @@ impl HostedPartition for PartitionCell {
 
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
-        {
+        let locked = {
             let mut hosted = Unwinding(self.state.lock());
+            let since = Instant::now();
             act(&mut hosted.0, &mut effects);
+            since.elapsed()
+        };
+        if effects.iter().any(|effect| matches!(effect, Effect::Appended { .. })) {
+            self.dir.metrics.log.append_locks.observe(locked);
         }
         self.perform(&mut effects);
     }

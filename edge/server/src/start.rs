@@ -17,7 +17,7 @@ use net::{
 };
 use parking_lot::Mutex;
 use quorum::{Quorum, Start};
-use telemetry::{Build, LogSettings, Metrics};
+use telemetry::{Build, Metrics};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
@@ -37,13 +37,13 @@ use crate::table::PartitionTable;
 use crate::{ServerArgs, watch};
 
 /// Which program this is.
-const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION"), commit: "" };
+const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION") };
 
 /// Runs a node until it is told to stop by SIGTERM or SIGINT.
 pub fn run(args: ServerArgs) -> Result<(), ServerError> {
     let began = Instant::now();
     let settings = config::settings(&args)?;
-    telemetry::init_logging(&LogSettings::default())?;
+    telemetry::init_logging()?;
     net::raise_descriptors_max();
     let edge = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -111,7 +111,7 @@ fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
         .collect()
 }
 
-fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
+pub(crate) fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
     let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
     let metrics = Metrics::new(BUILD, &names);
     let Directories { all: mut directories, cluster_id } =

@@ -56,6 +56,10 @@ fn connections(node: &Arc<Node>, listener: &Listener) {
     let (gauge, counter) = (WatchKind::Gauge, WatchKind::Counter);
     count(gauge, "vltava_connections_open", "Connections that are open.", &[], |c| &c.open);
     count(counter, "vltava_connections_accepted", "Connections that were let in.", &[], |c| &c.accepted);
+    let delayed = "Connections that were held because their address came too fast.";
+    count(counter, "vltava_connections_delayed", delayed, &[], |c| &c.delayed);
+    let failed = "Times that accepting a connection failed, as for want of descriptors.";
+    count(counter, "vltava_accept_errors", failed, &[], |c| &c.accept_errors);
     let refused = "Connections that were closed at once, by the limit they were over.";
     count(counter, "vltava_connections_refused", refused, &[("limit", "total")], |c| &c.refused_total);
     count(counter, "vltava_connections_refused", refused, &[("limit", "address")], |c| &c.refused_address);

@@ -16,7 +16,7 @@ mod requests;
 
 pub use clients::Clients;
 pub use exposition::TextFormat;
-pub use logging::{LogFormat, LogSettings, LoggingError, init_logging};
+pub use logging::{LoggingError, init_logging};
 pub use meters::{Counter, Gauge, Histogram};
 pub use metrics::{
     Build, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics, StateMetrics, WatchKind,

@@ -1,4 +1,4 @@
-//! Log lines on standard error, for people or for programs.
+//! Log lines on standard error.
 //!
 //! error: an operator must act · warn: something is wrong that may pass · info: what an operator
 //! wants to read the next day · debug: what a developer wants to know about one connection.
@@ -9,29 +9,10 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::TryInitError;
 
-/// The environment variable that says what is logged, when no argument does.
+/// The environment variable that says what is logged: a level, or `target=level` pairs separated by
+/// commas.
 const FILTER_VARIABLE: &str = "VLTAVA_LOG";
 const FILTER_DEFAULT: &str = "info";
-
-/// How a log line looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// One line of text.
-    #[default]
-    Text,
-    /// One JSON object.
-    Json,
-}
-
-/// What is logged and how.
-#[derive(Debug, Clone, Default)]
-pub struct LogSettings {
-    /// A level, or `target=level` pairs separated by commas. `None`: what `VLTAVA_LOG` says, else
-    /// `info`.
-    pub filter: Option<String>,
-    /// How a line looks.
-    pub format: LogFormat,
-}
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -50,18 +31,15 @@ pub enum LoggingError {
 }
 
 /// Sets up the log of this process, for lines and for panics. To be called once.
-pub fn init_logging(settings: &LogSettings) -> Result<(), LoggingError> {
+pub fn init_logging() -> Result<(), LoggingError> {
     use tracing_subscriber::util::SubscriberInitExt;
 
-    let filter = filter(settings.filter.clone().or_else(|| std::env::var(FILTER_VARIABLE).ok()))?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(std::env::var(FILTER_VARIABLE).ok())?)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match settings.format {
-        LogFormat::Text => lines.finish().try_init()?,
-        LogFormat::Json => lines.json().flatten_event(true).with_ansi(false).finish().try_init()?,
-    }
+        .with_ansi(std::io::stderr().is_terminal())
+        .finish()
+        .try_init()?;
     log_panics();
     Ok(())
 }

@@ -22,8 +22,6 @@ use crate::requests::RequestMetrics;
 pub struct Build {
     /// Its version.
     pub version: &'static str,
-    /// The commit it was built from; empty if not known.
-    pub commit: &'static str,
 }
 
 /// Numbers about sockets of the Kafka port.
@@ -70,12 +68,6 @@ pub struct LogMetrics {
     pub flushes: Histogram,
     /// How long a partition was locked for an append.
     pub append_locks: Histogram,
-    /// Segments begun because the one before was full or old.
-    pub segments_rolled: Counter,
-    /// Segments deleted by retention or on request.
-    pub segments_deleted: Counter,
-    /// Bytes of segments deleted.
-    pub bytes_deleted: Counter,
 }
 
 /// What the broker has at the moment.
@@ -246,10 +238,7 @@ impl Metrics {
             "vltava_log_append_lock_seconds",
             "How long partitions were locked for an append.",
             &log.append_locks,
-        )?;
-        page.counter("vltava_log_segments_rolled", "Segments begun.", log.segments_rolled.get())?;
-        page.counter("vltava_log_segments_deleted", "Segments deleted.", log.segments_deleted.get())?;
-        page.counter("vltava_log_deleted_bytes", "Bytes of segments deleted.", log.bytes_deleted.get())
+        )
     }
 
     fn encode_state(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -316,7 +305,7 @@ impl Metrics {
         page.gauges(
             "vltava_build",
             "Always 1; the labels say which program this is.",
-            [([("version", self.build.version), ("commit", self.build.commit)], 1)],
+            [([("version", self.build.version)], 1)],
         )
     }
 }

@@ -12,7 +12,7 @@ use crate::pages::Readiness;
 fn state(ready: Readiness) -> HttpState {
     HttpState {
         ready: Arc::new(move || ready.clone()),
-        metrics: Metrics::new(Build { version: "1.2.3", commit: "" }, &[]),
+        metrics: Metrics::new(Build { version: "1.2.3" }, &[]),
     }
 }
 

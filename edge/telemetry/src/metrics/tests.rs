@@ -4,10 +4,9 @@ use std::time::Duration;
 use base::ErrorCode;
 
 use super::*;
-use crate::requests::RequestTimes;
 
 fn metrics() -> Arc<Metrics> {
-    Metrics::new(Build { version: "1.2.3", commit: "abc" }, &[(0, "Produce"), (1, "Fetch")])
+    Metrics::new(Build { version: "1.2.3" }, &[(0, "Produce"), (1, "Fetch")])
 }
 
 /// The value of a line, given all before it.
@@ -19,9 +18,9 @@ fn value<'a>(page: &'a str, line: &str) -> Option<&'a str> {
 fn what_was_counted_is_shown() {
     let metrics = metrics();
     let fetch = metrics.requests.api(1);
-    fetch.requests.inc();
-    fetch.requests.inc();
-    fetch.answered(RequestTimes { total: Some(Duration::from_millis(3)), ..RequestTimes::default() });
+    fetch.worked(Duration::from_micros(7));
+    fetch.worked(Duration::from_micros(7));
+    fetch.answered(Duration::from_millis(3));
     metrics.requests.error(ErrorCode::OffsetOutOfRange);
     metrics.produce.bytes.add(77);
     metrics.log.flushes.observe(Duration::from_secs(60));
@@ -36,12 +35,13 @@ fn what_was_counted_is_shown() {
         ("vltava_request_seconds_bucket{le=\"0.0025\",api=\"Fetch\",stage=\"total\"}", "0"),
         ("vltava_request_seconds_bucket{le=\"0.005\",api=\"Fetch\",stage=\"total\"}", "1"),
         ("vltava_request_seconds_count{api=\"Fetch\",stage=\"total\"}", "1"),
+        ("vltava_request_seconds_count{api=\"Fetch\",stage=\"local\"}", "2"),
         ("vltava_produce_bytes_total", "77"),
         ("vltava_log_flush_seconds_bucket{le=\"30.0\"}", "0"),
         ("vltava_log_flush_seconds_bucket{le=\"+Inf\"}", "1"),
         ("vltava_log_flush_seconds_sum", "60.0"),
         ("vltava_parked_requests{api=\"Fetch\"}", "2"),
-        ("vltava_build{version=\"1.2.3\",commit=\"abc\"}", "1"),
+        ("vltava_build{version=\"1.2.3\"}", "1"),
         ("vltava_uptime_seconds", "0"),
     ] {
         assert_eq!(value(&page, line), Some(expected), "{line}\n{page}");
@@ -89,8 +89,7 @@ fn clients_cannot_write_lines_of_their_own() {
 #[test]
 fn the_page_is_well_formed_in_both_formats() {
     let metrics = metrics();
-    metrics.requests.api(0).requests.inc();
-    metrics.requests.api(0).answered(RequestTimes { queue: Some(Duration::ZERO), ..RequestTimes::default() });
+    metrics.requests.api(0).worked(Duration::ZERO);
     metrics.clients.connected("a", "b");
     for format in [TextFormat::Prometheus, TextFormat::OpenMetrics] {
         let page = metrics.render(format);
