@@ -73,10 +73,8 @@ impl IoThreads {
     }
 
     fn start_one(&mut self, index: usize) -> io::Result<()> {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .build()?;
+        let runtime =
+            Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()?;
         self.handles.push(runtime.handle().clone());
         let stop = self.stop.watch();
         let thread = std::thread::Builder::new().name(format!("io-{index}"));

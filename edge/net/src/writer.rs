@@ -139,7 +139,8 @@ impl AnswerWriter {
     /// How many bytes of memory an answer takes while it waits to be sent: its own, and those of file
     /// ranges that are read to be gathered.
     pub fn memory_of(&self, answer: &Answer) -> u64 {
-        let read = answer.files.iter().map(|(_, range)| range).filter(|range| !self.leaves_by_sendfile(range));
+        let read =
+            answer.files.iter().map(|(_, range)| range).filter(|range| !self.leaves_by_sendfile(range));
         let read: u64 = read.map(|range| u64::from(range.len)).sum();
         let pieces = answer.files.len() * 2 * size_of::<Piece>();
         (answer.bytes.capacity() + pieces) as u64 + read.min(GATHER_BYTES_MAX as u64)

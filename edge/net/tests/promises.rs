@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vltava_net::{
-    Connection, FrameLimits, FrameReader, IoThreads, Listener, ListenerLimits, MemoryBudget,
-    StopSwitch,
+    Connection, FrameLimits, FrameReader, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch,
 };
 
 const CONNECTIONS: usize = 1_000;

@@ -201,11 +201,7 @@ impl Connection {
     }
 
     /// Waits until there is something to do.
-    async fn wait(
-        &mut self,
-        reader: &mut FrameReader<OwnedReadHalf>,
-        stopping: bool,
-    ) -> Result<(), Ended> {
+    async fn wait(&mut self, reader: &mut FrameReader<OwnedReadHalf>, stopping: bool) -> Result<(), Ended> {
         let room = !stopping && self.has_room();
         let (wants_turn, reads) = (room && reader.has_frame(), room && !reader.has_frame());
         if !wants_turn {
@@ -407,7 +403,7 @@ impl Connection {
             return deadline;
         }
         if self.stop.is_stopped() || self.held.is_missed() {
-            return tokio::time::Instant::now();
+            return since.into();
         }
         let idle = since + self.node.frame_limits.idle_max;
         let end = self.ending_since.map_or(idle, |since| idle.min(since + ENDING_MAX));
@@ -429,3 +425,6 @@ impl Drop for Connection {
         session.on_closed(node.as_ref());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,7 @@ use broker::api::APIS;
 use controller::{AdoptTopic, Command, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, SecurityProtocol};
 use metadata::{Endpoint, Image};
-use net::{
-    FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits,
-};
+use net::{FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits};
 use parking_lot::Mutex;
 use quorum::{Quorum, Start};
 use telemetry::{Build, Metrics};

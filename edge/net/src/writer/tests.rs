@@ -232,9 +232,11 @@ async fn an_end_behind_unread_bytes_is_seen() {
 /// A read that fails below `sendfile` is told from a socket that fails.
 #[tokio::test]
 async fn a_file_that_cannot_be_read_is_named() {
-    let (mut writer, _reader) = connect(WriteLimits { sendfile_bytes_min: 1, ..WriteLimits::default() }, false).await;
+    let (mut writer, _reader) =
+        connect(WriteLimits { sendfile_bytes_min: 1, ..WriteLimits::default() }, false).await;
     // A directory can be opened and not read.
-    let file: Arc<dyn SendFile> = Arc::new(Segment { file: File::open("/proc/self").unwrap(), sendfile: true });
+    let file: Arc<dyn SendFile> =
+        Arc::new(Segment { file: File::open("/proc/self").unwrap(), sendfile: true });
     let answer = Answer { bytes: b"head".to_vec(), files: vec![(4, range(&file, 0, 100))] };
     let error = writer.write(answer).await.unwrap_err();
     let WriteError::File { file, .. } = error else { panic!("{error}") };

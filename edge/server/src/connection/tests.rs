@@ -1,0 +1,254 @@
+//! A node and real sockets.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metadata::settings::BrokerSettings;
+use net::{Admission, Listener, ListenerLimits, StopSwitch};
+use wire::messages::api_versions::ApiVersionsRequest;
+use wire::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::{ApiKey, Message, Request, decode_response_header, encode_request};
+
+use super::serve;
+use crate::node::Node;
+use crate::stop::Started;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const TOPIC: &str = "quiet";
+
+/// A node that serves, until it is dropped.
+struct Served {
+    node: Arc<Node>,
+    address: std::net::SocketAddr,
+    admission: Admission,
+    switch: StopSwitch,
+    started: Option<Started>,
+    runtime: Option<tokio::runtime::Runtime>,
+    _dir: tempfile::TempDir,
+}
+
+impl Served {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let set = |name: &str, value: String| (name.to_owned(), value);
+        let settings = BrokerSettings::parse(vec![
+            set("log.dirs", dir.path().display().to_string()),
+            set("listeners", "PLAINTEXT://127.0.0.1:0".to_owned()),
+        ]);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let _inside = runtime.enter();
+        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), ListenerLimits::default()).unwrap();
+        let (address, admission) = (listener.address(), listener.admission().clone());
+        let started = crate::start::start(settings.unwrap(), &listener).unwrap();
+        let (node, switch) = (Arc::clone(&started.node), StopSwitch::new());
+        let stop = switch.watch();
+        let served = Arc::clone(&node);
+        drop(runtime.spawn(listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
+            serve(Arc::clone(&served), connection, stop.clone())
+        })));
+        drop(_inside);
+        Self { node, address, admission, switch, started: Some(started), runtime: Some(runtime), _dir: dir }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client
+    }
+
+    /// Waits for what a thread of the node does.
+    fn until(&self, what: &str, mut done: impl FnMut(&Node) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !done(&self.node) {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn requests(&self, key: ApiKey) -> u64 {
+        self.node.metrics.requests.api(key.code()).requests.get()
+    }
+
+    fn create_topic(&self) {
+        let mut client = self.connect();
+        client.write_all(&create_topic(1)).unwrap();
+        assert_eq!(correlation_id(&mut client), 1);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.switch.stop();
+        self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(5));
+        crate::stop::in_order(self.started.take().unwrap()).unwrap();
+    }
+}
+
+fn framed<'a, R: Request<'a>>(correlation_id: i32, version: i16, request: &R) -> Vec<u8> {
+    encode_request(correlation_id, Some("test"), version, request).unwrap().bytes
+}
+
+fn versions(id: i32) -> Vec<u8> {
+    let request = ApiVersionsRequest {
+        client_software_name: "tester",
+        client_software_version: "1.0",
+        ..Default::default()
+    };
+    framed(id, 3, &request)
+}
+
+fn create_topic(id: i32) -> Vec<u8> {
+    let topic =
+        CreatableTopic { name: TOPIC, num_partitions: 1, replication_factor: 1, ..Default::default() };
+    framed(id, 5, &CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() })
+}
+
+/// A fetch at the end of the log, where nothing comes.
+fn fetch(id: i32, max_wait_ms: i32) -> Vec<u8> {
+    let part =
+        FetchPartition { partition: 0, fetch_offset: 0, partition_max_bytes: 1 << 20, ..Default::default() };
+    let topic = FetchTopic { topic: TOPIC, partitions: vec![part], ..Default::default() };
+    let request = FetchRequest {
+        max_wait_ms,
+        min_bytes: 1,
+        max_bytes: 1 << 20,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    framed(id, 11, &request)
+}
+
+fn metadata(id: i32, names: &[&str]) -> Vec<u8> {
+    let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
+    let topics = Some(names.iter().copied().map(topic).collect());
+    framed(id, 9, &MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() })
+}
+
+/// The next answer without its length; `None` at the end of the connection.
+fn answer(client: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0];
+    if client.read(&mut length).unwrap() == 0 {
+        return None;
+    }
+    let mut rest = [0; 3];
+    client.read_exact(&mut rest).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes([length[0], rest[0], rest[1], rest[2]]) as usize];
+    client.read_exact(&mut answer).unwrap();
+    Some(answer)
+}
+
+fn correlation_id(client: &mut TcpStream) -> i32 {
+    let answer = answer(client).expect("an answer");
+    i32::from_be_bytes(*answer.first_chunk().unwrap())
+}
+
+#[test]
+fn what_came_before_a_bad_frame_is_answered() {
+    let served = Served::start();
+    served.create_topic();
+    for bad in [&(-1i32).to_be_bytes()[..], b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x04\x7f\x7f\0\0", b"\0\0\0\0"]
+    {
+        let mut client = served.connect();
+        client.write_all(&[&versions(1), &fetch(2, 50), &versions(3), bad, &[0; 300_000]].concat()).unwrap();
+        assert_eq!([1, 2, 3].map(|_| correlation_id(&mut client)), [1, 2, 3]);
+        assert!(answer(&mut client).is_none());
+    }
+    assert!(served.node.metrics.network.connections_cut.get() >= 3);
+}
+
+#[test]
+fn who_ends_its_side_still_gets_its_answers() {
+    let served = Served::start();
+    served.create_topic();
+    let mut client = served.connect();
+    client.write_all(&[fetch(1, 200), versions(2)].concat()).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!([1, 2].map(|_| correlation_id(&mut client)), [1, 2]);
+    assert!(answer(&mut client).is_none());
+}
+
+#[test]
+fn a_request_sees_what_the_one_before_it_did() {
+    let served = Served::start();
+    let mut client = served.connect();
+    client.write_all(&[create_topic(1), metadata(2, &[TOPIC]), versions(3)].concat()).unwrap();
+    assert_eq!(correlation_id(&mut client), 1);
+    let told = answer(&mut client).unwrap();
+    let (_, mut body) = decode_response_header(&told, ApiKey::Metadata, 9).unwrap();
+    let told = MetadataResponse::decode(&mut body, 9).unwrap();
+    assert_eq!((told.topics[0].error_code, told.topics[0].partitions.len()), (0, 1));
+    assert_eq!(correlation_id(&mut client), 3);
+}
+
+/// A fetch that waits for ever, and behind it requests with large answers: only so many are made.
+#[test]
+fn what_waits_behind_a_fetch_is_bounded_and_charged() {
+    let served = Served::start();
+    served.create_topic();
+    let name = "n".repeat(200);
+    let large = metadata(2, &vec![name.as_str(); 1_000]);
+    let mut client = served.connect();
+    client.write_all(&fetch(1, i32::MAX)).unwrap();
+    let writer = {
+        let mut client = client.try_clone().unwrap();
+        // More than is ever read: the write fails when the connection is cut.
+        std::thread::spawn(move || drop((0..63).try_for_each(|_| client.write_all(&large))))
+    };
+    served.until("a megabyte waits", |node| node.answer_memory.used() > 900 << 10);
+    served.until("its requests give their memory back", |node| node.request_memory.used() < 400 << 10);
+    assert!(served.requests(ApiKey::Metadata) < 10, "{}", served.requests(ApiKey::Metadata));
+    assert!(served.node.answer_memory.used() < 2 << 20);
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    client.shutdown(Shutdown::Both).unwrap();
+    drop(client);
+    writer.join().unwrap();
+    served.until("the connection is given up", |_| served.admission.open() == 0);
+    assert_eq!((served.node.answer_memory.used(), served.node.request_memory.used()), (0, 0));
+    assert_eq!(served.node.metrics.state.parked_fetch.get(), 0);
+}
+
+/// Nobody reads from a connection whose queue is full; that its peer is gone is seen all the same.
+#[test]
+fn a_peer_that_is_gone_is_noticed_behind_a_full_queue() {
+    let served = Served::start();
+    served.create_topic();
+    let mut client = served.connect();
+    let many: Vec<u8> = (2..200).flat_map(versions).collect();
+    client.write_all(&[fetch(1, i32::MAX), many].concat()).unwrap();
+    served.until("the queue is full", |_| served.requests(ApiKey::ApiVersions) == 63);
+    assert_eq!(served.node.metrics.state.parked_fetch.get(), 1);
+    socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+    served.until("the connection is given up", |_| served.admission.open() == 0);
+    assert_eq!(served.node.metrics.state.parked_fetch.get(), 0);
+}
+
+/// Others wait for memory that a waiting fetch keeps back: it is answered early.
+#[test]
+fn a_fetch_does_not_keep_memory_that_others_wait_for() {
+    let served = Served::start();
+    served.create_topic();
+    let name = "n".repeat(200);
+    let mut client = served.connect();
+    client.write_all(&[fetch(1, i32::MAX), metadata(2, &vec![name.as_str(); 1_000])].concat()).unwrap();
+    served.until("an answer waits", |node| node.answer_memory.used() > 100 << 10);
+    let mut other = served.node.answer_memory.charge();
+    assert!(!other.ask_for(served.node.answer_memory.bytes_max()));
+    assert_eq!([1, 2].map(|_| correlation_id(&mut client)), [1, 2]);
+    served.until("the memory is free", |_| other.ask_for(served.node.answer_memory.bytes_max()));
+}
+
+#[test]
+fn what_software_a_client_says_it_is_shows_once_per_connection() {
+    let served = Served::start();
+    let mut client = served.connect();
+    client.write_all(&[versions(1), versions(2)].concat()).unwrap();
+    assert_eq!([1, 2].map(|_| correlation_id(&mut client)), [1, 2]);
+    let page = served.node.metrics.render(telemetry::TextFormat::Prometheus);
+    assert!(page.contains("vltava_clients_connected_total{name=\"tester\",version=\"1.0\"} 1"), "{page}");
+}
