@@ -53,6 +53,8 @@ pub struct Connection {
     correlation_id_next: i32,
     in_flight: VecDeque<InFlight>,
     versions: Versions,
+    /// Whether something failed on it: then bytes of one answer would be taken for those of another.
+    given_up: bool,
 }
 
 /// The answer to a request, still in the bytes it came in.
@@ -82,6 +84,7 @@ impl Connection {
             correlation_id_next: 0,
             in_flight: VecDeque::new(),
             versions: Versions::default(),
+            given_up: false,
         })
     }
 
@@ -127,9 +130,20 @@ impl Connection {
         request: &R,
         version: i16,
     ) -> Result<AnswerTo<R>, ClientError> {
-        self.send(request, version)?;
-        let answer = self.receive()?;
+        let answer = self.exchange(request, version)?;
         Ok(AnswerTo { answer, request: PhantomData })
+    }
+
+    pub(crate) fn exchange<'a, R: Request<'a>>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<Answer, ClientError> {
+        if !self.in_flight.is_empty() {
+            return Err(ClientError::InFlight(self.in_flight.len()));
+        }
+        self.send(request, version)?;
+        self.receive()
     }
 
     /// Sends a request; [`Connection::receive`] gives its answer after those of earlier requests.
@@ -155,13 +169,27 @@ impl Connection {
     }
 
     fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.check_usable()?;
         let sent = self.stream.set_write_timeout(Some(self.options.timeout));
-        sent.and_then(|()| self.stream.write_all(bytes)).map_err(|error| self.failed(error))
+        let sent = sent.and_then(|()| self.stream.write_all(bytes)).map_err(|error| self.failed(error));
+        self.given_up |= sent.is_err();
+        sent
     }
 
-    /// Waits for the next answer.
+    fn check_usable(&self) -> Result<(), ClientError> {
+        if self.given_up { Err(ClientError::GivenUp { address: self.address.clone() }) } else { Ok(()) }
+    }
+
+    /// Waits for the next answer. After an error, a late answer above all, the connection is of no use.
     pub fn receive(&mut self) -> Result<Answer, ClientError> {
+        self.check_usable()?;
         let due = *self.in_flight.front().ok_or(ClientError::NothingInFlight)?;
+        let answer = self.receive_due(due);
+        self.given_up |= answer.is_err();
+        answer
+    }
+
+    fn receive_due(&mut self, due: InFlight) -> Result<Answer, ClientError> {
         let frame = self.receive_frame()?;
         self.in_flight.pop_front();
         let (found, _) = decode_response_header(&frame, due.key, due.version)?;

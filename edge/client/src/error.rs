@@ -57,6 +57,15 @@ pub enum ClientError {
         /// The one that came.
         found: i32,
     },
+    /// An earlier request failed: its answer may still come, so nothing more can be asked here.
+    #[error("the connection to {address} is of no use since a request on it failed: connect anew")]
+    GivenUp {
+        /// The broker.
+        address: String,
+    },
+    /// A request whose answer is waited for must be the only one.
+    #[error("{0} requests are in flight: take their answers first")]
+    InFlight(usize),
     /// An answer was waited for that no request asked for.
     #[error("no request is in flight")]
     NothingInFlight,
@@ -88,10 +97,15 @@ impl ClientError {
     /// Whether the same request may succeed later.
     pub fn is_retriable(&self) -> bool {
         match self {
-            Self::Connect { .. } | Self::Broken { .. } | Self::Closed { .. } | Self::TimedOut { .. } => true,
+            Self::Connect { .. }
+            | Self::Broken { .. }
+            | Self::Closed { .. }
+            | Self::TimedOut { .. }
+            | Self::GivenUp { .. } => true,
             Self::Refused { code, .. } => code.is_retriable(),
             Self::Unsupported { .. }
             | Self::OutOfOrder { .. }
+            | Self::InFlight(_)
             | Self::NothingInFlight
             | Self::Frame(_)
             | Self::Decode(_)

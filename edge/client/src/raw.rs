@@ -147,8 +147,7 @@ impl Connection {
             self.send_unanswered(&request, version)?;
             return Ok(Produced { base_offset: Offset::NONE, log_start: Offset::NONE });
         }
-        self.send(&request, version)?;
-        produced(&self.receive()?)
+        produced(&self.exchange(&request, version)?)
     }
 
     /// Fetches one partition from an offset.
@@ -160,7 +159,6 @@ impl Connection {
         limits: FetchLimits,
     ) -> Result<Fetched, ClientError> {
         let version = version(self, ApiKey::Fetch)?;
-        self.send(&fetch_request(topic, partition, from, limits), version)?;
-        fetched(&self.receive()?)
+        fetched(&self.exchange(&fetch_request(topic, partition, from, limits), version)?)
     }
 }
