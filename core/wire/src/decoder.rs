@@ -31,6 +31,11 @@ const MEMORY_FLOOR_BYTES: usize = 32 * 1024;
 /// What an array may take before its first element was read.
 const FIRST_CHUNK_BYTES: usize = 4 * 1024;
 
+/// What a string that is not UTF-8 is read as: no name and no setting is valid with it, so the request is
+/// answered with the error that is due, and not by closing the connection. Kafka puts it in the place of
+/// each byte that is wrong.
+const NOT_UTF8: &str = "\u{fffd}";
+
 /// A place in a frame.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
@@ -177,8 +182,7 @@ impl<'a> Decoder<'a> {
             return Err(DecodeError::StringLength { at: self.position(), len });
         }
         let bytes = self.take(len)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::Utf8 { at: self.position() })?;
-        Ok(Some(text))
+        Ok(Some(std::str::from_utf8(bytes).unwrap_or(NOT_UTF8)))
     }
 
     /// Bytes that are never null.

@@ -18,6 +18,7 @@ const LENGTH_MAX: usize = i32::MAX as usize - 1;
 pub struct Encoder {
     bytes: Vec<u8>,
     holes: Vec<Hole>,
+    errors: Vec<(i16, u32)>,
 }
 
 /// The tagged fields of a struct, while they are written.
@@ -44,7 +45,7 @@ impl Encoder {
     pub fn framed() -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(&[0; SIZE_PREFIX_BYTES]);
-        Self { bytes, holes: Vec::new() }
+        Self { bytes, ..Self::default() }
     }
 
     /// Ends a frame that [`Encoder::framed`] began: writes its size.
@@ -54,7 +55,7 @@ impl Encoder {
         let size = i32::try_from(len).map_err(|_| EncodeError::Length { len, max: i32::MAX as usize })?;
         let prefix = self.bytes.first_chunk_mut().expect("framed() made room for the size");
         *prefix = size.to_be_bytes();
-        Ok(Frame { bytes: self.bytes, holes: self.holes })
+        Ok(Frame { bytes: self.bytes, holes: self.holes, errors: self.errors })
     }
 
     /// What was written, if nothing of it is elsewhere.
@@ -152,6 +153,31 @@ impl Encoder {
             None => self.i16(-1),
         }
         Ok(())
+    }
+
+    /// The outcome of a request or of a part of one: a number of 16 bits, which the frame remembers unless
+    /// it is 0.
+    #[inline]
+    pub fn error_code(&mut self, code: i16) {
+        self.i16(code);
+        if code != 0 {
+            self.count_error(code);
+        }
+    }
+
+    #[cold]
+    fn count_error(&mut self, code: i16) {
+        match self.errors.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, times)) => *times += 1,
+            None => self.errors.push((code, 1)),
+        }
+    }
+
+    /// What a person is told of an outcome, or null. It may say again what the client sent, so it is cut
+    /// to what a string can hold: the outcome itself must arrive.
+    pub fn error_message(&mut self, value: Option<&str>, flexible: bool) -> Result<(), EncodeError> {
+        let cut = |text: &'_ str| text.floor_char_boundary(STRING_BYTES_MAX);
+        self.nullable_str(value.map(|text| &text[..cut(text)]), flexible)
     }
 
     /// Bytes behind their length.

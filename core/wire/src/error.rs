@@ -30,12 +30,6 @@ pub enum DecodeError {
         /// How long it is said to be.
         len: usize,
     },
-    /// A string that is not UTF-8.
-    #[error("a string at {at} that is not UTF-8")]
-    Utf8 {
-        /// Behind the string.
-        at: usize,
-    },
     /// A variable-length number that does not end or does not fit.
     #[error("a number at {at} that is too long")]
     Varint {
@@ -132,9 +126,9 @@ pub enum EncodeError {
 /// A size prefix that no frame may have. The connection cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Zero or below.
+    /// Below zero.
     #[error("a frame of {size} bytes")]
-    NotPositive {
+    Negative {
         /// What the prefix says.
         size: i32,
     },

@@ -9,6 +9,8 @@ pub struct Frame {
     pub bytes: Vec<u8>,
     /// Where something is missing, in order.
     pub holes: Vec<Hole>,
+    /// The error codes in it that are not 0, each with how often it is there.
+    pub errors: Vec<(i16, u32)>,
 }
 
 /// A place in a frame for bytes that are elsewhere.
@@ -52,11 +54,12 @@ impl Frame {
 
 /// The length of the frame behind a size prefix.
 ///
-/// It says how much belongs to the frame, not how much to allocate: a buffer grows with what arrives.
+/// It says how much belongs to the frame, not how much to allocate: a buffer grows with what arrives. An
+/// empty frame is one, though no message is as short.
 pub fn frame_len(prefix: [u8; 4], max: usize) -> Result<usize, FrameError> {
     let size = i32::from_be_bytes(prefix);
     match usize::try_from(size) {
-        Err(_) | Ok(0) => Err(FrameError::NotPositive { size }),
+        Err(_) => Err(FrameError::Negative { size }),
         Ok(size) if size > max => Err(FrameError::TooLong { size, max }),
         Ok(size) => Ok(size),
     }
@@ -67,19 +70,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_positive_and_within_the_limit() {
+    fn a_size_is_not_negative_and_within_the_limit() {
         assert_eq!(frame_len([0, 0, 0, 1], 10), Ok(1));
         assert_eq!(frame_len([0, 0, 0, 10], 10), Ok(10));
         assert_eq!(frame_len([0, 0, 0, 11], 10), Err(FrameError::TooLong { size: 11, max: 10 }));
-        assert_eq!(frame_len([0; 4], 10), Err(FrameError::NotPositive { size: 0 }));
-        assert_eq!(frame_len([0xff; 4], 10), Err(FrameError::NotPositive { size: -1 }));
+        assert_eq!(frame_len([0; 4], 10), Ok(0));
+        assert_eq!(frame_len([0xff; 4], 10), Err(FrameError::Negative { size: -1 }));
         assert!(matches!(frame_len(*b"GET ", 1 << 20), Err(FrameError::TooLong { .. })));
     }
 
     #[test]
     fn parts_come_in_the_order_of_sending() {
         let holes = vec![Hole { at: 2, len: 5 }, Hole { at: 2, len: 6 }, Hole { at: 4, len: 7 }];
-        let frame = Frame { bytes: vec![1, 2, 3, 4], holes: holes.clone() };
+        let frame = Frame { bytes: vec![1, 2, 3, 4], holes: holes.clone(), errors: Vec::new() };
         let parts: Vec<_> = frame.parts().collect();
         let expected = [
             Part::Bytes(&[1, 2]),

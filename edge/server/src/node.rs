@@ -76,6 +76,9 @@ impl Node {
 
     /// Counts an answer that is about to be sent.
     pub(crate) fn count_answer(&self, key: Option<ApiKey>, took: Duration, answer: &Answer) {
+        for (code, times) in &answer.frame.errors {
+            self.metrics.requests.error(*code, u64::from(*times));
+        }
         let records: u64 = answer.slices.iter().map(|slice| u64::from(slice.len)).sum();
         self.metrics.network.bytes_out.add(answer.frame.bytes.len() as u64 + records);
         if records > 0 {

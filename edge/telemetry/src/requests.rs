@@ -80,10 +80,10 @@ impl RequestMetrics {
         &self.apis[place.map_or(self.apis.len() - 1, usize::from)]
     }
 
-    /// An answer, or a part of one, carries an error. [`ErrorCode::None`] is not counted.
-    pub fn error(&self, code: ErrorCode) {
-        if let (false, Some(counter)) = (code.is_none(), self.errors.get(error_place(code))) {
-            counter.inc();
+    /// An answer, or so many parts of one, carry an error, which is one of [`ErrorCode::ALL`].
+    pub fn error(&self, code: i16, times: u64) {
+        if let Some(counter) = self.errors.get(error_place(code)) {
+            counter.add(times);
         }
     }
 
@@ -91,13 +91,13 @@ impl RequestMetrics {
     pub(crate) fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ErrorCode::ALL
             .iter()
-            .map(|code| (code.name(), self.errors.get(error_place(*code)).map_or(0, Counter::get)))
+            .map(|code| (code.name(), self.errors.get(error_place(code.code())).map_or(0, Counter::get)))
             .filter(|(_, count)| *count > 0)
     }
 }
 
-fn error_place(code: ErrorCode) -> usize {
-    usize::try_from(code.code() + 1).unwrap_or(usize::MAX)
+fn error_place(code: i16) -> usize {
+    usize::try_from(i32::from(code) + 1).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -119,9 +119,11 @@ mod tests {
     fn every_error_has_a_place() {
         let requests = RequestMetrics::new(&[]);
         for code in ErrorCode::ALL {
-            requests.error(*code);
+            requests.error(code.code(), 2);
         }
-        assert_eq!(requests.errors().count(), ErrorCode::ALL.len() - 1);
-        assert!(requests.errors().all(|(name, count)| name != "NONE" && count == 1));
+        requests.error(i16::MAX, 1);
+        requests.error(i16::MIN, 1);
+        assert_eq!(requests.errors().count(), ErrorCode::ALL.len());
+        assert!(requests.errors().all(|(_, count)| count == 2));
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::decoder::Decoder;
 
 fn written(write: impl FnOnce(&mut Encoder)) -> Vec<u8> {
     let mut e = Encoder::new();
@@ -63,4 +64,31 @@ fn a_frame_over_two_gigabytes_is_refused() {
     let refused = e.records(Records::External { len: i32::MAX as u32 }, true);
     assert!(matches!(refused, Err(EncodeError::Length { .. })));
     assert!(matches!(e.into_frame(), Err(EncodeError::Length { .. })));
+}
+
+#[test]
+fn a_frame_remembers_its_errors() {
+    let mut e = Encoder::framed();
+    for code in [0, 3, -1, 3] {
+        e.error_code(code);
+    }
+    let frame = e.into_frame().unwrap();
+    assert_eq!(frame.errors, [(3, 2), (-1, 1)]);
+    assert_eq!(frame.bytes[4..], [0, 0, 0, 3, 0xff, 0xff, 0, 3]);
+}
+
+#[test]
+fn an_error_message_is_cut_and_not_refused() {
+    let long = "é".repeat(20_000);
+    for flexible in [false, true] {
+        let mut e = Encoder::new();
+        e.error_message(Some(&long), flexible).unwrap();
+        let bytes = e.into_bytes();
+        let mut d = Decoder::new(&bytes);
+        assert_eq!(d.str(flexible).unwrap(), &long[..STRING_BYTES_MAX - 1]);
+        d.finish().unwrap();
+    }
+    let mut e = Encoder::new();
+    e.error_message(None, true).unwrap();
+    assert_eq!(e.into_bytes(), [0]);
 }

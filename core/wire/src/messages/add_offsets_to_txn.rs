@@ -98,7 +98,7 @@ impl<'a> Message<'a> for AddOffsetsToTxnResponse {
         }
         let flexible = version >= 3;
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if flexible {
             e.no_tags();
         }

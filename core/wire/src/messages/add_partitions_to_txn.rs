@@ -243,7 +243,7 @@ impl<'a> Message<'a> for AddPartitionsToTxnResponse<'a> {
         let flexible = version >= 3;
         e.i32(self.throttle_time_ms);
         if version >= 4 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         }
         if version >= 4 {
             e.array(&self.results_by_transaction, flexible, |e, x| x.encode(e, version))?;

@@ -86,7 +86,7 @@ impl<'a> Message<'a> for AllocateProducerIdsResponse {
             return Err(EncodeError::Version { message: "AllocateProducerIdsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.producer_id_start);
         e.i32(self.producer_id_len);
         e.no_tags();

@@ -257,8 +257,8 @@ impl<'a> Message<'a> for AlterClientQuotasResponseEntryData<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 1;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.array(&self.entity, flexible, |e, x| x.encode(e, version))?;
         if flexible {
             e.no_tags();

@@ -214,7 +214,7 @@ impl<'a> Message<'a> for AlterPartitionResponse {
             return Err(EncodeError::Version { message: "AlterPartitionResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -283,7 +283,7 @@ impl<'a> Message<'a> for AlterPartitionResponsePartitionData {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.leader_id);
         e.i32(self.leader_epoch);
         e.array(&self.isr, true, |e, x| {

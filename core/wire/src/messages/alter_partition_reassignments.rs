@@ -184,8 +184,8 @@ impl<'a> Message<'a> for AlterPartitionReassignmentsResponse<'a> {
         if version == 1 {
             e.bool(self.allow_replication_factor_change);
         }
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.responses, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -249,8 +249,8 @@ impl<'a> Message<'a> for ReassignablePartitionResponse<'a> {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

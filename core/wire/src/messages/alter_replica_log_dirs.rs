@@ -245,7 +245,7 @@ impl<'a> Message<'a> for AlterReplicaLogDirPartitionResult {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 2;
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if flexible {
             e.no_tags();
         }

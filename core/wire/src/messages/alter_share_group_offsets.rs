@@ -143,8 +143,8 @@ impl<'a> Message<'a> for AlterShareGroupOffsetsResponse<'a> {
             return Err(EncodeError::Version { message: "AlterShareGroupOffsetsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.responses, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -205,8 +205,8 @@ impl<'a> Message<'a> for AlterShareGroupOffsetsResponsePartition<'a> {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

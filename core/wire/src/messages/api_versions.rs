@@ -164,7 +164,7 @@ impl<'a> Message<'a> for ApiVersionsResponse<'a> {
             return Err(EncodeError::Version { message: "ApiVersionsResponse", version });
         }
         let flexible = version >= 3;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.api_keys, flexible, |e, x| x.encode(e, version))?;
         if version >= 1 {
             e.i32(self.throttle_time_ms);

@@ -180,7 +180,7 @@ impl<'a> Message<'a> for AssignReplicasToDirsResponse {
             return Err(EncodeError::Version { message: "AssignReplicasToDirsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.directories, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -266,7 +266,7 @@ impl<'a> Message<'a> for AssignReplicasToDirsResponsePartitionData {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }

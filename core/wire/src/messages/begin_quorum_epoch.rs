@@ -242,7 +242,7 @@ impl<'a> Message<'a> for BeginQuorumEpochResponse<'a> {
             return Err(EncodeError::Version { message: "BeginQuorumEpochResponse", version });
         }
         let flexible = version == 1;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.topics, flexible, |e, x| x.encode(e, version))?;
         if version != 1 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::Field { field: "BeginQuorumEpochResponse.node_endpoints", version });
@@ -331,7 +331,7 @@ impl<'a> Message<'a> for BeginQuorumEpochResponsePartitionData {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 1;
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.leader_id);
         e.i32(self.leader_epoch);
         if flexible {

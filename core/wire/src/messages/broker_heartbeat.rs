@@ -155,7 +155,7 @@ impl<'a> Message<'a> for BrokerHeartbeatResponse {
             return Err(EncodeError::Version { message: "BrokerHeartbeatResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.bool(self.is_caught_up);
         e.bool(self.is_fenced);
         e.bool(self.should_shut_down);

@@ -197,7 +197,7 @@ impl<'a> Message<'a> for BrokerRegistrationResponse {
             return Err(EncodeError::Version { message: "BrokerRegistrationResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.broker_epoch);
         e.no_tags();
         Ok(())

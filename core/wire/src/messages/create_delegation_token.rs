@@ -189,7 +189,7 @@ impl<'a> Message<'a> for CreateDelegationTokenResponse<'a> {
             return Err(EncodeError::Version { message: "CreateDelegationTokenResponse", version });
         }
         let flexible = version >= 2;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.str(self.principal_type, flexible)?;
         e.str(self.principal_name, flexible)?;
         if version == 3 {

@@ -221,8 +221,8 @@ impl<'a> Message<'a> for CreatePartitionsTopicResult<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         e.str(self.name, flexible)?;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         if flexible {
             e.no_tags();
         }

@@ -315,8 +315,8 @@ impl<'a> Message<'a> for CreatableTopicResult<'a> {
         if version == 7 {
             e.uuid(self.topic_id);
         }
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         if version >= 5 {
             e.i32(self.num_partitions);
         }

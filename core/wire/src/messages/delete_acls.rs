@@ -208,8 +208,8 @@ impl<'a> Message<'a> for DeleteAclsFilterResult<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.array(&self.matching_acls, flexible, |e, x| x.encode(e, version))?;
         if flexible {
             e.no_tags();
@@ -276,8 +276,8 @@ impl<'a> Message<'a> for DeleteAclsMatchingAcl<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.i8(self.resource_type);
         e.str(self.resource_name, flexible)?;
         e.i8(self.pattern_type);

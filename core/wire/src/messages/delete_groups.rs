@@ -131,9 +131,9 @@ impl<'a> Message<'a> for DeletableGroupResult<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
         e.str(self.group_id, flexible)?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 3 {
-            e.nullable_str(self.error_message, flexible)?;
+            e.error_message(self.error_message, flexible)?;
         }
         if flexible {
             e.no_tags();

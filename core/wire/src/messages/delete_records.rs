@@ -247,7 +247,7 @@ impl<'a> Message<'a> for DeleteRecordsPartitionResult {
         let flexible = version == 2;
         e.i32(self.partition_index);
         e.i64(self.low_watermark);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if flexible {
             e.no_tags();
         }

@@ -111,8 +111,8 @@ impl<'a> Message<'a> for DeleteShareGroupOffsetsResponse<'a> {
             return Err(EncodeError::Version { message: "DeleteShareGroupOffsetsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.responses, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -146,8 +146,8 @@ impl<'a> Message<'a> for DeleteShareGroupOffsetsResponseTopic<'a> {
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.str(self.topic_name, true)?;
         e.uuid(self.topic_id);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -198,9 +198,9 @@ impl<'a> Message<'a> for DeletableTopicResult<'a> {
         if version == 6 {
             e.uuid(self.topic_id);
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version >= 5 {
-            e.nullable_str(self.error_message, flexible)?;
+            e.error_message(self.error_message, flexible)?;
         }
         if flexible {
             e.no_tags();

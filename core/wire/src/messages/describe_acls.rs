@@ -141,8 +141,8 @@ impl<'a> Message<'a> for DescribeAclsResponse<'a> {
         }
         let flexible = version >= 2;
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.array(&self.resources, flexible, |e, x| x.encode(e, version))?;
         if flexible {
             e.no_tags();

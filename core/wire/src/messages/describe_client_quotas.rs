@@ -155,8 +155,8 @@ impl<'a> Message<'a> for DescribeClientQuotasResponse<'a> {
         }
         let flexible = version == 1;
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.nullable_array(self.entries.as_deref(), flexible, |e, x| x.encode(e, version))?;
         if flexible {
             e.no_tags();

@@ -135,8 +135,8 @@ impl<'a> Message<'a> for DescribeClusterResponse<'a> {
             return Err(EncodeError::Version { message: "DescribeClusterResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         if version >= 1 {
             e.i8(self.endpoint_type);
         } else if self.endpoint_type != 1 {

@@ -137,7 +137,7 @@ impl<'a> Message<'a> for DescribeDelegationTokenResponse<'a> {
             return Err(EncodeError::Version { message: "DescribeDelegationTokenResponse", version });
         }
         let flexible = version >= 2;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.tokens, flexible, |e, x| x.encode(e, version))?;
         e.i32(self.throttle_time_ms);
         if flexible {

@@ -174,9 +174,9 @@ impl<'a> Message<'a> for DescribedGroup<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 5;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 6 {
-            e.nullable_str(self.error_message, flexible)?;
+            e.error_message(self.error_message, flexible)?;
         } else if self.error_message.is_some() {
             return Err(EncodeError::Field { field: "DescribedGroup.error_message", version });
         }

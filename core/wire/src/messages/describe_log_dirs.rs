@@ -143,7 +143,7 @@ impl<'a> Message<'a> for DescribeLogDirsResponse<'a> {
         let flexible = version >= 2;
         e.i32(self.throttle_time_ms);
         if version >= 3 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         }
         e.array(&self.results, flexible, |e, x| x.encode(e, version))?;
         if flexible {
@@ -206,7 +206,7 @@ impl<'a> Message<'a> for DescribeLogDirsResult<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 2;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.str(self.log_dir, flexible)?;
         e.array(&self.topics, flexible, |e, x| x.encode(e, version))?;
         if version >= 4 {

@@ -167,8 +167,8 @@ impl<'a> Message<'a> for PartitionResponse<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.active_producers, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())

@@ -150,9 +150,9 @@ impl<'a> Message<'a> for DescribeQuorumResponse<'a> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::Version { message: "DescribeQuorumResponse", version });
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 2 {
-            e.nullable_str(self.error_message, true)?;
+            e.error_message(self.error_message, true)?;
         }
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
         if version == 2 {
@@ -249,9 +249,9 @@ impl<'a> Message<'a> for DescribeQuorumResponsePartitionData<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 2 {
-            e.nullable_str(self.error_message, true)?;
+            e.error_message(self.error_message, true)?;
         }
         e.i32(self.leader_id);
         e.i32(self.leader_epoch);

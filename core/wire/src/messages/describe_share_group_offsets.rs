@@ -182,8 +182,8 @@ impl<'a> Message<'a> for DescribeShareGroupOffsetsResponseGroup<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.str(self.group_id, true)?;
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }
@@ -275,8 +275,8 @@ impl<'a> Message<'a> for DescribeShareGroupOffsetsResponsePartition<'a> {
         if version == 1 {
             e.i64(self.lag);
         }
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -206,7 +206,7 @@ impl<'a> Message<'a> for DescribeTopicPartitionsResponseTopic<'a> {
     }
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.nullable_str(self.name, true)?;
         e.uuid(self.topic_id);
         e.bool(self.is_internal);
@@ -268,7 +268,7 @@ impl<'a> Message<'a> for DescribeTopicPartitionsResponsePartition {
     }
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.partition_index);
         e.i32(self.leader_id);
         e.i32(self.leader_epoch);

@@ -114,7 +114,7 @@ impl<'a> Message<'a> for TransactionState<'a> {
     }
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.str(self.transactional_id, true)?;
         e.str(self.transaction_state, true)?;
         e.i32(self.transaction_timeout_ms);

@@ -122,8 +122,8 @@ impl<'a> Message<'a> for DescribeUserScramCredentialsResponse<'a> {
             return Err(EncodeError::Version { message: "DescribeUserScramCredentialsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.results, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())
@@ -168,8 +168,8 @@ impl<'a> Message<'a> for DescribeUserScramCredentialsResult<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.str(self.user, true)?;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.credential_infos, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())

@@ -154,7 +154,7 @@ impl<'a> Message<'a> for ElectLeadersResponse<'a> {
         let flexible = version == 2;
         e.i32(self.throttle_time_ms);
         if version >= 1 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         } else if self.error_code != 0 {
             return Err(EncodeError::Field { field: "ElectLeadersResponse.error_code", version });
         }
@@ -236,8 +236,8 @@ impl<'a> Message<'a> for PartitionResult<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 2;
         e.i32(self.partition_id);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         if flexible {
             e.no_tags();
         }

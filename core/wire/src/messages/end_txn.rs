@@ -109,7 +109,7 @@ impl<'a> Message<'a> for EndTxnResponse {
         }
         let flexible = version >= 3;
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 5 {
             e.i64(self.producer_id);
         }

@@ -89,7 +89,7 @@ impl<'a> Message<'a> for EnvelopeResponse<'a> {
             return Err(EncodeError::Version { message: "EnvelopeResponse", version });
         }
         e.nullable_bytes(self.response_data, true)?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }

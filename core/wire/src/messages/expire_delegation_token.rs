@@ -89,7 +89,7 @@ impl<'a> Message<'a> for ExpireDelegationTokenResponse {
             return Err(EncodeError::Version { message: "ExpireDelegationTokenResponse", version });
         }
         let flexible = version == 2;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.expiry_timestamp_ms);
         e.i32(self.throttle_time_ms);
         if flexible {

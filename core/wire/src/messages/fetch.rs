@@ -424,7 +424,7 @@ impl<'a> Message<'a> for FetchResponse<'a> {
         let flexible = version >= 12;
         e.i32(self.throttle_time_ms);
         if version >= 7 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         }
         if version >= 7 {
             e.i32(self.session_id);
@@ -570,7 +570,7 @@ impl<'a> Message<'a> for PartitionData<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 12;
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.high_watermark);
         e.i64(self.last_stable_offset);
         if version >= 5 {

@@ -223,7 +223,7 @@ impl<'a> Message<'a> for FetchSnapshotResponse<'a> {
             return Err(EncodeError::Version { message: "FetchSnapshotResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
         if version != 1 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::Field { field: "FetchSnapshotResponse.node_endpoints", version });
@@ -307,7 +307,7 @@ impl<'a> Message<'a> for FetchSnapshotResponsePartitionSnapshot<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         self.snapshot_id.encode(e, version)?;
         e.i64(self.size);
         e.i64(self.position);

@@ -151,12 +151,12 @@ impl<'a> Message<'a> for FindCoordinatorResponse<'a> {
             e.i32(self.throttle_time_ms);
         }
         if version <= 3 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         } else if self.error_code != 0 {
             return Err(EncodeError::Field { field: "FindCoordinatorResponse.error_code", version });
         }
         if (1..=3).contains(&version) {
-            e.nullable_str(self.error_message, flexible)?;
+            e.error_message(self.error_message, flexible)?;
         }
         if version <= 3 {
             e.i32(self.node_id);
@@ -231,8 +231,8 @@ impl<'a> Message<'a> for Coordinator<'a> {
         e.i32(self.node_id);
         e.str(self.host, true)?;
         e.i32(self.port);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -89,7 +89,7 @@ impl<'a> Message<'a> for GetTelemetrySubscriptionsResponse<'a> {
             return Err(EncodeError::Version { message: "GetTelemetrySubscriptionsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.uuid(self.client_instance_id);
         e.i32(self.subscription_id);
         e.array(&self.accepted_compression_types, true, |e, x| {

@@ -234,8 +234,8 @@ impl<'a> Message<'a> for AlterConfigsResourceResponse<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 1;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.i8(self.resource_type);
         e.str(self.resource_name, flexible)?;
         if flexible {

@@ -159,7 +159,7 @@ impl<'a> Message<'a> for InitProducerIdResponse {
         }
         let flexible = version >= 2;
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.producer_id);
         e.i16(self.producer_epoch);
         if version == 6 {

@@ -192,8 +192,8 @@ impl<'a> Message<'a> for PartitionResult<'a> {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -212,7 +212,7 @@ impl<'a> Message<'a> for JoinGroupResponse<'a> {
         if version >= 2 {
             e.i32(self.throttle_time_ms);
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.generation_id);
         if version >= 7 {
             e.nullable_str(self.protocol_type, flexible)?;

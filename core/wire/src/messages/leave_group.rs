@@ -164,7 +164,7 @@ impl<'a> Message<'a> for LeaveGroupResponse<'a> {
         if version >= 1 {
             e.i32(self.throttle_time_ms);
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version >= 3 {
             e.array(&self.members, flexible, |e, x| x.encode(e, version))?;
         } else if !self.members.is_empty() {
@@ -215,7 +215,7 @@ impl<'a> Message<'a> for MemberResponse<'a> {
         let flexible = version >= 4;
         e.str(self.member_id, flexible)?;
         e.nullable_str(self.group_instance_id, flexible)?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if flexible {
             e.no_tags();
         }

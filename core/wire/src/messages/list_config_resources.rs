@@ -88,7 +88,7 @@ impl<'a> Message<'a> for ListConfigResourcesResponse<'a> {
             return Err(EncodeError::Version { message: "ListConfigResourcesResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.config_resources, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())

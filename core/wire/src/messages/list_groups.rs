@@ -118,7 +118,7 @@ impl<'a> Message<'a> for ListGroupsResponse<'a> {
         if version >= 1 {
             e.i32(self.throttle_time_ms);
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.groups, flexible, |e, x| x.encode(e, version))?;
         if flexible {
             e.no_tags();

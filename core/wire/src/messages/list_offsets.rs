@@ -293,7 +293,7 @@ impl<'a> Message<'a> for ListOffsetsPartitionResponse {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 6;
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.timestamp);
         e.i64(self.offset);
         if version >= 4 {

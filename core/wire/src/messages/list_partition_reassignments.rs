@@ -132,8 +132,8 @@ impl<'a> Message<'a> for ListPartitionReassignmentsResponse<'a> {
             return Err(EncodeError::Version { message: "ListPartitionReassignmentsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
         e.no_tags();
         Ok(())

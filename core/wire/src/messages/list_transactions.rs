@@ -119,7 +119,7 @@ impl<'a> Message<'a> for ListTransactionsResponse<'a> {
             return Err(EncodeError::Version { message: "ListTransactionsResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.unknown_state_filters, true, |e, x| e.str(x, true))?;
         e.array(&self.transaction_states, true, |e, x| x.encode(e, version))?;
         e.no_tags();

@@ -257,7 +257,7 @@ impl<'a> Message<'a> for MetadataResponse<'a> {
             });
         }
         if version == 13 {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         }
         if flexible {
             e.no_tags();
@@ -366,7 +366,7 @@ impl<'a> Message<'a> for MetadataResponseTopic<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version >= 12 {
             e.nullable_str(self.name, flexible)?;
         } else {
@@ -449,7 +449,7 @@ impl<'a> Message<'a> for MetadataResponsePartition {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.partition_index);
         e.i32(self.leader_id);
         if version >= 7 {

@@ -126,7 +126,7 @@ impl<'a> Message<'a> for OffsetDeleteResponse<'a> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::Version { message: "OffsetDeleteResponse", version });
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.throttle_time_ms);
         e.array(&self.topics, false, |e, x| x.encode(e, version))?;
         Ok(())
@@ -177,7 +177,7 @@ impl<'a> Message<'a> for OffsetDeleteResponsePartition {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         Ok(())
     }
 }

@@ -311,7 +311,7 @@ impl<'a> Message<'a> for OffsetFetchResponse<'a> {
             return Err(EncodeError::Field { field: "OffsetFetchResponse.topics", version });
         }
         if (2..=7).contains(&version) {
-            e.i16(self.error_code);
+            e.error_code(self.error_code);
         }
         if version >= 8 {
             e.array(&self.groups, flexible, |e, x| x.encode(e, version))?;
@@ -416,7 +416,7 @@ impl<'a> Message<'a> for OffsetFetchResponsePartition<'a> {
             e.i32(self.committed_leader_epoch);
         }
         e.nullable_str(self.metadata, flexible)?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if flexible {
             e.no_tags();
         }
@@ -451,7 +451,7 @@ impl<'a> Message<'a> for OffsetFetchResponseGroup<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.str(self.group_id, true)?;
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }
@@ -540,7 +540,7 @@ impl<'a> Message<'a> for OffsetFetchResponsePartitions<'a> {
         e.i64(self.committed_offset);
         e.i32(self.committed_leader_epoch);
         e.nullable_str(self.metadata, true)?;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }

@@ -269,7 +269,7 @@ impl<'a> Message<'a> for EpochEndOffset {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version == 4;
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.partition);
         e.i32(self.leader_epoch);
         e.i64(self.end_offset);

@@ -332,7 +332,7 @@ impl<'a> Message<'a> for PartitionProduceResponse<'a> {
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         let flexible = version >= 9;
         e.i32(self.index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i64(self.base_offset);
         e.i64(self.log_append_time_ms);
         if version >= 5 {
@@ -342,7 +342,7 @@ impl<'a> Message<'a> for PartitionProduceResponse<'a> {
             e.array(&self.record_errors, flexible, |e, x| x.encode(e, version))?;
         }
         if version >= 8 {
-            e.nullable_str(self.error_message, flexible)?;
+            e.error_message(self.error_message, flexible)?;
         }
         if version < 10 && self.current_leader != LeaderIdAndEpoch::default() {
             return Err(EncodeError::Field { field: "PartitionProduceResponse.current_leader", version });

@@ -86,7 +86,7 @@ impl<'a> Message<'a> for PushTelemetryResponse {
             return Err(EncodeError::Version { message: "PushTelemetryResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }

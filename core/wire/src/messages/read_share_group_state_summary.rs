@@ -219,8 +219,8 @@ impl<'a> Message<'a> for PartitionResult<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.i32(self.state_epoch);
         e.i32(self.leader_epoch);
         e.i64(self.start_offset);

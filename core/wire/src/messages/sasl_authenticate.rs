@@ -105,8 +105,8 @@ impl<'a> Message<'a> for SaslAuthenticateResponse<'a> {
             return Err(EncodeError::Version { message: "SaslAuthenticateResponse", version });
         }
         let flexible = version == 2;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, flexible)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, flexible)?;
         e.bytes(self.auth_bytes, flexible)?;
         if version >= 1 {
             e.i64(self.session_lifetime_ms);

@@ -65,7 +65,7 @@ impl<'a> Message<'a> for SaslHandshakeResponse<'a> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::Version { message: "SaslHandshakeResponse", version });
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.mechanisms, false, |e, x| e.str(x, false))?;
         Ok(())
     }

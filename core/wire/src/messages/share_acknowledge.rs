@@ -217,8 +217,8 @@ impl<'a> Message<'a> for ShareAcknowledgeResponse<'a> {
             return Err(EncodeError::Version { message: "ShareAcknowledgeResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         if version == 2 {
             e.i32(self.acquisition_lock_timeout_ms);
         }
@@ -284,8 +284,8 @@ impl<'a> Message<'a> for PartitionData<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         self.current_leader.encode(e, version)?;
         e.no_tags();
         Ok(())

@@ -271,8 +271,8 @@ impl<'a> Message<'a> for ShareFetchResponse<'a> {
             return Err(EncodeError::Version { message: "ShareFetchResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.i32(self.acquisition_lock_timeout_ms);
         e.array(&self.responses, true, |e, x| x.encode(e, version))?;
         e.array(&self.node_endpoints, true, |e, x| x.encode(e, version))?;
@@ -345,8 +345,8 @@ impl<'a> Message<'a> for PartitionData<'a> {
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.i16(self.acknowledge_error_code);
         e.nullable_str(self.acknowledge_error_message, true)?;
         self.current_leader.encode(e, version)?;

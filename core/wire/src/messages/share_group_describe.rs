@@ -136,8 +136,8 @@ impl<'a> Message<'a> for DescribedGroup<'a> {
     }
 
     fn encode(&self, e: &mut Encoder, version: i16) -> Result<(), EncodeError> {
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.str(self.group_id, true)?;
         e.str(self.group_state, true)?;
         e.i32(self.group_epoch);

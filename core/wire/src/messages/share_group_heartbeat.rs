@@ -99,8 +99,8 @@ impl<'a> Message<'a> for ShareGroupHeartbeatResponse<'a> {
             return Err(EncodeError::Version { message: "ShareGroupHeartbeatResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.nullable_str(self.member_id, true)?;
         e.i32(self.member_epoch);
         e.i32(self.heartbeat_interval_ms);

@@ -220,8 +220,8 @@ impl<'a> Message<'a> for StreamsGroupTopologyDescriptionUpdateResponse<'a> {
             });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -166,7 +166,7 @@ impl<'a> Message<'a> for SyncGroupResponse<'a> {
         if version >= 1 {
             e.i32(self.throttle_time_ms);
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         if version == 5 {
             e.nullable_str(self.protocol_type, flexible)?;
         }

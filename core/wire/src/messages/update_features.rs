@@ -168,8 +168,8 @@ impl<'a> Message<'a> for UpdateFeaturesResponse<'a> {
             return Err(EncodeError::Version { message: "UpdateFeaturesResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         if version <= 1 {
             e.array(&self.results, true, |e, x| x.encode(e, version))?;
         }
@@ -204,8 +204,8 @@ impl<'a> Message<'a> for UpdatableFeatureResult<'a> {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.str(self.feature, true)?;
-        e.i16(self.error_code);
-        e.nullable_str(self.error_message, true)?;
+        e.error_code(self.error_code);
+        e.error_message(self.error_message, true)?;
         e.no_tags();
         Ok(())
     }

@@ -165,7 +165,7 @@ impl<'a> Message<'a> for UpdateRaftVoterResponse<'a> {
             return Err(EncodeError::Version { message: "UpdateRaftVoterResponse", version });
         }
         e.i32(self.throttle_time_ms);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         let tags = e.tags();
         if self.current_leader != CurrentLeader::default() {
             let tag = e.tag(&tags, 0);

@@ -196,7 +196,7 @@ impl<'a> Message<'a> for VoteResponse<'a> {
         if !Self::VERSIONS.contains(&version) {
             return Err(EncodeError::Version { message: "VoteResponse", version });
         }
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.array(&self.topics, true, |e, x| x.encode(e, version))?;
         if version < 1 && !self.node_endpoints.is_empty() {
             return Err(EncodeError::Field { field: "VoteResponse.node_endpoints", version });
@@ -270,7 +270,7 @@ impl<'a> Message<'a> for VoteResponsePartitionData {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.i32(self.leader_id);
         e.i32(self.leader_epoch);
         e.bool(self.vote_granted);

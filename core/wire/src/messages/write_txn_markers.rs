@@ -237,7 +237,7 @@ impl<'a> Message<'a> for WritableTxnMarkerPartitionResult {
 
     fn encode(&self, e: &mut Encoder, _version: i16) -> Result<(), EncodeError> {
         e.i32(self.partition_index);
-        e.i16(self.error_code);
+        e.error_code(self.error_code);
         e.no_tags();
         Ok(())
     }

@@ -21,7 +21,7 @@ fn what_was_counted_is_shown() {
     fetch.worked(Duration::from_micros(7));
     fetch.worked(Duration::from_micros(7));
     fetch.answered(Duration::from_millis(3));
-    metrics.requests.error(ErrorCode::OffsetOutOfRange);
+    metrics.requests.error(ErrorCode::OffsetOutOfRange.code(), 1);
     metrics.produce.bytes.add(77);
     metrics.log.flushes.observe(Duration::from_secs(60));
     metrics.state.parked_fetch.add(3);

@@ -99,13 +99,20 @@ fn value(slot: &Slot, shape: &Shape, field: &str, borrowed: bool) -> String {
     match &slot.of {
         of if slot.array => format!("e.array({reference}{field}, {flexible}, {})?;", element(of, shape)),
         Of::Bool => format!("e.bool({field});"),
+        Of::Number(_, _) if is_error_code(slot, shape) => format!("e.error_code({field});"),
         Of::Number(name, _) => format!("e.{name}({field});"),
         Of::Uuid => format!("e.uuid({field});"),
+        Of::Str if slot.name == "error_message" => format!("e.error_message(Some({field}), {flexible})?;"),
         Of::Str => format!("e.str({text_reference}{field}, {flexible})?;"),
         Of::Bytes => format!("e.bytes({text_reference}{field}, {flexible})?;"),
         Of::Records => format!("e.records({field}, {flexible})?;"),
         Of::Struct(_) => format!("{field}.encode(e, version)?;"),
     }
+}
+
+/// Whether a number is the outcome of a request: those are counted.
+fn is_error_code(slot: &Slot, shape: &Shape) -> bool {
+    shape.style == Style::Wire && slot.name == "error_code"
 }
 
 fn nullable(slot: &Slot, shape: &Shape) -> String {
@@ -116,6 +123,7 @@ fn nullable(slot: &Slot, shape: &Shape) -> String {
         of if slot.array => {
             format!("e.nullable_array({field}.as_deref(), {flexible}, {})?;", element(of, shape))
         }
+        Of::Str if slot.name == "error_message" => format!("e.error_message({field}{text}, {flexible})?;"),
         Of::Str => format!("e.nullable_str({field}{text}, {flexible})?;"),
         Of::Bytes => format!("e.nullable_bytes({field}{text}, {flexible})?;"),
         Of::Records => format!("e.nullable_records({field}, {flexible})?;"),
