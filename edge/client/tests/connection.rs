@@ -172,11 +172,12 @@ fn a_closed_connection_says_what_is_unanswered() {
 
 #[test]
 fn an_answer_that_does_not_come_is_not_waited_for_long() {
-    let silent: Step = Box::new(|_| Vec::new());
-    let broker = Broker::start(vec![greet(9), silent]);
-    let mut connection = broker.connect().expect("the broker greets");
+    // Nobody takes the connection from the backlog.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = silent.local_addr().expect("it has one").to_string();
+    let mut connection = Connection::connect_silent(&address, options()).expect("it is in the backlog");
     connection.set_timeout(Duration::from_millis(20));
-    let error = connection.ask(&MetadataRequest::default()).expect_err("nothing comes");
+    let error = connection.call(&MetadataRequest::default(), 9).expect_err("nothing comes");
     assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
     // Its answer may still come, and must not be taken for that of another request.
     for error in [
@@ -185,8 +186,6 @@ fn an_answer_that_does_not_come_is_not_waited_for_long() {
     ] {
         assert!(matches!(error, ClientError::GivenUp { .. }), "{error}");
     }
-    drop(connection);
-    broker.end();
 }
 
 #[test]
