@@ -6,6 +6,7 @@
 //! **Invariant:** nothing here changes the broker.
 
 mod pages;
+mod seats;
 mod server; // start here
 
 pub use pages::{HttpState, Readiness};

@@ -63,6 +63,20 @@ pub(crate) fn router(state: HttpState) -> Router {
         .with_state(state)
 }
 
+/// For those who came when all seats were taken.
+pub(crate) fn health(state: HttpState) -> Router {
+    let busy =
+        || async { refuse(StatusCode::SERVICE_UNAVAILABLE, "too many connections are open: try later") };
+    Router::new()
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+        .fallback(busy)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(refuse_long_bodies))
+        .layer(middleware::map_response(harden))
+        .with_state(state)
+}
+
 async fn live() -> Json<serde_json::Value> {
     Json(json!({ "status": "live" }))
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,19 +12,21 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::pages::{HttpState, router};
+use crate::pages::{HttpState, health, router};
+use crate::seats::{Kind, Seats};
 
-/// A few dashboards and scrapers; others wait in the backlog until one of these is done.
-const CONNECTIONS_MAX: usize = 256;
 /// How long the head of a request may take, and how long nothing may be asked.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a connection may live, however it behaves; a client that does not read its answer would
 /// keep it for ever.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
+/// How long one may live that has a spare seat.
+const SPARE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long answers may take to leave once we want to end.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// After a failed accept the kernel keeps the connection: trying again at once would spin.
@@ -50,21 +51,29 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
 
 /// Answers until `stop` is done, then lets answers that are on their way leave.
 pub async fn serve(listener: TcpListener, state: HttpState, stop: impl Future<Output = ()>) {
-    let router = router(state);
+    let (health, router) = (health(state.clone()), router(state));
     let (stopping, stopped) = watch::channel(false);
-    let seats = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (seats, mut open) = (Seats::default(), JoinSet::new());
     let mut stop = pin!(stop);
     loop {
-        let seat = seats.clone().acquire_owned();
-        let next = async { (seat.await, listener.accept().await) };
-        let (seat, accepted) = tokio::select! {
-            next = next => next,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            // Those that are done are forgotten.
+            Some(_) = open.join_next() => continue,
             () = &mut stop => break,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let served = connection(TokioIo::new(stream), router.clone(), stopped.clone());
-                tokio::spawn(async move {
+                let Some(seat) = seats.take(peer.ip()) else {
+                    debug!(%peer, "http connection refused: too many are open");
+                    continue;
+                };
+                let (router, time_max) = match seat.kind {
+                    Kind::Any => (router.clone(), CONNECTION_TIME_MAX),
+                    Kind::Health => (health.clone(), SPARE_TIME_MAX),
+                };
+                let served = connection(TokioIo::new(stream), router, time_max, stopped.clone());
+                open.spawn(async move {
                     served.await;
                     debug!(%peer, "http connection done");
                     drop(seat);
@@ -78,12 +87,11 @@ pub async fn serve(listener: TcpListener, state: HttpState, stop: impl Future<Ou
     }
     drop(listener);
     stopping.send_replace(true);
-    let all = u32::try_from(CONNECTIONS_MAX).expect("a few hundred");
-    // Those that are left are cut when the runtime ends.
-    let _ = timeout(DRAIN_MAX, seats.acquire_many(all)).await;
+    // Those that are left are cut.
+    let _ = timeout(DRAIN_MAX, async { while open.join_next().await.is_some() {} }).await;
 }
 
-async fn connection<T>(io: TokioIo<T>, router: Router, mut stopped: watch::Receiver<bool>)
+async fn connection<T>(io: TokioIo<T>, router: Router, time_max: Duration, mut stopped: watch::Receiver<bool>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -97,7 +105,7 @@ where
     tokio::select! {
         // What a client does wrong is its own affair.
         _ = connection.as_mut() => return,
-        () = sleep(CONNECTION_TIME_MAX) => {}
+        () = sleep(time_max) => {}
         _ = stopped.wait_for(|stopped| *stopped) => {}
     }
     connection.as_mut().graceful_shutdown();

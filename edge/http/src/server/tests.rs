@@ -1,4 +1,4 @@
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use telemetry::{Build, Metrics};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -20,7 +20,7 @@ fn state(ready: Readiness) -> HttpState {
 fn open(state: HttpState) -> (DuplexStream, watch::Sender<bool>) {
     let (client, server) = duplex(1 << 20);
     let (stopping, stopped) = watch::channel(false);
-    tokio::spawn(connection(TokioIo::new(server), router(state), stopped));
+    tokio::spawn(connection(TokioIo::new(server), router(state), CONNECTION_TIME_MAX, stopped));
     (client, stopping)
 }
 
@@ -130,7 +130,8 @@ async fn a_connection_that_asks_nothing_more_is_closed() {
 async fn a_client_that_does_not_read_is_cut() {
     let (client, server) = duplex(100);
     let (_stopping, stopped) = watch::channel(false);
-    let served = tokio::spawn(connection(TokioIo::new(server), router(state(Readiness::Ready)), stopped));
+    let router = router(state(Readiness::Ready));
+    let served = tokio::spawn(connection(TokioIo::new(server), router, CONNECTION_TIME_MAX, stopped));
     let mut client = client;
     client.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let began = Instant::now();
@@ -140,6 +141,39 @@ async fn a_client_that_does_not_read_is_cut() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// One address holds all the seats that it can have: it is told no more than its health, and others are
+/// told all.
+#[tokio::test]
+async fn health_is_answered_when_all_seats_are_taken() {
+    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(serve(listener, state(Readiness::Ready), async { _ = stopped.await }));
+    let ask = async |from: u8, path: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, from], 0).into()).unwrap();
+        let mut client = socket.connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut head = vec![0; 12];
+        client.read_exact(&mut head).await.unwrap();
+        (client, String::from_utf8(head).unwrap())
+    };
+    let mut held = Vec::new();
+    for _ in 0..32 {
+        held.push(ask(2, "/").await);
+    }
+    assert!(held.iter().all(|(_, head)| head == "HTTP/1.1 200"));
+    held.push(ask(2, "/metrics").await);
+    held.push(ask(2, "/health/live").await);
+    assert_eq!(held[32].1, "HTTP/1.1 503");
+    assert_eq!(held[33].1, "HTTP/1.1 200");
+    assert_eq!(ask(3, "/metrics").await.1, "HTTP/1.1 200");
+    stop.send(()).unwrap();
+    drop(held);
+    served.await.unwrap();
 }
 
 /// The real thing: sockets, and a stop while one connection idles.
