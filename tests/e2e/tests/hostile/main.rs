@@ -9,6 +9,7 @@ mod counts;
 mod floods;
 mod good;
 mod held;
+mod queues;
 mod target;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +48,9 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("producer ids without end", floods::producer_ids),
     ("names without end", floods::names),
     ("topics without end", floods::topics),
+    ("answers before the end", queues::ends),
+    ("queues full of answers", queues::hoards),
+    ("queues that nobody waits for", queues::abandoned),
 ];
 
 #[test]

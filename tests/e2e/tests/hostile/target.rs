@@ -122,6 +122,12 @@ impl Attacker {
         Ok(sent)
     }
 
+    /// Leaves without a word: what is on its way is lost.
+    pub(crate) fn reset(self) -> Result<()> {
+        socket2::SockRef::from(&self.0).set_linger(Some(Duration::ZERO))?;
+        Ok(())
+    }
+
     /// Sends nothing more.
     pub(crate) fn end(&mut self) {
         let _ = self.0.shutdown(Shutdown::Write);
