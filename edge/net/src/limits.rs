@@ -64,7 +64,7 @@ pub struct WriteLimits {
     pub stall_max: Duration,
     /// While others wait for memory, a peer that holds some must take its answers at this pace …
     pub bytes_per_second_min: u32,
-    /// … once this much time is over.
+    /// … in each stretch of this length.
     pub short_time_max: Duration,
     /// File ranges from this length on leave by `sendfile`; shorter ones are read and gathered with
     /// their neighbours into one write. A `sendfile` with its segments costs some 6 µs of CPU, which

@@ -36,7 +36,7 @@ use crate::node::Node;
 mod held;
 mod queue;
 
-use held::Held;
+use held::{Held, Pace};
 use queue::{Queued, Slot, Waiting, settled};
 
 /// Requests of one connection that may wait for their answer. Kafka's clients have 5 in flight by
@@ -334,27 +334,21 @@ impl Connection {
             return Ok(());
         }
         self.held.give_back();
-        let (began, bytes) = (Instant::now(), self.writer.bytes_waiting());
+        let mut pace = Pace::new(self.writer.bytes_waiting());
         while self.held.is_charged() {
-            match tokio::time::timeout(LOOK, self.writer.flush()).await {
-                Ok(flushed) => {
-                    flushed?;
-                    break;
-                }
-                Err(_) if !self.held.is_missed() => {}
-                Err(_) => self.check_pace(bytes - self.writer.bytes_waiting(), began.elapsed())?,
+            if let Ok(flushed) = tokio::time::timeout(LOOK, self.writer.flush()).await {
+                flushed?;
+                break;
+            }
+            let slow = pace.is_slow(self.writer.bytes_waiting(), &self.node.write_limits);
+            if slow && self.held.is_missed() {
+                return Err(Ended::TooSlow);
             }
         }
         self.writer.flush().await?;
         self.held.sent();
         self.held.give_back();
         Ok(())
-    }
-
-    fn check_pace(&self, taken: u64, elapsed: Duration) -> Result<(), Ended> {
-        let limits = &self.node.write_limits;
-        let due = elapsed.as_secs() * u64::from(limits.bytes_per_second_min);
-        if elapsed > limits.short_time_max && taken < due { Err(Ended::TooSlow) } else { Ok(()) }
     }
 
     /// The answer, or what has to wait on.

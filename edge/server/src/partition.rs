@@ -120,9 +120,10 @@ impl HostedPartition for PartitionCell {
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
         let locked = {
-            let mut hosted = Unwinding(self.state.lock());
+            let panicked_before = std::thread::panicking();
+            let mut step = Step { hosted: self.state.lock(), panicked_before };
             let since = Instant::now();
-            act(&mut hosted.0, &mut effects);
+            act(&mut step.hosted, &mut effects);
             since.elapsed()
         };
         if effects.iter().any(|effect| matches!(effect, Effect::Appended { .. })) {
@@ -132,13 +133,17 @@ impl HostedPartition for PartitionCell {
     }
 }
 
-/// A step that panicked leaves a partition of which nothing is known: it takes no more writes.
-struct Unwinding<'a>(parking_lot::MutexGuard<'a, Hosted>);
+/// A step that panicked leaves a partition of which nothing is known: it takes no more writes. One that
+/// cleans up after a panic elsewhere is not to blame for it.
+struct Step<'a> {
+    hosted: parking_lot::MutexGuard<'a, Hosted>,
+    panicked_before: bool,
+}
 
-impl Drop for Unwinding<'_> {
+impl Drop for Step<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.partition.retire();
+        if std::thread::panicking() && !self.panicked_before {
+            self.hosted.partition.retire();
         }
     }
 }

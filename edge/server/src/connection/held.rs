@@ -9,7 +9,8 @@
 //! anybody waits for memory nobody's next request is worked on before there is room: what is held
 //! without being paid for is at most an answer of each I/O thread.
 
-use net::{Charge, MemoryBudget};
+use net::{Charge, MemoryBudget, WriteLimits};
+use tokio::time::Instant;
 
 /// What a connection may hold without being charged: most answers are far smaller.
 const BYTES_FREE: u64 = 64 << 10;
@@ -97,9 +98,61 @@ impl Held {
     }
 }
 
+/// How fast a peer takes its answers: looked at in stretches, for what the system's buffers take at first
+/// says nothing of it.
+#[derive(Debug)]
+pub(super) struct Pace {
+    since: Instant,
+    /// How many bytes waited then.
+    bytes: u64,
+}
+
+impl Pace {
+    /// So many bytes wait.
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { since: Instant::now(), bytes }
+    }
+
+    /// So many bytes wait now: whether fewer went than must, since a stretch that is over began.
+    pub(super) fn is_slow(&mut self, bytes: u64, limits: &WriteLimits) -> bool {
+        let elapsed = self.since.elapsed();
+        if elapsed < limits.short_time_max {
+            return false;
+        }
+        let due = elapsed.as_secs() * u64::from(limits.bytes_per_second_min);
+        if self.bytes - bytes < due {
+            return true;
+        }
+        *self = Self::new(bytes);
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_taken_long_ago_does_not_count() {
+        let limits = WriteLimits::default();
+        let stretch = limits.short_time_max;
+        let enough = stretch.as_secs() * u64::from(limits.bytes_per_second_min);
+        let mut pace = Pace::new(10 << 20);
+        assert!(!pace.is_slow(10 << 20, &limits));
+        let mut left = 5 << 20;
+        tokio::time::advance(stretch).await;
+        assert!(!pace.is_slow(left, &limits));
+        tokio::time::advance(stretch - Duration::from_secs(1)).await;
+        assert!(!pace.is_slow(left, &limits));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(pace.is_slow(left - enough + 1, &limits));
+        left -= enough;
+        assert!(!pace.is_slow(left, &limits));
+        tokio::time::advance(stretch * 3).await;
+        assert!(pace.is_slow(left - enough, &limits));
+    }
 
     #[tokio::test]
     async fn what_is_held_is_charged_from_the_queue_to_the_socket() {

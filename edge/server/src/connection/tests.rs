@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::host::HostedPartition;
 use metadata::settings::BrokerSettings;
 use net::{Admission, Listener, ListenerLimits, StopSwitch};
 use wire::messages::api_versions::ApiVersionsRequest;
@@ -251,4 +252,44 @@ fn what_software_a_client_says_it_is_shows_once_per_connection() {
     assert_eq!([1, 2].map(|_| correlation_id(&mut client)), [1, 2]);
     let page = served.node.metrics.render(telemetry::TextFormat::Prometheus);
     assert!(page.contains("vltava_clients_connected_total{name=\"tester\",version=\"1.0\"} 1"), "{page}");
+}
+
+/// A connection that panics cleans up behind itself: only a step that panics costs a partition.
+#[test]
+fn a_panic_elsewhere_does_not_cost_a_partition() {
+    struct CleansUp(Arc<crate::partition::PartitionCell>);
+    impl Drop for CleansUp {
+        fn drop(&mut self) {
+            self.0.step(&mut |_, _| {});
+        }
+    }
+    let served = Served::start();
+    served.create_topic();
+    let cell = served.node.partitions.all().pop().unwrap();
+    let panics = |act: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_err();
+    assert!(panics(&mut || {
+        let _cleans_up = CleansUp(Arc::clone(&cell));
+        panic!("on purpose");
+    }));
+    assert!(!cell.with(|partition| partition.is_failed()));
+    assert!(panics(&mut || cell.step(&mut |_, _| panic!("on purpose"))));
+    assert!(cell.with(|partition| partition.is_failed()));
+}
+
+#[test]
+fn strings_that_are_not_utf8_get_their_error() {
+    const INVALID_TOPIC: i16 = 17;
+    let served = Served::start();
+    let mut bytes = metadata(1, &["bad"]);
+    for text in [&b"test"[..], b"bad"] {
+        let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+        bytes[at..at + text.len()].fill(0xff);
+    }
+    let mut client = served.connect();
+    client.write_all(&bytes).unwrap();
+    let told = answer(&mut client).unwrap();
+    let (_, mut body) = decode_response_header(&told, ApiKey::Metadata, 9).unwrap();
+    assert_eq!(MetadataResponse::decode(&mut body, 9).unwrap().topics[0].error_code, INVALID_TOPIC);
+    let page = served.node.metrics.render(telemetry::TextFormat::Prometheus);
+    assert!(page.contains("vltava_errors_total{error=\"INVALID_TOPIC_EXCEPTION\"} 1"), "{page}");
 }

@@ -12,9 +12,9 @@ use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use crate::target::{ANSWER_MAX, Attacker, TOPIC, Target, request};
 
 /// Connections that hoard.
-const HOARDERS: usize = 40;
+const HOARDERS: usize = 20;
 /// What they may cost in all: a queue, a request and some buffers each, not all that they ask for.
-const HOARD_BYTES_MAX: u64 = 120 << 20;
+const HOARD_BYTES_MAX: u64 = 60 << 20;
 /// More requests than a connection may have in flight.
 const PIPELINED: usize = 100;
 const GONE_MAX: Duration = Duration::from_secs(20);
