@@ -260,18 +260,21 @@ impl Connection {
             }
             Outcome::Answer(answer) => Waiting::Answer(answer),
             Outcome::Parked(parked) => Waiting::Parked(parked),
-            Outcome::Submit(submission) => self.submit(submission).await,
+            Outcome::Submit(submission) => self.submit(submission, frame.len()).await,
         };
         if let Some(parked) = waiting.gauge(&self.node) {
             parked.add(1);
         }
-        let bytes = waiting.bytes(frame.len());
+        let bytes = waiting.bytes();
         self.held.queued(bytes);
         self.queue.push_back(Queued { key, since, waiting, bytes });
     }
 
-    async fn submit(&mut self, submission: Submission) -> Waiting {
-        let slot = Slot::Empty(self.node.control.decide(submission.command).await);
+    /// Hands a command over that came in a frame of so many bytes, which is about what it takes.
+    async fn submit(&mut self, submission: Submission, frame: usize) -> Waiting {
+        let mut charge = self.node.answer_memory.charge();
+        charge.ask_for(frame as u64);
+        let slot = Slot::Empty(self.node.control.decide(submission.command, charge).await);
         Waiting::Submitted { slot, finish: submission.finish }
     }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use controller::{Command, ControllerError, Reply};
 use metadata::{Delta, Image};
+use net::Charge;
 use quorum::{CommitError, ExecuteError, Executed, Quorum};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error};
@@ -30,7 +31,12 @@ const WAITING_MAX: usize = 1024;
 const CHECKPOINT_COMMITS: u64 = 64;
 
 pub(crate) enum Request {
-    Decide { command: Box<Command>, answer: Option<oneshot::Sender<Decision>> },
+    Decide {
+        command: Box<Command>,
+        answer: Option<oneshot::Sender<Decision>>,
+        /// Pays for the memory of the command, also when its connection is gone before it is decided.
+        held: Option<Charge>,
+    },
     Stop,
 }
 
@@ -44,18 +50,20 @@ impl Control {
         (Self(sender), receiver)
     }
 
-    /// Hands a command over. The receiver fails if the node stops first.
-    pub(crate) async fn decide(&self, command: Command) -> oneshot::Receiver<Decision> {
+    /// Hands a command over, with what pays for it. The receiver fails if the node stops first.
+    pub(crate) async fn decide(&self, command: Command, held: Charge) -> oneshot::Receiver<Decision> {
         let (answer, decision) = oneshot::channel();
+        let request = Request::Decide { command: Box::new(command), answer: Some(answer), held: Some(held) };
         // A closed queue drops the sender, and so fails the receiver.
-        let _ = self.0.send(Request::Decide { command: Box::new(command), answer: Some(answer) }).await;
+        let _ = self.0.send(request).await;
         decision
     }
 
     /// Hands over a command for whose answer nobody waits; it is dropped if too many wait, and
     /// whoever set it off will do so again.
     pub(crate) fn decide_unheard(&self, command: Command) {
-        if self.0.try_send(Request::Decide { command: Box::new(command), answer: None }).is_err() {
+        let request = Request::Decide { command: Box::new(command), answer: None, held: None };
+        if self.0.try_send(request).is_err() {
             debug!("a command was dropped: too many wait for the control thread");
         }
     }
@@ -84,7 +92,7 @@ pub(crate) struct ControlFailed(CommitError);
 impl ControlThread {
     /// Decides until it is told to stop; hands itself back for an orderly end.
     pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<Self, ControlFailed> {
-        while let Some(Request::Decide { command, answer }) = requests.blocking_recv() {
+        while let Some(Request::Decide { command, answer, held: _held }) = requests.blocking_recv() {
             let decision = self.decide(&command).inspect_err(|failed| error!("{failed}"))?;
             if let Err(refused) = &decision {
                 debug!(%refused, "command refused");

@@ -49,16 +49,15 @@ impl Waiting {
         }
     }
 
-    /// What it takes of memory, if its frame had so many bytes.
-    pub(super) fn bytes(&self, frame: usize) -> u64 {
+    /// What it takes of memory.
+    pub(super) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Answer(answer) => {
                 answer.frame.bytes.capacity() + answer.slices.capacity() * size_of::<FileSlice>()
             }
             Self::Parked(parked) => parked.bytes(),
-            // A command holds what its frame said.
-            Self::Submitted { .. } => frame,
-            Self::Close(_) => 0,
+            // A command is paid for until it is decided.
+            Self::Submitted { .. } | Self::Close(_) => 0,
         };
         bytes as u64
     }
