@@ -77,13 +77,13 @@ impl Controller {
         &self,
         asked: &ResourceConfigs<(ConfigOp, Option<String>)>,
     ) -> Result<ConfigMap, ControllerError> {
+        refuse_nulls(asked, |(op, value)| *op != ConfigOp::Delete && value.is_none())?;
         let mut target = self.image.configs(&asked.resource).clone();
         for (name, (op, value)) in &asked.entries {
             match (op, value) {
-                (ConfigOp::Delete, _) => {
+                (ConfigOp::Delete, _) | (_, None) => {
                     target.remove(name);
                 }
-                (_, None) => return Err(null_value(&asked.resource, name)),
                 (ConfigOp::Set, Some(value)) => {
                     target.insert(name.clone(), value.clone());
                 }
@@ -136,11 +136,8 @@ impl Controller {
 
     /// Exactly what was asked for, nothing of what was there.
     fn replace(&self, asked: &ResourceConfigs<Option<String>>) -> Result<ConfigMap, ControllerError> {
-        let entry = |(name, value): &(String, Option<String>)| match value {
-            Some(value) => Ok((name.clone(), value.clone())),
-            None => Err(null_value(&asked.resource, name)),
-        };
-        asked.entries.iter().map(entry).collect()
+        refuse_nulls(asked, Option::is_none)?;
+        Ok(asked.entries.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect())
     }
 
     /// The records that lead from what is set to the target, if the target is sound.
@@ -184,12 +181,13 @@ fn check_entries<T>(asked: &ResourceConfigs<T>) -> Result<(), ControllerError> {
     Err(ControllerError::InvalidRequest("Error due to duplicate config keys".into()))
 }
 
-fn null_value(resource: &ConfigResource, name: &str) -> ControllerError {
-    let kind = match resource {
-        ConfigResource::Topic(_) => "topic",
-        ConfigResource::Broker(_) | ConfigResource::DefaultBroker => "broker",
-    };
-    ControllerError::InvalidConfig(format!("Null value not supported for {kind} configs: {name}"))
+fn refuse_nulls<T>(asked: &ResourceConfigs<T>, is_null: impl Fn(&T) -> bool) -> Result<(), ControllerError> {
+    let nulls: Vec<&str> =
+        asked.entries.iter().filter(|(_, value)| is_null(value)).map(|(name, _)| name.as_str()).collect();
+    if nulls.is_empty() {
+        return Ok(());
+    }
+    Err(ControllerError::InvalidRequest(format!("Null value not supported for : {}", nulls.join(","))))
 }
 
 fn setting_of(resource: &ConfigResource, name: &str) -> Option<&'static Setting> {

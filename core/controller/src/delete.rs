@@ -17,10 +17,10 @@ impl Controller {
         let twice = self.asked_twice(command);
         let mut records = Vec::new();
         let outcomes = command.topics.iter().map(|key| {
-            let topic = self.find(key)?;
             if !self.settings.delete_topics {
                 return Err(ControllerError::DeletionDisabled);
             }
+            let topic = self.find(key)?;
             if twice.contains(&topic.id) {
                 let what = match key {
                     TopicKey::Name(_) => "Duplicate topic name.",

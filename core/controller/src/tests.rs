@@ -427,9 +427,11 @@ fn single_settings_change() {
     cluster.alter(a.clone(), &[("cleanup.policy", Append, Some("compact"))]).expect("it has it already");
     assert_eq!(cluster.configs(&a)[0], ("cleanup.policy", "compact"));
 
-    let refused: [(&str, ConfigOp, Option<&str>, &str); 5] = [
+    let null = cluster.alter(a.clone(), &[("retention.ms", Set, None), ("preallocate", Append, None)]);
+    let words = "Null value not supported for : retention.ms,preallocate".to_owned();
+    assert_eq!(refusal(null), (ErrorCode::InvalidRequest, words));
+    let refused: [(&str, ConfigOp, Option<&str>, &str); 4] = [
         ("retention.ms", Append, Some("1"), "Can't APPEND to key retention.ms because its type is not LIST."),
-        ("retention.ms", Set, None, "Null value not supported for topic configs: retention.ms"),
         (
             "retention.ms",
             Set,
@@ -512,7 +514,7 @@ fn all_settings_are_replaced_at_once() {
     assert_eq!(delta.configs_changed, [of_topic("a")].into());
     let (reply, _) = cluster.run(replace(&[("flush.ms", None)], false)).expect("it runs");
     let Reply::AlterConfigs(outcomes) = reply else { panic!("{reply:?}") };
-    assert_eq!(refusal(outcomes[0].clone()).0, ErrorCode::InvalidConfig);
+    assert_eq!(refusal(outcomes[0].clone()).0, ErrorCode::InvalidRequest);
 }
 
 #[test]
@@ -563,6 +565,29 @@ fn after_a_crash_what_a_broker_leads_gets_a_new_epoch() {
     let image = cluster.controller.image();
     let epochs = image.topic("a").expect("it was made").partitions().iter().map(|p| p.leader_epoch.0);
     assert_eq!(epochs.collect::<Vec<_>>(), [1, 0]);
+}
+
+#[test]
+fn the_cluster_has_a_last_partition() {
+    let mut controller = Controller::new(ControllerSettings::default());
+    let mut run = |command: Command| {
+        let (reply, records) = controller.handle(NOW, &command)?;
+        controller.replay_batch(&records, Offset(0));
+        Ok::<_, ControllerError>(reply)
+    };
+    run(Command::RegisterBroker(broker(1))).expect("it is new");
+    let create = |i: usize, partitions: i32| {
+        let topic = NewTopic { random: (i as u128 + 1) << 90, ..topic(&format!("t{i}"), partitions, 1) };
+        Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
+    };
+    let each = PARTITIONS_PER_COMMAND_MAX;
+    for i in 0..PARTITIONS_MAX / each {
+        run(create(i, each as i32)).expect("there is room");
+    }
+    assert!(matches!(run(create(99, 1)), Err(ControllerError::PolicyViolation(_))));
+    let growth = TopicGrowth { name: "t0".into(), count: each as i32 + 1, assignments: None };
+    let grow = Command::CreatePartitions(CreatePartitions { topics: vec![growth], validate_only: false });
+    assert!(matches!(run(grow), Err(ControllerError::PolicyViolation(_))));
 }
 
 #[test]
