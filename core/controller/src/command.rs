@@ -33,6 +33,14 @@ pub enum Command {
     AdoptTopic(AdoptTopic),
 }
 
+impl Command {
+    /// Whether its records may be committed in several batches, the first ones first: then each of them
+    /// is true without those behind it, and the command is given again after a crash between two.
+    pub fn may_be_split(&self) -> bool {
+        matches!(self, Self::RegisterBroker(_))
+    }
+}
+
 /// What is answered, each to the command of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {

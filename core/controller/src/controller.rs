@@ -113,11 +113,16 @@ impl Controller {
     /// Takes a committed batch in, whose last record lies right before `end`; what it changed.
     pub fn replay_batch(&mut self, records: &[MetadataRecord], end: Offset) -> Delta {
         let mut delta = Delta::default();
+        self.replay_onto(records, end, &mut delta);
+        delta
+    }
+
+    /// As [`Controller::replay_batch`], for the next of several batches: `delta` tells what all changed.
+    pub fn replay_onto(&mut self, records: &[MetadataRecord], end: Offset, delta: &mut Delta) {
         for record in records {
-            self.replay(record, &mut delta);
+            self.replay(record, delta);
         }
         self.image.set_end(end);
-        delta
     }
 
     /// What was set for every broker: a topic's defaults are the same wherever its partitions are.

@@ -34,5 +34,12 @@ pub use error::ControllerError;
 /// Partitions that one command may make: their records are one batch, which every node holds in memory.
 pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;
 
+/// Partitions that the cluster may have: each takes memory on every node, open files on some, and time
+/// at every start, and nothing else would stop a client that makes ever more.
+pub const PARTITIONS_MAX: usize = 200_000;
+
+/// Records of one batch where a command's may be split: far below what a batch holds.
+pub const RECORDS_PER_BATCH: usize = 10_000;
+
 /// Producer ids that a broker is given at a time, as in Kafka.
 pub const PRODUCER_IDS_PER_BLOCK: i64 = 1_000;

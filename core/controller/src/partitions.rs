@@ -46,7 +46,7 @@ impl Controller {
                 "Excessively large number of additional partitions per request.".into(),
             ));
         }
-        Ok(())
+        self.check_cluster_total(total)
     }
 
     fn grow(&self, growth: &TopicGrowth) -> Result<(PartitionsCreated, Vec<NewPartition>), ControllerError> {

@@ -8,11 +8,11 @@ use metadata::{
     ConfigChange, ConfigMap, ConfigResource, Image, MetadataRecord, NewPartition, NewTopic as TopicRecord,
 };
 
-use crate::PARTITIONS_PER_COMMAND_MAX;
 use crate::command::{AdoptTopic, CreateTopics, NewTopic, Outcomes, TopicCreated};
 use crate::controller::Controller;
 use crate::error::ControllerError;
 use crate::placement::{Placement, check_assignment};
+use crate::{PARTITIONS_MAX, PARTITIONS_PER_COMMAND_MAX};
 
 /// The one topic that is not made by asking for it.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -60,6 +60,17 @@ impl Controller {
             return Err(ControllerError::PolicyViolation(
                 "Excessively large number of partitions per request.".into(),
             ));
+        }
+        self.check_cluster_total(total)
+    }
+
+    /// Refuses what would take the cluster over [`PARTITIONS_MAX`].
+    pub(crate) fn check_cluster_total(&self, more: usize) -> Result<(), ControllerError> {
+        if self.image.partition_count().saturating_add(more) > PARTITIONS_MAX {
+            return Err(ControllerError::PolicyViolation(format!(
+                "The cluster may have {PARTITIONS_MAX} partitions, and has {}.",
+                self.image.partition_count()
+            )));
         }
         Ok(())
     }

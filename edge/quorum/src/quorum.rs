@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base::{BrokerId, Now, TopicId, Uuid};
-use controller::{Command, Controller, ControllerSettings, Reply};
+use controller::{Command, Controller, ControllerSettings, RECORDS_PER_BATCH, Reply};
 use metadata::{Delta, Image};
 use storage::disk::Disk;
 use tracing::{info, warn};
@@ -62,7 +62,7 @@ impl Quorum {
         }
         let mut quorum = Self { controller, log, deleted };
         if quorum.controller.image().features().is_empty() {
-            quorum.commit(&Controller::bootstrap(), now)?;
+            quorum.commit(&Controller::bootstrap(), now, &mut Delta::default())?;
         }
         info!(
             cluster = quorum.cluster_id(),
@@ -95,7 +95,11 @@ impl Quorum {
     /// After [`ExecuteError::Commit`], unless it is harmless, the node must stop.
     pub fn execute(&mut self, now: Now, command: &Command) -> Result<Executed, ExecuteError> {
         let (reply, records) = self.controller.handle(now, command)?;
-        let delta = if records.is_empty() { Delta::default() } else { self.commit(&records, now)? };
+        let together = if command.may_be_split() { RECORDS_PER_BATCH } else { usize::MAX };
+        let mut delta = Delta::default();
+        for batch in records.chunks(together) {
+            self.commit(batch, now, &mut delta)?;
+        }
         Ok(Executed { reply, delta })
     }
 
@@ -110,8 +114,14 @@ impl Quorum {
         self.log.close()
     }
 
-    fn commit(&mut self, records: &[metadata::MetadataRecord], now: Now) -> Result<Delta, CommitError> {
+    fn commit(
+        &mut self,
+        records: &[metadata::MetadataRecord],
+        now: Now,
+        delta: &mut Delta,
+    ) -> Result<(), CommitError> {
         let end = self.log.commit(records, now)?;
-        Ok(self.controller.replay_batch(records, end))
+        self.controller.replay_onto(records, end, delta);
+        Ok(())
     }
 }

@@ -35,15 +35,19 @@ fn open(disk: &MemoryDisk) -> Result<Quorum, OpenError> {
 }
 
 fn register(quorum: &mut Quorum) {
+    register_again(quorum, Uuid([1; 16]), false);
+}
+
+fn register_again(quorum: &mut Quorum, incarnation: Uuid, after_crash: bool) {
     let broker = RegisterBroker {
         id: BrokerId(1),
-        incarnation: Uuid([1; 16]),
+        incarnation,
         endpoints: Vec::new(),
         features: Vec::new(),
         rack: None,
         log_dirs: vec![Uuid([2; 16])],
         fenced: false,
-        after_crash: false,
+        after_crash,
     };
     quorum.execute(NOW, &Command::RegisterBroker(broker)).expect("it is new");
 }
@@ -99,6 +103,27 @@ fn a_fresh_disk_becomes_a_cluster_and_stays_one() {
     };
     let again = Quorum::open(Arc::new(disk), start).expect("it was closed");
     assert_eq!(again.cluster_id(), cluster, "a fresh id is for the first start only");
+}
+
+#[test]
+fn the_epochs_of_many_partitions_are_raised_batch_after_batch() {
+    let disk = MemoryDisk::new();
+    let mut quorum = open(&disk).expect("a fresh disk");
+    register(&mut quorum);
+    for i in 0..3 {
+        quorum.execute(NOW, &topics(i..i + 1, 8_000)).expect("it is legal");
+    }
+    let batches_of = |disk: &MemoryDisk| batch_ends(&disk.contents(&log_file()).expect("it is there")).len();
+    let before = batches_of(&disk);
+    register_again(&mut quorum, Uuid([3; 16]), true);
+    assert_eq!(batches_of(&disk) - before, 3, "24 001 records");
+    let raised = |quorum: &Quorum| {
+        let image = quorum.image();
+        image.topics().flat_map(|topic| topic.partitions()).filter(|p| p.leader_epoch.0 == 1).count()
+    };
+    assert_eq!(raised(&quorum), 24_000);
+    drop(quorum);
+    assert_eq!(raised(&open(&disk).expect("it was killed")), 24_000);
 }
 
 #[test]
