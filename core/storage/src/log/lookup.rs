@@ -69,14 +69,24 @@ impl Log {
 
     /// The record with the largest timestamp; the first of them if there are several.
     pub fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, LookupError> {
+        self.max_timestamp_before(self.end)
+    }
+
+    /// [`Log::max_timestamp`] among the records before `upto`, which begins a batch or ends the log.
+    pub fn max_timestamp_before(&self, upto: Offset) -> Result<Option<TimestampedOffset>, LookupError> {
         let mut best: Option<(usize, Largest)> = None;
         for index in self.segment_of(self.start)..self.segments.len() {
             let segment = &self.segments[index];
-            let largest = match segment.base < self.start {
-                true => self.largest_behind_start(segment),
-                false => self.largest_of(index),
+            if segment.base >= upto {
+                break;
+            }
+            let damaged = LookupError::of(segment.base);
+            let whole = self.largest_of(index).map_err(&damaged)?;
+            let is_within = segment.base >= self.start && whole.is_none_or(|whole| whole.offset < upto);
+            let largest = match is_within {
+                true => whole,
+                false => self.largest_between(segment, upto).map_err(damaged)?,
             };
-            let largest = largest.map_err(LookupError::of(segment.base))?;
             let is_larger = |l: &Largest| best.is_none_or(|(_, b)| l.timestamp > b.timestamp);
             best = largest.filter(is_larger).map(|largest| (index, largest)).or(best);
         }
@@ -131,12 +141,16 @@ impl Log {
         }
     }
 
-    /// The largest timestamp of the records of a segment that are not before the start.
-    fn largest_behind_start(&self, segment: &Segment) -> Result<Option<Largest>, ScanError> {
+    /// The largest timestamp of the records of a segment that are neither before the start nor at `upto`
+    /// or behind it.
+    fn largest_between(&self, segment: &Segment, upto: Offset) -> Result<Option<Largest>, ScanError> {
         let mut best: Option<Largest> = None;
         let mut walk = segment.walk_to(&self.home, self.start)?;
         while let Some(found) = walk.next()? {
             let (header, offset) = (&found.header, found.header.last_offset());
+            if header.base_offset >= upto {
+                break;
+            }
             if offset < self.start || best.is_some_and(|b| header.max_timestamp <= b.timestamp) {
                 continue;
             }
