@@ -5,6 +5,7 @@
 
 mod effects;
 mod error_code;
+mod excerpt;
 mod ids;
 mod map;
 mod offset;
@@ -12,6 +13,7 @@ mod time;
 
 pub use effects::Effects;
 pub use error_code::ErrorCode;
+pub use excerpt::excerpt;
 pub use ids::{
     BrokerEpoch, BrokerId, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, TopicName,
     TopicNameError, TopicPartition, Uuid, UuidError,

@@ -129,7 +129,8 @@ impl Setting {
     /// Reads a value, and checks it.
     pub fn parse(&self, text: &str) -> Result<Value, SettingError> {
         self.kind.parse(text).and_then(|value| self.allowed.check(&value).map(|()| value)).map_err(|why| {
-            let value = if self.is_sensitive() { "[hidden]".to_owned() } else { excerpt(text) };
+            let value =
+                if self.is_sensitive() { "[hidden]".to_owned() } else { base::excerpt(text, EXCERPT_CHARS) };
             SettingError::Invalid { name: self.name.to_owned(), value, why }
         })
     }
@@ -156,14 +157,7 @@ impl Setting {
 }
 
 /// Values come from anyone: an error repeats only the beginning of a long one.
-fn excerpt(text: &str) -> String {
-    const CHARS_MAX: usize = 128;
-    let mut excerpt: String = text.chars().take(CHARS_MAX).collect();
-    if excerpt.len() < text.len() {
-        excerpt.push('…');
-    }
-    excerpt
-}
+const EXCERPT_CHARS: usize = 128;
 
 impl Kind {
     /// Kafka's number for it in `DescribeConfigs`.
