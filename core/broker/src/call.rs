@@ -128,6 +128,24 @@ pub enum CloseReason {
     /// A produce request that wants no answer failed: closing is the only way to tell.
     #[error("a produce request with acks=0 failed: {0}")]
     SilentFailure(base::ErrorCode),
+    /// It names more than one request may.
+    #[error("the request names {count} things, and may name {max}")]
+    TooMany {
+        /// How many.
+        count: usize,
+        /// How many it may.
+        max: usize,
+    },
+    /// An error for which the answer has no place in the version asked for.
+    #[error("{key:?} is refused, which version {version} cannot say: {code}")]
+    Refused {
+        /// The API.
+        key: ApiKey,
+        /// The version that was asked for.
+        version: i16,
+        /// What would have been said.
+        code: base::ErrorCode,
+    },
     /// An answer that cannot be said in the version asked for.
     #[error("cannot write the answer: {0}")]
     Unspeakable(#[from] EncodeError),

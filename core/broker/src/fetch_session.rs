@@ -7,19 +7,21 @@
 //!   epoch -1  the whole list         ─▶ no session
 //! ```
 //!
+//! A partition that a list names twice is read once, as the list has it last.
+//!
 //! A session belongs to the connection that made it and ends with it: a client that comes back on
 //! another connection is told that its session is unknown and sends its list again. So a session
 //! needs no lock, nothing has to be evicted, and a session id that was overheard is worth nothing.
 
 use std::collections::BTreeMap;
 
-use base::{ErrorCode, Uuid};
+use base::{ErrorCode, TopicName, Uuid};
 
-/// How a request names a topic: by name to v12, by id from v13.
+/// How a request names a topic: by name to v12, by id from v13. Cheap to clone: each partition has one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopicKey {
     /// Its name.
-    Name(Box<str>),
+    Name(TopicName),
     /// Its id.
     Id(Uuid),
 }
@@ -111,6 +113,9 @@ struct Live {
     order: Vec<FetchPartition>,
 }
 
+const NEW_SESSION: i32 = 0;
+const NO_SESSION: i32 = -1;
+
 /// Partitions of one session at most. A fetch of more is answered without a session.
 pub const SESSION_PARTITIONS_MAX: usize = 100_000;
 
@@ -123,19 +128,16 @@ impl FetchSessions {
         change: FetchChange,
         new_id: impl FnOnce() -> Option<i32>,
     ) -> Result<FetchScope, ErrorCode> {
-        if change.session_epoch > 0 {
+        if !matches!(change.session_epoch, NEW_SESSION | NO_SESSION) {
             return self.go_on(change);
         }
         if change.session_id != 0 && self.live.as_ref().is_some_and(|live| live.id == change.session_id) {
             self.live = None;
         }
         let by_id = matches!(change.partitions.first(), Some((TopicKey::Id(_), ..)));
-        let partitions: Vec<_> = change
-            .partitions
-            .into_iter()
-            .map(|(topic, partition, wanted)| FetchPartition { topic, partition, wanted, told: None })
-            .collect();
-        let wants_session = change.session_epoch == 0 && !partitions.is_empty();
+        let mut partitions = Vec::with_capacity(change.partitions.len());
+        merge(&mut partitions, &mut BTreeMap::new(), change.partitions);
+        let wants_session = change.session_epoch == NEW_SESSION && !partitions.is_empty();
         let room = partitions.len() <= SESSION_PARTITIONS_MAX;
         let Some(id) = (wants_session && room).then(new_id).flatten() else {
             return Ok(FetchScope { session_id: 0, incremental: false, partitions });
@@ -189,22 +191,30 @@ impl FetchSessions {
     }
 }
 
+/// Where each partition is in the order of reading.
+type Places = BTreeMap<(TopicKey, i32), usize>;
+
+/// Puts partitions at the end, or in the place of those that are there.
+fn merge(order: &mut Vec<FetchPartition>, places: &mut Places, more: Vec<(TopicKey, i32, Wanted)>) {
+    for (topic, partition, wanted) in more {
+        let next = order.len();
+        let place = *places.entry((topic.clone(), partition)).or_insert(next);
+        if place == next {
+            order.push(FetchPartition { topic, partition, wanted, told: None });
+        } else {
+            order[place].wanted = wanted;
+        }
+    }
+}
+
 impl Live {
     fn change(&mut self, partitions: Vec<(TopicKey, i32, Wanted)>, forgotten: &[(TopicKey, i32)]) {
         if partitions.is_empty() && forgotten.is_empty() {
             return;
         }
-        let mut places: BTreeMap<(TopicKey, i32), usize> =
+        let mut places: Places =
             self.order.iter().enumerate().map(|(i, p)| ((p.topic.clone(), p.partition), i)).collect();
-        for (topic, partition, wanted) in partitions {
-            match places.get(&(topic.clone(), partition)) {
-                Some(&i) => self.order[i].wanted = wanted,
-                None => {
-                    places.insert((topic.clone(), partition), self.order.len());
-                    self.order.push(FetchPartition { topic, partition, wanted, told: None });
-                }
-            }
-        }
+        merge(&mut self.order, &mut places, partitions);
         if !forgotten.is_empty() {
             let gone: std::collections::BTreeSet<usize> =
                 forgotten.iter().filter_map(|key| places.get(key).copied()).collect();
@@ -243,7 +253,7 @@ mod tests {
     }
 
     fn name(topic: &str) -> TopicKey {
-        TopicKey::Name(topic.into())
+        TopicKey::Name(TopicName::new(topic).unwrap())
     }
 
     fn fetch(id: i32, epoch: i32, topics: &[(&str, i64)], forgotten: &[&str]) -> FetchChange {
@@ -294,6 +304,10 @@ mod tests {
             forgotten: vec![],
         };
         assert_eq!(sessions.begin(by_id, || None).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
+        for epoch in [-2, i32::MIN, 9] {
+            let wrong = sessions.begin(fetch(7, epoch, &[("b", 0)], &[]), || None);
+            assert_eq!(wrong.unwrap_err(), ErrorCode::InvalidFetchSessionEpoch, "{epoch}");
+        }
         assert!(sessions.begin(fetch(7, 1, &[], &[]), || None).is_ok(), "a refused fetch changes nothing");
     }
 
@@ -305,6 +319,18 @@ mod tests {
         assert_eq!((last.session_id, sessions.is_live()), (0, false));
         let full = sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || None).unwrap();
         assert_eq!((full.session_id, full.incremental), (0, false));
+    }
+
+    #[test]
+    fn a_partition_named_twice_is_read_once_and_forgotten_whole() {
+        let mut sessions = FetchSessions::default();
+        let twice = [("a", 1), ("b", 2), ("a", 3)];
+        let first = sessions.begin(fetch(0, 0, &twice, &[]), || Some(7)).unwrap();
+        assert_eq!(order(&first), [("a".into(), 3), ("b".into(), 2)]);
+        let next = sessions.begin(fetch(7, 1, &[("c", 1), ("c", 2)], &["a", "a"]), || None).unwrap();
+        assert_eq!(order(&next), [("b".into(), 2), ("c".into(), 2)]);
+        let without = sessions.begin(fetch(0, -1, &twice, &[]), || None).unwrap();
+        assert_eq!((without.session_id, without.partitions.len()), (0, 2));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::parked::{Parked, Waiter};
 pub trait Host: Send + Sync {
     /// A partition that lives here; `None` if it does not, or not any more.
     fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>>;
+    /// Whether a partition of which this node has a replica cannot be served: its log is missing, or its
+    /// disk failed.
+    fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool;
     /// The log directories, in the order of the settings.
     fn log_dirs(&self) -> Vec<LogDir>;
     /// The next producer id of the block this broker holds; `None` when the block is used up.

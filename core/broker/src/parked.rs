@@ -46,7 +46,7 @@ impl fmt::Debug for Waiter {
 /// The connections that wait for one partition.
 ///
 /// Bounded by the connections: each waits at most once for data, and at most once for a commit of
-/// each request that it has in flight.
+/// each batch of the requests that it has in flight.
 #[derive(Debug, Default)]
 pub struct Parked {
     commits: Vec<(Offset, Waiter)>,
@@ -69,6 +69,14 @@ impl Parked {
     /// Forgets that `id` waits for data.
     pub fn leave_data(&mut self, id: WaiterId) {
         self.data.retain(|waiter| waiter.id != id);
+    }
+
+    /// Forgets that `id` waits for a commit up to `end`: its time is up.
+    pub fn leave_commit(&mut self, end: Offset, id: WaiterId) {
+        let is_it = |(awaited, waiter): &(Offset, Waiter)| *awaited == end && waiter.id == id;
+        if let Some(place) = self.commits.iter().position(is_it) {
+            self.commits.swap_remove(place);
+        }
     }
 
     /// Forgets all that `id` waits for: its connection is gone.
@@ -134,6 +142,18 @@ mod tests {
         assert_eq!(woken(&mut parked, 19), [] as [u64; 0]);
         assert_eq!(woken(&mut parked, 20), [2]);
         assert!(parked.is_empty());
+    }
+
+    #[test]
+    fn one_whose_time_is_up_waits_no_more_for_that_commit() {
+        let mut parked = Parked::default();
+        parked.await_commit(Offset(1), waiter(1));
+        parked.await_commit(Offset(2), waiter(1));
+        parked.await_commit(Offset(1), waiter(2));
+        parked.leave_commit(Offset(1), WaiterId(1));
+        parked.leave_commit(Offset(9), WaiterId(1));
+        assert_eq!(woken(&mut parked, 1), [2]);
+        assert_eq!(woken(&mut parked, 2), [1]);
     }
 
     #[test]

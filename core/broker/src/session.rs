@@ -54,7 +54,7 @@ impl Session {
 fn serve(mut call: Call<'_>, body: Decoder<'_>) -> Dispatched {
     let outcome = match api::dispatch(&mut call, body) {
         Ok(outcome) => outcome,
-        Err(error) => Outcome::Close(error.into()),
+        Err(reason) => Outcome::Close(reason),
     };
     Dispatched { key: Some(call.reply.key), outcome, background: call.background }
 }

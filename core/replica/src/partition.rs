@@ -76,6 +76,9 @@ pub struct Fetched {
     pub slices: Vec<FileSlice>,
     /// Aborted transactions among them, ordered by first offset; only if `committed_only`.
     pub aborted: Option<Vec<(ProducerId, Offset)>>,
+    /// Set if what the reader has last is not in this log: the last epoch that both may share, and where
+    /// it ended here. Then there are no records.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
 }
 
 impl Fetched {
@@ -113,14 +116,6 @@ pub enum FetchError {
         got: LeaderEpoch,
         /// What is.
         current: LeaderEpoch,
-    },
-    /// What the reader has last is not in this log.
-    #[error("the log parted from the reader's at the end of epoch {epoch}, offset {end}")]
-    Diverged {
-        /// The last epoch both may share.
-        epoch: LeaderEpoch,
-        /// Where it ended here.
-        end: Offset,
     },
     /// The partition takes no changes any more: its directory failed, or it was deleted.
     #[error("the partition takes no changes any more")]
@@ -240,7 +235,12 @@ impl Partition {
         }
     }
 
+    /// After a failure nothing more is committed: an older flush that comes back later vouches for its
+    /// own bytes, not for those of the one that failed.
     fn advance(&mut self, out: &mut Effects<Effect>) {
+        if self.failed {
+            return;
+        }
         let committed = if self.policy.counts_durable() { self.log.durable_end() } else { self.log.end() };
         if committed > self.high_watermark {
             self.high_watermark = committed;
@@ -267,6 +267,7 @@ impl Partition {
     /// A flush came back.
     pub fn on_flushed(&mut self, result: Result<Flushed, DiskError>, out: &mut Effects<Effect>) {
         match result {
+            Ok(_) if self.failed => {}
             Ok(flushed) => {
                 self.log.on_flushed(flushed);
                 self.advance(out);
@@ -282,20 +283,31 @@ impl Partition {
     /// Finds records to read.
     pub fn fetch(&mut self, fetch: &Fetch, out: &mut Effects<Effect>) -> Result<Fetched, FetchError> {
         self.check_epoch(fetch.current_epoch)?;
-        if fetch.last_epoch > LeaderEpoch::NONE {
-            let (epoch, end) = self.end_of(fetch.last_epoch);
-            if epoch < fetch.last_epoch || end < fetch.from {
-                return Err(FetchError::Diverged { epoch, end });
-            }
-        }
         let (start, high_watermark) = (self.log.start(), self.high_watermark);
         let last_stable = self.last_stable();
+        let out_of_range = FetchError::OutOfRange { from: fetch.from, start, end: high_watermark };
+        let mut fetched = Fetched {
+            high_watermark,
+            last_stable,
+            log_start: start,
+            slices: Vec::new(),
+            aborted: None,
+            diverging: None,
+        };
+        if fetch.last_epoch > LeaderEpoch::NONE {
+            let (epoch, end) = self.end_of(fetch.last_epoch);
+            if epoch == LeaderEpoch::NONE || fetch.from < start {
+                return Err(out_of_range);
+            }
+            if epoch < fetch.last_epoch || end < fetch.from {
+                fetched.diverging = Some((epoch, end));
+                return Ok(fetched);
+            }
+        }
         if fetch.from < start || fetch.from > self.log.end() {
-            return Err(FetchError::OutOfRange { from: fetch.from, start, end: high_watermark });
+            return Err(out_of_range);
         }
         let upto = if fetch.committed_only { last_stable } else { high_watermark };
-        let mut fetched =
-            Fetched { high_watermark, last_stable, log_start: start, slices: Vec::new(), aborted: None };
         let mut next = fetch.from;
         if fetch.from < upto && (fetch.bytes_max > 0 || fetch.at_least_one) {
             let bytes_max = u32::try_from(fetch.bytes_max).unwrap_or(u32::MAX);
@@ -335,7 +347,7 @@ impl Partition {
             OffsetSpec::Latest => return plain(upto),
             // Nothing is in remote storage.
             OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => return Ok(None),
-            OffsetSpec::MaxTimestamp => self.log.max_timestamp(),
+            OffsetSpec::MaxTimestamp => self.log.max_timestamp_before(upto),
             OffsetSpec::At(timestamp) => self.log.offset_for_timestamp(timestamp),
         };
         let found = found.map_err(|error| self.lookup_failed(error, out))?;
@@ -362,9 +374,19 @@ impl Partition {
         Ok(self.end_of(epoch))
     }
 
-    /// The epoch that leads has ended nowhere yet, whether it wrote anything or not.
+    /// The log hears of the epoch that leads with its first batch. Until then it is the last one all the
+    /// same, and begins where the log ends: a reader that was here before must not be told that its own
+    /// epoch is unknown.
     fn end_of(&self, epoch: LeaderEpoch) -> (LeaderEpoch, Offset) {
-        if epoch == self.epoch { (epoch, self.log.end()) } else { self.log.epoch_end(epoch) }
+        let end = self.log.end();
+        let known = self.log.last_epoch();
+        if epoch == self.epoch {
+            return (epoch, end);
+        }
+        if known.is_none_or(|known| known < epoch) && (LeaderEpoch::FIRST..self.epoch).contains(&epoch) {
+            return (known.unwrap_or(epoch), end);
+        }
+        self.log.epoch_end(epoch)
     }
 
     fn check_epoch(&self, got: LeaderEpoch) -> Result<(), FetchError> {

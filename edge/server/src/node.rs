@@ -99,6 +99,11 @@ impl Host for Node {
         self.partitions.get(topic, partition).map(|cell| cell as Arc<dyn HostedPartition>)
     }
 
+    fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool {
+        let cell = self.partitions.get(topic, partition);
+        cell.is_none_or(|cell| cell.with(|partition| partition.is_failed()))
+    }
+
     fn log_dirs(&self) -> Vec<LogDir> {
         let mut dirs: Vec<LogDir> = self.dirs.iter().map(|dir| dir.describe()).collect();
         for cell in self.partitions.all() {

@@ -7,10 +7,10 @@ use controller::{AlterConfigs, Command, ControllerError, Outcomes, Reply, Resour
 use wire::messages::alter_configs::{
     AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read, resource};
-use crate::call::{Call, Outcome, ReplyTo, Submission};
+use crate::call::{Call, CloseReason, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::AlterConfigs, 0..=2, handle);
@@ -22,8 +22,9 @@ pub(super) struct Asked {
     pub(super) refused: Option<resource::Refusal>,
 }
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: AlterConfigsRequest<'_> = read(call, body)?;
+    super::check_entries(request.resources.iter().map(|wanted| wanted.configs.len() + 1).sum())?;
     let (mut asked, mut resources) = (Vec::new(), Vec::new());
     for wanted in &request.resources {
         let found = resource::find(&call.context, wanted.resource_type, wanted.resource_name);
@@ -67,7 +68,7 @@ pub(super) fn merge(
     asked: &[Asked],
     outcomes: Result<Outcomes<()>, ControllerError>,
 ) -> Vec<Option<resource::Refusal>> {
-    let refusal = |error: &ControllerError| (error.code(), error.to_string());
+    let refusal = |error: &ControllerError| (error.code(), super::words(error));
     let (mut outcomes, whole) = match outcomes {
         Ok(outcomes) => (outcomes.into_iter(), None),
         Err(error) => (Vec::new().into_iter(), Some(refusal(&error))),

@@ -7,15 +7,15 @@
 
 use base::ErrorCode;
 use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{APIS, Api, read};
-use crate::call::{Call, Outcome, ReplyTo};
+use crate::call::{Call, CloseReason, Outcome, ReplyTo};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::ApiVersions, 0..=5, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: ApiVersionsRequest<'_> = read(call, body)?;
     let code = judge(call, &request);
     if code.is_none() && call.reply.version >= 3 {

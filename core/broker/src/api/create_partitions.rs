@@ -9,16 +9,21 @@ use controller::{
 use wire::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Outcome, ReplyTo, Submission};
+use crate::call::{Call, CloseReason, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::CreatePartitions, 0..=3, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: CreatePartitionsRequest<'_> = read(call, body)?;
+    let named = request.topics.iter().map(|topic| {
+        let replicas = topic.assignments.iter().flatten().map(|assignment| assignment.broker_ids.len() + 1);
+        replicas.sum::<usize>() + 1
+    });
+    super::check_entries(named.sum())?;
     let topics: Vec<TopicGrowth> = request
         .topics
         .iter()
@@ -47,7 +52,7 @@ fn finish(reply: ReplyTo, asked: &[String], decision: Result<Reply, ControllerEr
     };
     let errors: Vec<Option<(i16, String)>> = outcomes
         .iter()
-        .map(|outcome| outcome.as_ref().err().map(|error| (error.code().code(), error.to_string())))
+        .map(|outcome| outcome.as_ref().err().map(|error| (error.code().code(), super::words(error))))
         .collect();
     let results = asked
         .iter()

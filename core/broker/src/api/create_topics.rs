@@ -9,10 +9,10 @@ use metadata::ConfigMap;
 use wire::messages::create_topics::{
     CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, CloseReason, Context, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::CreateTopics, 2..=7, handle);
@@ -23,8 +23,13 @@ struct Asked {
     configs: Vec<(String, Option<String>)>,
 }
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: CreateTopicsRequest<'_> = read(call, body)?;
+    let named = |topic: &CreatableTopic<'_>| {
+        let replicas = topic.assignments.iter().map(|assignment| assignment.broker_ids.len() + 1);
+        replicas.sum::<usize>() + topic.configs.len() + 1
+    };
+    super::check_entries(request.topics.iter().map(named).sum())?;
     let host = call.context.host;
     let topics: Vec<NewTopic> = request.topics.iter().map(|topic| new_topic(topic, host.random())).collect();
     let asked: Vec<Asked> = topics
@@ -65,7 +70,7 @@ fn finish(
         Err(error) => vec![Err(error); asked.len()],
     };
     let messages: Vec<Option<String>> =
-        outcomes.iter().map(|outcome| outcome.as_ref().err().map(ToString::to_string)).collect();
+        outcomes.iter().map(|outcome| outcome.as_ref().err().map(super::words)).collect();
     let settings: Vec<Vec<Told>> = asked
         .iter()
         .zip(&outcomes)

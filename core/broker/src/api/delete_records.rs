@@ -7,16 +7,17 @@ use wire::messages::delete_records::{
     DeleteRecordsPartition, DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome};
+use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DeleteRecords, 0..=2, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DeleteRecordsRequest<'_> = read(call, body)?;
+    super::check_entries(request.topics.iter().map(|topic| topic.partitions.len() + 1).sum())?;
     let topics = request
         .topics
         .iter()

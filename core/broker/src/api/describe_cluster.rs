@@ -6,22 +6,33 @@ use base::ErrorCode;
 use wire::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
-use super::{Api, read};
-use crate::call::{Call, Outcome};
+use super::{Api, operations, read};
+use crate::call::{Call, CloseReason, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeCluster, 0..=2, handle);
 
 const BROKERS: i8 = 1;
+const CONTROLLERS: i8 = 2;
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DescribeClusterRequest = read(call, body)?;
     if request.endpoint_type != BROKERS {
+        let (code, message) = match request.endpoint_type {
+            CONTROLLERS => (
+                ErrorCode::MismatchedEndpointType,
+                "this is a broker's listener: endpoint type 1 is served here",
+            ),
+            _ => (
+                ErrorCode::UnsupportedEndpointType,
+                "there are endpoint types 1, brokers, and 2, controllers",
+            ),
+        };
         return Ok(call.reply.answer(&DescribeClusterResponse {
-            error_code: ErrorCode::MismatchedEndpointType.code(),
-            error_message: Some("this is a broker's listener: endpoint type 1 is served here"),
+            error_code: code.code(),
+            error_message: Some(message),
             endpoint_type: BROKERS,
             ..DescribeClusterResponse::default()
         }));
@@ -47,6 +58,10 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
         cluster_id: context.cluster_id,
         controller_id: context.node.0,
         brokers,
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => operations::OF_CLUSTER,
+            false => operations::UNTOLD,
+        },
         ..DescribeClusterResponse::default()
     }))
 }

@@ -2,36 +2,39 @@
 //!
 //! v2 flexible · v3 top-level error · v4 size of the volume (KIP-827) · v5 cordoned (KIP-1066).
 
+use std::collections::BTreeSet;
+
 use base::{ErrorCode, TopicPartition};
 use wire::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult,
     DescribeLogDirsTopic,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Outcome};
+use crate::call::{Call, CloseReason, Outcome};
 use crate::host::LogDir;
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeLogDirs, 1..=5, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DescribeLogDirsRequest<'_> = read(call, body)?;
+    let named = request.topics.iter().flatten().map(|topic| topic.partitions.len() + 1);
+    super::check_entries(named.sum())?;
+    let wanted: Option<BTreeSet<(&str, i32)>> = request.topics.as_ref().map(|topics| {
+        topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.topic, *index))).collect()
+    });
+    let is_wanted = |name: &TopicPartition| {
+        wanted.as_ref().is_none_or(|wanted| wanted.contains(&(name.topic.as_str(), name.partition.0)))
+    };
     let mut dirs = call.context.host.log_dirs();
     for dir in &mut dirs {
-        dir.partitions.retain(|(name, _)| is_wanted(&request, name));
+        dir.partitions.retain(|(name, _)| is_wanted(name));
         dir.partitions.sort_unstable();
     }
     let results = dirs.iter().map(described).collect();
     Ok(call.reply.answer(&DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() }))
-}
-
-fn is_wanted(request: &DescribeLogDirsRequest<'_>, name: &TopicPartition) -> bool {
-    let Some(topics) = &request.topics else {
-        return true;
-    };
-    topics.iter().any(|t| t.topic == name.topic.as_str() && t.partitions.contains(&name.partition.0))
 }
 
 fn described(dir: &LogDir) -> DescribeLogDirsResult<'_> {

@@ -2,20 +2,25 @@
 //!
 //! The producers a partition remembers, to find out who holds a transaction open (KIP-664).
 
+use std::collections::BTreeSet;
+
 use base::{ErrorCode, PartitionIndex};
 use wire::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome};
+use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeProducers, 0..=0, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DescribeProducersRequest<'_> = read(call, body)?;
+    super::check_entries(request.topics.iter().map(|topic| topic.partition_indexes.len() + 1).sum())?;
+    // A partition may remember many producers: it is told of once, however often it is named.
+    let mut seen = BTreeSet::new();
     let topics = request
         .topics
         .iter()
@@ -24,6 +29,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
             partitions: topic
                 .partition_indexes
                 .iter()
+                .filter(|index| seen.insert((topic.name, **index)))
                 .map(|index| described(&call.context, topic.name, PartitionIndex(*index)))
                 .collect(),
         })

@@ -9,21 +9,27 @@
 //!                                              ▲               └─ wait for data at each of them
 //!                                              └────────── woken, or the time is up ──────┘
 //! ```
+//! A topic that is not there is told of with the next answer, but hurries none: a session that has one
+//! such topic would be answered again and again at once.
+//!
 //! Records are not read here: the answer has holes, and the edge fills them from the files.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, Uuid};
-use replica::{Fetch, FetchError, Fetched};
+use base::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, Uuid};
+use metadata::settings::CompressionType;
+use replica::{Fetch, Fetched};
 use storage::FileSlice;
 use wire::messages::fetch::{
-    AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData,
+    AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
+    LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use wire::{ApiKey, DecodeError, Decoder, Records};
+use wire::{ApiKey, Decoder, Records};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome, Parked, ReplyTo, Session};
+use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
 use crate::fetch_session::{FetchChange, FetchPartition, FetchScope, Told, TopicKey, Wanted};
 use crate::host::HostedPartition;
 
@@ -36,6 +42,8 @@ struct ParkedFetch {
     reply: ReplyTo,
     scope: FetchScope,
     terms: Terms,
+    /// Partitions that were not there at the first look; `None` before it.
+    absent: Option<usize>,
 }
 
 /// What a client asks of the whole answer.
@@ -49,7 +57,8 @@ struct Terms {
 /// What there is to say of one partition.
 enum Found {
     Read(Fetched),
-    Diverged { epoch: LeaderEpoch, end: Offset },
+    /// Nobody has it, as far as the cluster knows.
+    Absent(ErrorCode),
     Error(ErrorCode),
 }
 
@@ -57,20 +66,27 @@ enum Found {
 struct Gathered {
     found: Vec<Found>,
     bytes: u64,
+    absent: usize,
     /// Something that a client should hear of at once.
     urgent: bool,
 }
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: FetchRequest<'_> = read(call, body)?;
     if request.replica_id >= 0 || request.replica_state.replica_id >= 0 {
         // Only brokers fetch as replicas (CVE-2018-1288), and this node has no followers.
-        return Ok(whole_error(call.reply, ErrorCode::ClusterAuthorizationFailed));
+        return refuse(call.reply, ErrorCode::ClusterAuthorizationFailed);
     }
+    let wanted = request.topics.iter().map(|topic| topic.partitions.len() + 1);
+    let forgotten = request.forgotten_topics_data.iter().map(|topic| topic.partitions.len() + 1);
+    super::check_entries(wanted.chain(forgotten).sum())?;
+    let Some(change) = change(&request, call.reply.version) else {
+        return refuse(call.reply, ErrorCode::InvalidTopicException);
+    };
     let host = call.context.host;
     let had = call.session.fetch.is_live();
     let mut began = false;
-    let begun = call.session.fetch.begin(change(&request, call.reply.version), || {
+    let begun = call.session.fetch.begin(change, || {
         let id = host.fetch_session_begin();
         began = id.is_some();
         id
@@ -79,51 +95,55 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
     (0..ended).for_each(|_| host.fetch_session_end());
     let scope = match begun {
         Ok(scope) => scope,
-        Err(code) => return Ok(whole_error(call.reply, code)),
+        Err(code) => return refuse(call.reply, code),
     };
+    let bytes = |asked: i32| u64::try_from(asked).unwrap_or(0);
+    let bytes_max = bytes(request.max_bytes).min(call.context.settings.fetch_bytes_max.into());
     let terms = Terms {
-        bytes_min: u64::try_from(request.min_bytes).unwrap_or(0),
-        bytes_max: u64::try_from(request.max_bytes)
-            .unwrap_or(0)
-            .min(call.context.settings.fetch_bytes_max.into()),
+        bytes_min: bytes(request.min_bytes).min(bytes_max),
+        bytes_max,
         committed_only: request.isolation_level == 1,
     };
     let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(patience);
-    let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms });
+    let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms, absent: None });
     Ok(parked.look(call.context, call.session))
 }
 
-fn change(request: &FetchRequest<'_>, version: i16) -> FetchChange {
-    let by_id = version >= 13;
-    let key = |name: &str, id: Uuid| if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.into()) };
-    let mut partitions = Vec::new();
+/// `None` if a topic's name is none: it would be kept as long as the session.
+fn change(request: &FetchRequest<'_>, version: i16) -> Option<FetchChange> {
+    let key = |name: &str, id: Uuid| match version >= 13 {
+        true => Some(TopicKey::Id(id)),
+        false => TopicName::new(name).ok().map(TopicKey::Name),
+    };
+    let (mut partitions, mut forgotten) = (Vec::new(), Vec::new());
     for topic in &request.topics {
-        for part in &topic.partitions {
+        let key = key(topic.topic, topic.topic_id)?;
+        partitions.extend(topic.partitions.iter().map(|part| {
             let wanted = Wanted {
                 current_leader_epoch: part.current_leader_epoch,
                 fetch_offset: part.fetch_offset,
                 last_fetched_epoch: part.last_fetched_epoch,
                 bytes_max: part.partition_max_bytes,
             };
-            partitions.push((key(topic.topic, topic.topic_id), part.partition, wanted));
-        }
+            (key.clone(), part.partition, wanted)
+        }));
     }
-    let mut forgotten = Vec::new();
     for topic in &request.forgotten_topics_data {
-        forgotten.extend(topic.partitions.iter().map(|part| (key(topic.topic, topic.topic_id), *part)));
+        let key = key(topic.topic, topic.topic_id)?;
+        forgotten.extend(topic.partitions.iter().map(|part| (key.clone(), *part)));
     }
     // Before v7 there were no sessions: the default epoch says so.
-    FetchChange {
-        session_id: request.session_id,
-        session_epoch: request.session_epoch,
-        partitions,
-        forgotten,
-    }
+    let (session_id, session_epoch) = (request.session_id, request.session_epoch);
+    Some(FetchChange { session_id, session_epoch, partitions, forgotten })
 }
 
-fn whole_error(reply: ReplyTo, code: ErrorCode) -> Outcome {
-    reply.answer(&FetchResponse { error_code: code.code(), ..FetchResponse::default() })
+/// An answer has an error of its own from v7 on.
+fn refuse(reply: ReplyTo, code: ErrorCode) -> Result<Outcome, CloseReason> {
+    if reply.version < 7 {
+        return Err(CloseReason::Refused { key: reply.key, version: reply.version, code });
+    }
+    Ok(reply.answer(&FetchResponse { error_code: code.code(), ..FetchResponse::default() }))
 }
 
 impl Parked for ParkedFetch {
@@ -141,23 +161,21 @@ impl Parked for ParkedFetch {
     }
 
     /// Answers if there is enough to say, or the time is up.
-    fn look(self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
+    fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let mut gathered = self.gather(&context);
-        let must_answer = |gathered: &Gathered| {
-            gathered.urgent || gathered.bytes >= self.terms.bytes_min || context.now.elapsed >= self.deadline
-        };
-        if !must_answer(&gathered) && !self.scope.partitions.is_empty() {
+        if !self.must_answer(&context, &gathered) {
+            self.absent = Some(gathered.absent);
             if !self.wait(&context, session, &gathered) {
                 return Outcome::Parked(self);
             }
             // Data came between the look and the wait.
             gathered = self.gather(&context);
-            if !must_answer(&gathered) {
+            if !self.must_answer(&context, &gathered) {
                 return Outcome::Parked(self);
             }
         }
         self.leave(&context, session);
-        self.answer(session, gathered)
+        self.answer(&context, session, gathered)
     }
 
     fn abandon(self: Box<Self>, context: Context<'_>, session: &Session) {
@@ -166,26 +184,49 @@ impl Parked for ParkedFetch {
 }
 
 impl ParkedFetch {
+    fn must_answer(&self, context: &Context<'_>, gathered: &Gathered) -> bool {
+        gathered.urgent
+            || gathered.bytes >= self.terms.bytes_min
+            || context.now.elapsed >= self.deadline
+            // Nothing to wait for, or something has gone while it waited.
+            || gathered.absent == gathered.found.len()
+            || self.absent.is_some_and(|before| before != gathered.absent)
+    }
+
     fn gather(&self, context: &Context<'_>) -> Gathered {
-        let mut gathered =
-            Gathered { found: Vec::with_capacity(self.scope.partitions.len()), bytes: 0, urgent: false };
+        let found = Vec::with_capacity(self.scope.partitions.len());
+        let mut gathered = Gathered { found, bytes: 0, absent: 0, urgent: false };
         for part in &self.scope.partitions {
             let left = self.terms.bytes_max.saturating_sub(gathered.bytes);
-            let found = self.find(context, part, left, gathered.bytes == 0);
+            let found = match self.find(context, part, left, gathered.bytes == 0) {
+                Ok(fetched) => Found::Read(fetched),
+                Err(found) => found,
+            };
             match &found {
-                Found::Read(fetched) => gathered.bytes += fetched.bytes(),
-                Found::Diverged { .. } | Found::Error(_) => gathered.urgent = true,
+                Found::Read(fetched) => {
+                    gathered.bytes += fetched.bytes();
+                    gathered.urgent |= fetched.diverging.is_some();
+                }
+                Found::Absent(_) => gathered.absent += 1,
+                Found::Error(_) => gathered.urgent = true,
             }
             gathered.found.push(found);
         }
         gathered
     }
 
-    fn find(&self, context: &Context<'_>, part: &FetchPartition, left: u64, first: bool) -> Found {
-        let hosted = match hosted(context, part) {
-            Ok(hosted) => hosted,
-            Err(code) => return Found::Error(code),
-        };
+    fn find(
+        &self,
+        context: &Context<'_>,
+        part: &FetchPartition,
+        left: u64,
+        first: bool,
+    ) -> Result<Fetched, Found> {
+        let version = self.reply.version;
+        let hosted = hosted(context, part).map_err(|found| found.known_to(version))?;
+        if version < 10 && hosted.settings().compression == CompressionType::Zstd {
+            return Err(Found::Error(ErrorCode::UnsupportedCompressionType));
+        }
         let wanted = &part.wanted;
         let fetch = Fetch {
             from: Offset(wanted.fetch_offset),
@@ -199,11 +240,8 @@ impl ParkedFetch {
         hosted.step(&mut |hosted, out| {
             result = Some(hosted.with(out, |partition, out| partition.fetch(&fetch, out)));
         });
-        match result.expect("step runs its action") {
-            Ok(fetched) => Found::Read(fetched),
-            Err(FetchError::Diverged { epoch, end }) => Found::Diverged { epoch, end },
-            Err(error) => Found::Error(super::fetch_error_code(&error)),
-        }
+        let result = result.expect("step runs its action");
+        result.map_err(|error| Found::Error(super::fetch_error_code(&error)).known_to(version))
     }
 
     /// Waits at every partition. Says whether one of them has moved since it was looked at.
@@ -229,64 +267,114 @@ impl ParkedFetch {
         }
     }
 
-    fn answer(&self, session: &mut Session, gathered: Gathered) -> Outcome {
+    fn answer(&self, context: &Context<'_>, session: &mut Session, gathered: Gathered) -> Outcome {
         let mut responses: Vec<FetchableTopicResponse<'_>> = Vec::new();
-        let mut slices = Vec::new();
-        let mut told = Vec::new();
+        let (mut slices, mut told, mut leaders) = (Vec::new(), Vec::new(), BTreeSet::new());
         for (part, found) in self.scope.partitions.iter().zip(gathered.found) {
             let news = found.told();
-            let has_records = matches!(&found, Found::Read(fetched) if fetched.bytes() > 0);
-            if self.scope.incremental && !has_records && news.is_some() && news == part.told {
+            let (has_records, has_parted) = match &found {
+                Found::Read(fetched) => (fetched.bytes() > 0, fetched.diverging.is_some()),
+                Found::Absent(_) | Found::Error(_) => (false, false),
+            };
+            let is_silent = !has_records && !has_parted;
+            if self.scope.incremental && is_silent && news.is_some() && news == part.told {
                 continue;
             }
             if let Some(news) = news.filter(|_| self.scope.session_id != 0) {
                 told.push((part.topic.clone(), part.partition, news, has_records));
             }
-            let response = found.response(part.partition, &mut slices);
+            let current_leader = self.hint(context, part, &found, &mut leaders);
+            let response = PartitionData { current_leader, ..found.response(part.partition, &mut slices) };
             match responses.last_mut() {
                 Some(last) if names(last, &part.topic) => last.partitions.push(response),
                 _ => responses.push(topic_response(&part.topic, response)),
             }
         }
         session.fetch.answered(self.scope.session_id, &told);
-        let response =
-            FetchResponse { session_id: self.scope.session_id, responses, ..FetchResponse::default() };
+        let node_endpoints = super::endpoints(context, &leaders)
+            .into_iter()
+            .map(|(broker, endpoint)| NodeEndpoint {
+                node_id: broker.id.0,
+                host: &endpoint.host,
+                port: endpoint.port.into(),
+                rack: broker.rack.as_deref(),
+            })
+            .collect();
+        let session_id = self.scope.session_id;
+        let response = FetchResponse { session_id, responses, node_endpoints, ..FetchResponse::default() };
         self.reply.answer_with(&response, slices)
+    }
+
+    /// Where to ask instead, for those who asked the wrong broker or long ago.
+    fn hint(
+        &self,
+        context: &Context<'_>,
+        part: &FetchPartition,
+        found: &Found,
+        leaders: &mut BTreeSet<BrokerId>,
+    ) -> LeaderIdAndEpoch {
+        let has_moved =
+            matches!(found, Found::Error(ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch));
+        let topic = (self.reply.version >= 16 && has_moved).then(|| topic_id(context, &part.topic)).flatten();
+        let leader = topic.and_then(|id| super::leader_of(context, id, PartitionIndex(part.partition)));
+        leader.map_or_else(LeaderIdAndEpoch::default, |(leader, epoch)| {
+            leaders.insert(leader);
+            LeaderIdAndEpoch { leader_id: leader.0, leader_epoch: epoch.0 }
+        })
     }
 }
 
 fn names(response: &FetchableTopicResponse<'_>, key: &TopicKey) -> bool {
     match key {
-        TopicKey::Name(name) => response.topic == &**name,
+        TopicKey::Name(name) => response.topic == name.as_str(),
         TopicKey::Id(id) => response.topic_id == *id,
     }
 }
 
 fn topic_response<'a>(key: &'a TopicKey, first: PartitionData<'a>) -> FetchableTopicResponse<'a> {
     let (topic, topic_id) = match key {
-        TopicKey::Name(name) => (&**name, Uuid::ZERO),
+        TopicKey::Name(name) => (name.as_str(), Uuid::ZERO),
         TopicKey::Id(id) => ("", *id),
     };
     FetchableTopicResponse { topic, topic_id, partitions: vec![first] }
 }
 
-fn hosted(context: &Context<'_>, part: &FetchPartition) -> Result<Arc<dyn HostedPartition>, ErrorCode> {
-    let topic = match &part.topic {
-        TopicKey::Name(name) => {
-            context.image.topic(name).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicOrPartition)?
-        }
-        TopicKey::Id(id) => {
-            context.image.topic_by_id(TopicId(*id)).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicId)?
-        }
+fn topic_id(context: &Context<'_>, key: &TopicKey) -> Option<TopicId> {
+    let topic = match key {
+        TopicKey::Name(name) => context.image.topic(name.as_str()),
+        TopicKey::Id(id) => context.image.topic_by_id(TopicId(*id)),
     };
-    let partition = PartitionIndex(part.partition);
-    context
-        .host
-        .partition(topic, partition)
-        .ok_or_else(|| super::metadata::absence(context, topic, partition))
+    topic.map(|topic| topic.id)
 }
 
+fn hosted(context: &Context<'_>, part: &FetchPartition) -> Result<Arc<dyn HostedPartition>, Found> {
+    let unknown = || match &part.topic {
+        TopicKey::Name(_) => Found::Absent(ErrorCode::UnknownTopicOrPartition),
+        TopicKey::Id(_) => Found::Absent(ErrorCode::UnknownTopicId),
+    };
+    let topic = topic_id(context, &part.topic).ok_or_else(unknown)?;
+    let partition = PartitionIndex(part.partition);
+    let hosted = context.host.partition(topic, partition);
+    hosted.ok_or_else(|| match super::metadata::absence(context, topic, partition) {
+        code @ ErrorCode::UnknownTopicOrPartition => Found::Absent(code),
+        code => Found::Error(code),
+    })
+}
+
+/// Never null: librdkafka takes a null for a message set of -1 bytes.
+const NOTHING: Option<Records<'static>> = Some(Records::Bytes(&[]));
+
 impl Found {
+    /// Clients from before v6 do not know that a storage fails: they are to look for another leader.
+    fn known_to(self, version: i16) -> Self {
+        match self {
+            Self::Error(ErrorCode::KafkaStorageError) if version < 6 => {
+                Self::Error(ErrorCode::NotLeaderOrFollower)
+            }
+            found => found,
+        }
+    }
+
     fn told(&self) -> Option<Told> {
         match self {
             Self::Read(fetched) => Some(Told {
@@ -294,53 +382,52 @@ impl Found {
                 last_stable_offset: fetched.last_stable.0,
                 log_start_offset: fetched.log_start.0,
             }),
-            Self::Diverged { .. } | Self::Error(_) => None,
+            Self::Absent(_) | Self::Error(_) => None,
         }
     }
 
     fn response(self, partition_index: i32, slices: &mut Vec<FileSlice>) -> PartitionData<'static> {
-        // Never null: librdkafka takes a null for a message set of -1 bytes.
-        let nothing = Some(Records::Bytes(&[]));
-        match self {
-            Self::Read(fetched) => {
-                let len = fetched.bytes();
-                slices.extend(fetched.slices);
-                PartitionData {
-                    partition_index,
-                    high_watermark: fetched.high_watermark.0,
-                    last_stable_offset: fetched.last_stable.0,
-                    log_start_offset: fetched.log_start.0,
-                    aborted_transactions: fetched.aborted.map(|aborted| {
-                        let entry = |(producer, first): (base::ProducerId, Offset)| AbortedTransaction {
-                            producer_id: producer.0,
-                            first_offset: first.0,
-                        };
-                        aborted.into_iter().map(entry).collect()
-                    }),
-                    records: match u32::try_from(len) {
-                        Ok(len) if len > 0 => Some(Records::External { len }),
-                        _ => nothing,
-                    },
-                    ..PartitionData::default()
-                }
-            }
-            Self::Diverged { epoch, end } => PartitionData {
-                partition_index,
-                high_watermark: -1,
-                aborted_transactions: None,
-                diverging_epoch: EpochEndOffset { epoch: epoch.0, end_offset: end.0 },
-                records: nothing,
-                ..PartitionData::default()
-            },
-            Self::Error(code) => PartitionData {
-                partition_index,
-                error_code: code.code(),
-                high_watermark: -1,
-                // As captured from Kafka: no list if the partition is there, an empty one if not.
-                aborted_transactions: (code != ErrorCode::OffsetOutOfRange).then(Vec::new),
-                records: nothing,
-                ..PartitionData::default()
-            },
+        // As captured from Kafka: no list of aborted transactions if the partition is there, an empty
+        // one if not.
+        let (code, aborted_transactions) = match self {
+            Self::Read(fetched) => return read_response(fetched, partition_index, slices),
+            Self::Absent(code) => (code, Some(Vec::new())),
+            Self::Error(code) => (code, None),
+        };
+        PartitionData {
+            partition_index,
+            error_code: code.code(),
+            high_watermark: -1,
+            aborted_transactions,
+            records: NOTHING,
+            ..PartitionData::default()
         }
+    }
+}
+
+fn read_response(
+    fetched: Fetched,
+    partition_index: i32,
+    slices: &mut Vec<FileSlice>,
+) -> PartitionData<'static> {
+    let len = fetched.bytes();
+    slices.extend(fetched.slices);
+    let aborted = |(producer, first): (base::ProducerId, Offset)| AbortedTransaction {
+        producer_id: producer.0,
+        first_offset: first.0,
+    };
+    let parted = |(epoch, end): (LeaderEpoch, Offset)| EpochEndOffset { epoch: epoch.0, end_offset: end.0 };
+    PartitionData {
+        partition_index,
+        high_watermark: fetched.high_watermark.0,
+        last_stable_offset: fetched.last_stable.0,
+        log_start_offset: fetched.log_start.0,
+        aborted_transactions: fetched.aborted.map(|txns| txns.into_iter().map(aborted).collect()),
+        diverging_epoch: fetched.diverging.map_or_else(EpochEndOffset::default, parted),
+        records: match u32::try_from(len) {
+            Ok(len) if len > 0 => Some(Records::External { len }),
+            _ => NOTHING,
+        },
+        ..PartitionData::default()
     }
 }

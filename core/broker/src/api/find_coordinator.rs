@@ -6,10 +6,10 @@
 
 use base::ErrorCode;
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Outcome};
+use crate::call::{Call, CloseReason, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::FindCoordinator, 0..=6, handle);
@@ -20,8 +20,9 @@ const CODE: ErrorCode = ErrorCode::CoordinatorNotAvailable;
 const MESSAGE: &str =
     "this node coordinates neither groups nor transactions: read by assigned partitions, write idempotently";
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: FindCoordinatorRequest<'_> = read(call, body)?;
+    super::check_entries(request.coordinator_keys.len())?;
     let version = call.reply.version;
     let mut response = FindCoordinatorResponse::default();
     if version >= 4 {

@@ -8,19 +8,20 @@ use wire::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterConfigsResourceResponse, IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::alter_configs::{Asked, merge};
 use super::{Api, read, resource};
-use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, CloseReason, Context, Outcome, ReplyTo, Submission};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::IncrementalAlterConfigs, 0..=1, handle);
 
 type Change = ResourceConfigs<(ConfigOp, Option<String>)>;
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: IncrementalAlterConfigsRequest<'_> = read(call, body)?;
+    super::check_entries(request.resources.iter().map(|wanted| wanted.configs.len() + 1).sum())?;
     let (mut asked, mut resources) = (Vec::new(), Vec::new());
     for wanted in &request.resources {
         let found = change(&call.context, wanted);

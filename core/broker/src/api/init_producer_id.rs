@@ -3,23 +3,26 @@
 //! v2 flexible · v3 epoch bumps (KIP-360). An idempotent producer gets an id of its own; the ids come
 //! in blocks from the controller, so that most requests are answered without it.
 
-use base::{BrokerEpoch, ErrorCode, ProducerId};
+use base::{BrokerEpoch, ErrorCode, ProducerEpoch, ProducerId};
 use controller::{AllocateProducerIds, Command, ControllerError, Reply};
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome, ReplyTo, Submission};
+use crate::call::{Call, CloseReason, Context, Outcome, ReplyTo, Submission};
 
 /// See the module. Version 6 is not stable in Kafka 4.4.
 pub const API: Api = Api::new(ApiKey::InitProducerId, 0..=5, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: InitProducerIdRequest<'_> = read(call, body)?;
     let reply = call.reply;
     if request.transactional_id.is_some() {
         // There is no transaction coordinator to find, and no retry will find one.
         return Ok(refuse(reply, ErrorCode::UnsupportedVersion));
+    }
+    if (request.producer_id == ProducerId::NONE.0) != (request.producer_epoch == ProducerEpoch::NONE.0) {
+        return Ok(refuse(reply, ErrorCode::InvalidRequest));
     }
     if let Some(id) = call.context.host.producer_id() {
         return Ok(grant(reply, id));

@@ -5,10 +5,10 @@
 use wire::messages::list_config_resources::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read, resource};
-use crate::call::{Call, Outcome};
+use crate::call::{Call, CloseReason, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::ListConfigResources, 0..=1, handle);
@@ -16,7 +16,7 @@ pub const API: Api = Api::new(ApiKey::ListConfigResources, 0..=1, handle);
 const KINDS: [i8; 5] =
     [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS, resource::GROUP];
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: ListConfigResourcesRequest = read(call, body)?;
     let wanted: &[i8] = match (call.reply.version, request.resource_types.as_slice()) {
         (0, _) => &[resource::CLIENT_METRICS],

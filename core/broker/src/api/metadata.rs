@@ -9,37 +9,47 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{ErrorCode, PartitionIndex, TopicId, TopicName};
+use base::{BrokerId, ErrorCode, PartitionIndex, TopicId, TopicName};
 use metadata::Topic;
 use wire::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
-use super::{Api, read};
-use crate::call::{Call, Context, Outcome};
+use super::{Api, operations, read};
+use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::Metadata, 0..=13, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: MetadataRequest<'_> = read(call, body)?;
+    super::check_entries(request.topics.as_ref().map_or(0, Vec::len))?;
     let image = Arc::clone(call.context.image);
     let mut missing = BTreeSet::new();
-    let topics = match &request.topics {
+    let mut topics: Vec<MetadataResponseTopic<'_>> = match &request.topics {
         None => image.topics().map(|topic| known(&call.context, topic)).collect(),
         Some(topics) if topics.is_empty() && call.reply.version == 0 => {
             image.topics().map(|topic| known(&call.context, topic)).collect()
         }
+        Some(topics) if call.reply.version < 12 && topics.iter().any(needs_ids) => {
+            topics.iter().map(without_ids).collect()
+        }
         Some(topics) => {
-            topics.iter().map(|topic| named(&call.context, &image, topic, &mut missing)).collect()
+            // One topic may be named a million times, and be told of once.
+            let mut seen = BTreeSet::new();
+            let once = topics.iter().filter(|topic| seen.insert((topic.name, topic.topic_id)));
+            once.map(|topic| named(&call.context, &image, topic, &mut missing)).collect()
         }
     };
+    if request.include_topic_authorized_operations {
+        topics.iter_mut().for_each(|topic| topic.topic_authorized_operations = operations::OF_TOPIC);
+    }
     if request.allow_auto_topic_creation && call.context.settings.auto_create_topics {
         let host = call.context.host;
-        call.background
-            .extend(missing.iter().map(|name| super::create_topics::on_demand(name, host.random())));
+        let missing = missing.iter().take(CREATED_ON_DEMAND_MAX);
+        call.background.extend(missing.map(|name| super::create_topics::on_demand(name, host.random())));
     }
     let brokers = brokers(&call.context);
     let response = MetadataResponse {
@@ -47,9 +57,30 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError
         cluster_id: Some(call.context.cluster_id),
         controller_id: call.context.node.0,
         topics,
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => operations::OF_CLUSTER,
+            false => operations::UNTOLD,
+        },
         ..MetadataResponse::default()
     };
     Ok(call.reply.answer(&response))
+}
+
+/// Topics that one request makes by asking for them. The client asks again until it has them all.
+const CREATED_ON_DEMAND_MAX: usize = 1000;
+
+/// From v12 on a topic may be named by its id; versions 10 and 11 have the field and cannot use it.
+fn needs_ids(topic: &MetadataRequestTopic<'_>) -> bool {
+    topic.name.is_none() || !topic.topic_id.is_zero()
+}
+
+/// The answer to a request as a whole that [`needs_ids`] in a version without.
+fn without_ids<'a>(topic: &MetadataRequestTopic<'a>) -> MetadataResponseTopic<'a> {
+    MetadataResponseTopic {
+        error_code: ErrorCode::InvalidRequest.code(),
+        name: Some(topic.name.unwrap_or_default()),
+        ..MetadataResponseTopic::default()
+    }
 }
 
 fn brokers<'a>(context: &Context<'a>) -> Vec<MetadataResponseBroker<'a>> {
@@ -101,32 +132,56 @@ fn named<'a>(
 }
 
 fn known<'a>(context: &Context<'a>, topic: &'a Topic) -> MetadataResponseTopic<'a> {
+    let partitions = topic.partitions().iter();
     MetadataResponseTopic {
         name: Some(topic.name.as_str()),
         topic_id: topic.id.0,
-        partitions: topic.partitions().iter().map(|partition| described(context, partition)).collect(),
+        is_internal: super::is_internal(topic.name.as_str()),
+        partitions: partitions.map(|partition| described(context, topic.id, partition)).collect(),
         ..MetadataResponseTopic::default()
     }
 }
 
-fn described(context: &Context<'_>, partition: &metadata::Partition) -> MetadataResponsePartition {
-    let leaderless = partition.leader == base::BrokerId::NONE;
-    let code = if leaderless { ErrorCode::LeaderNotAvailable } else { ErrorCode::None };
+fn described(
+    context: &Context<'_>,
+    topic: TopicId,
+    partition: &metadata::Partition,
+) -> MetadataResponsePartition {
+    let Standing { code, leader, offline } = standing(context, topic, partition);
     MetadataResponsePartition {
         error_code: code.code(),
         partition_index: partition.index.0,
-        leader_id: partition.leader.0,
+        leader_id: leader.0,
         leader_epoch: partition.leader_epoch.0,
         replica_nodes: partition.replicas.iter().map(|id| id.0).collect(),
         isr_nodes: partition.isr.iter().map(|id| id.0).collect(),
-        offline_replicas: offline(context, partition),
+        offline_replicas: offline,
     }
 }
 
-/// The replicas of a partition whose broker is not there.
-pub(super) fn offline(context: &Context<'_>, partition: &metadata::Partition) -> Vec<i32> {
-    let alive = |id: base::BrokerId| context.image.broker(id).is_some_and(|broker| !broker.fenced);
-    partition.replicas.iter().filter(|id| !alive(**id)).map(|id| id.0).collect()
+/// How a partition is to be had.
+pub(super) struct Standing {
+    pub(super) code: ErrorCode,
+    /// Who leads it and can serve it.
+    pub(super) leader: BrokerId,
+    /// The replicas that nobody can reach.
+    pub(super) offline: Vec<i32>,
+}
+
+/// A replica is offline if its broker is not there, or if it is this one and cannot serve it.
+pub(super) fn standing(context: &Context<'_>, topic: TopicId, partition: &metadata::Partition) -> Standing {
+    let is_here = partition.replicas.contains(&context.node);
+    let fails_here = is_here && context.host.is_offline(topic, partition.index);
+    let is_alive = |id: BrokerId| context.image.broker(id).is_some_and(|broker| !broker.fenced);
+    let is_offline = |id: BrokerId| !is_alive(id) || (id == context.node && fails_here);
+    let offline = partition.replicas.iter().filter(|id| is_offline(**id)).map(|id| id.0).collect();
+    let fails = fails_here && partition.leader == context.node;
+    let leader = if fails { BrokerId::NONE } else { partition.leader };
+    let code = match leader {
+        BrokerId::NONE => ErrorCode::LeaderNotAvailable,
+        _ => ErrorCode::None,
+    };
+    Standing { code, leader, offline }
 }
 
 /// Why a partition of a known topic is not to be had here.

@@ -3,12 +3,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use base::{ErrorCode, PartitionIndex};
+use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, excerpt};
+use controller::ControllerError;
 use replica::{AppendError, FetchError};
 use storage::ProducerError;
 use wire::{ApiKey, DecodeError, Decoder, Message};
 
-use crate::call::{Call, Context, Outcome};
+use crate::call::{Call, CloseReason, Context, Outcome};
 use crate::host::HostedPartition;
 
 pub mod alter_configs;
@@ -30,6 +31,7 @@ pub mod list_config_resources;
 pub mod list_offsets;
 pub mod metadata;
 pub mod offset_for_leader_epoch;
+mod operations;
 pub mod produce;
 mod resource;
 
@@ -42,10 +44,10 @@ pub struct Api {
     pub advertised: RangeInclusive<i16>,
     /// The versions that are served.
     pub served: RangeInclusive<i16>,
-    handle: fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, DecodeError>,
+    handle: Handle,
 }
 
-type Handle = fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, DecodeError>;
+type Handle = fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, CloseReason>;
 
 impl Api {
     const fn new(key: ApiKey, versions: RangeInclusive<i16>, handle: Handle) -> Self {
@@ -90,7 +92,7 @@ pub fn find(key: ApiKey) -> Option<&'static Api> {
 }
 
 /// Sends a request to its API. The gate has let it in: it is served.
-pub fn dispatch(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+pub fn dispatch(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let api = find(call.reply.key).expect("the gate lets in only what is served");
     (api.handle)(call, body)
 }
@@ -98,6 +100,49 @@ pub fn dispatch(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, Decod
 /// Reads the body of a request. Bytes behind it are ignored, as Kafka ignores them.
 fn read<'a, M: Message<'a>>(call: &Call<'_>, mut body: Decoder<'a>) -> Result<M, DecodeError> {
     M::decode(&mut body, call.reply.version)
+}
+
+/// Topics, partitions, settings and the like that one request may name. Each takes many times its own
+/// bytes while it is answered, and a request of 100 MiB could name millions.
+const ENTRIES_MAX: usize = 100_000;
+
+/// Refuses a request that names too much; see [`ENTRIES_MAX`].
+fn check_entries(count: usize) -> Result<(), CloseReason> {
+    if count > ENTRIES_MAX {
+        return Err(CloseReason::TooMany { count, max: ENTRIES_MAX });
+    }
+    Ok(())
+}
+
+/// What an answer says of an error that may repeat what a client sent.
+fn words(error: &ControllerError) -> String {
+    excerpt(&error.to_string(), WORDS_MAX)
+}
+
+/// Characters of an error text: a client's own words can be as long as a request.
+const WORDS_MAX: usize = 1000;
+
+/// Whether Kafka keeps books of its own in the topic.
+fn is_internal(topic: &str) -> bool {
+    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+}
+
+/// Who leads a partition, for a client that asked somebody else or long ago (KIP-951).
+fn leader_of(
+    context: &Context<'_>,
+    topic: TopicId,
+    partition: PartitionIndex,
+) -> Option<(BrokerId, LeaderEpoch)> {
+    context.image.partition(topic, partition).map(|found| (found.leader, found.leader_epoch))
+}
+
+/// Those of the brokers that are alive, with where clients reach them.
+fn endpoints<'a>(
+    context: &Context<'a>,
+    ids: &std::collections::BTreeSet<BrokerId>,
+) -> Vec<(&'a ::metadata::Broker, &'a ::metadata::Endpoint)> {
+    let alive = ids.iter().filter_map(|id| context.image.broker(*id)).filter(|broker| !broker.fenced);
+    alive.filter_map(|broker| Some((&**broker, broker.endpoints.first()?))).collect()
 }
 
 /// A partition that lives here, by its topic's name, or the code that says why not.
@@ -116,7 +161,6 @@ fn fetch_error_code(error: &FetchError) -> ErrorCode {
         FetchError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         FetchError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
         FetchError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
-        FetchError::Diverged { .. } => ErrorCode::OffsetOutOfRange,
         FetchError::Disk(_) | FetchError::Retired => ErrorCode::KafkaStorageError,
         FetchError::Damaged(_) => ErrorCode::CorruptMessage,
     }

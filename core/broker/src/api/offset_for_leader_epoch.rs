@@ -7,16 +7,17 @@ use wire::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 };
-use wire::{ApiKey, DecodeError, Decoder};
+use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
-use crate::call::{Call, Context, Outcome};
+use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::OffsetForLeaderEpoch, 2..=4, handle);
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: OffsetForLeaderEpochRequest<'_> = read(call, body)?;
+    super::check_entries(request.topics.iter().map(|topic| topic.partitions.len() + 1).sum())?;
     let topics = request
         .topics
         .iter()

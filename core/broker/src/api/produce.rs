@@ -4,16 +4,18 @@
 //! v13 topic ids (KIP-516). Versions 0 to 2 are advertised but not served: librdkafka takes a broker
 //! without them for one that cannot compress (KAFKA-18659).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use base::{ErrorCode, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
+use base::{BrokerId, ErrorCode, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
 use metadata::settings::{CompressionType, TimestampType, TopicSettings};
 use records::{BatchError, BatchLimits, CheckedBatch, Compression, DecompressBound};
 use replica::{AppendError, Appended};
 use wire::messages::produce::{
-    PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
+    ProduceResponse, TopicProduceResponse,
 };
-use wire::{ApiKey, DecodeError, Decoder, Records};
+use wire::{ApiKey, Decoder, Records};
 
 use super::{Api, read};
 use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
@@ -70,8 +72,9 @@ enum Committed {
     Once(Offset),
 }
 
-fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, DecodeError> {
+fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: ProduceRequest<'_> = read(call, body)?;
+    super::check_entries(request.topic_data.iter().map(|topic| topic.partition_data.len() + 1).sum())?;
     let acks_known = (ACKS_ALL..=1).contains(&request.acks);
     let mut topics = Vec::with_capacity(request.topic_data.len());
     let mut waits = Vec::new();
@@ -109,7 +112,7 @@ fn finish(
             .map_or(Outcome::Silent, |refused| Outcome::Close(CloseReason::SilentFailure(refused.code)));
     }
     if waits.is_empty() {
-        return answer(call.reply, &topics);
+        return answer(&call.context, call.reply, &topics);
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(timeout);
@@ -139,8 +142,15 @@ fn append(
         return Err(Refused::because(ErrorCode::CorruptMessage));
     };
     let settings = hosted.settings();
+    if acks == ACKS_ALL {
+        check_in_sync(&call.context, &settings, topic, partition)?;
+    }
     let limits = limits(&settings);
     let batch = CheckedBatch::check(raw, &limits, call.scratch)?;
+    if batch.compression() == Compression::Zstd && call.reply.version < 7 {
+        let message = "zstd is for Produce requests of version 7 and later".to_owned();
+        return Err(Refused { code: ErrorCode::UnsupportedCompressionType, message: Some(message) });
+    }
     check_topic(call, &settings, &batch)?;
     let mut recompressed = Vec::new();
     let batch = match recompression(&settings, &batch) {
@@ -150,6 +160,29 @@ fn append(
         }
     };
     store(call, hosted.as_ref(), &batch, acks)
+}
+
+/// Refuses what could not have as many copies as `min.insync.replicas` asks for. As in Kafka, a topic
+/// cannot ask for more than it has replicas.
+fn check_in_sync(
+    context: &Context<'_>,
+    settings: &TopicSettings,
+    topic: TopicId,
+    partition: PartitionIndex,
+) -> Result<(), Refused> {
+    // The leader alone is one: most topics ask for no more, and need no look at the image.
+    if settings.insync_replicas_min <= 1 {
+        return Ok(());
+    }
+    let Some(found) = context.image.partition(topic, partition) else {
+        return Err(Refused::because(ErrorCode::UnknownTopicOrPartition));
+    };
+    let (has, min) = (found.isr.len(), settings.insync_replicas_min.min(found.replicas.len()));
+    if has < min {
+        let message = format!("{has} replicas are in sync, and min.insync.replicas asks for {min}");
+        return Err(Refused { code: ErrorCode::NotEnoughReplicas, message: Some(message) });
+    }
+    Ok(())
 }
 
 fn store(
@@ -248,34 +281,35 @@ impl Parked for ParkedProduce {
     }
 
     /// Answers once everything is committed, or the time is up.
-    fn look(mut self: Box<Self>, context: Context<'_>, _session: &mut Session) -> Outcome {
+    fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let topics = &mut self.topics;
+        let is_late = context.now.elapsed >= self.deadline;
         self.waits.retain(|wait| {
             let outcome = &mut topics[wait.place.0].partitions[wait.place.1].result;
+            let Some(hosted) = context.host.partition(wait.topic, wait.partition) else {
+                *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower));
+                return false;
+            };
             let mut waits_on = false;
-            match context.host.partition(wait.topic, wait.partition) {
-                None => *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower)),
-                Some(hosted) => hosted.step(&mut |hosted, _| {
-                    if hosted.partition.is_failed() {
-                        *outcome = Err(Refused::because(ErrorCode::KafkaStorageError));
-                    } else {
-                        waits_on = hosted.partition.high_watermark() < wait.end;
-                    }
-                }),
-            }
+            hosted.step(&mut |hosted, _| {
+                if hosted.partition.high_watermark() >= wait.end {
+                    return;
+                }
+                if hosted.partition.is_failed() {
+                    *outcome = Err(Refused::because(ErrorCode::KafkaStorageError));
+                } else if is_late {
+                    hosted.parked.leave_commit(wait.end, session.waiter.id);
+                    *outcome = Err(Refused::because(ErrorCode::RequestTimedOut));
+                } else {
+                    waits_on = true;
+                }
+            });
             waits_on
         });
         if self.waits.is_empty() {
-            return answer(self.reply, &self.topics);
+            return answer(&context, self.reply, &self.topics);
         }
-        if context.now.elapsed < self.deadline {
-            return Outcome::Parked(self);
-        }
-        for wait in &self.waits {
-            self.topics[wait.place.0].partitions[wait.place.1].result =
-                Err(Refused::because(ErrorCode::RequestTimedOut));
-        }
-        answer(self.reply, &self.topics)
+        Outcome::Parked(self)
     }
 
     fn abandon(self: Box<Self>, context: Context<'_>, session: &Session) {
@@ -287,16 +321,50 @@ impl Parked for ParkedProduce {
     }
 }
 
-fn answer(reply: ReplyTo, topics: &[TopicOutcome]) -> Outcome {
-    let responses = topics
-        .iter()
-        .map(|topic| TopicProduceResponse {
-            name: &topic.name,
-            topic_id: topic.id,
-            partition_responses: topic.partitions.iter().map(PartOutcome::response).collect(),
+fn answer(context: &Context<'_>, reply: ReplyTo, topics: &[TopicOutcome]) -> Outcome {
+    let mut leaders = BTreeSet::new();
+    let mut responses = Vec::with_capacity(topics.len());
+    for topic in topics {
+        let partition_responses = topic
+            .partitions
+            .iter()
+            .map(|part| {
+                let current_leader = hint(context, reply.version, topic, part, &mut leaders);
+                PartitionProduceResponse { current_leader, ..part.response() }
+            })
+            .collect();
+        responses.push(TopicProduceResponse { name: &topic.name, topic_id: topic.id, partition_responses });
+    }
+    let node_endpoints = super::endpoints(context, &leaders)
+        .into_iter()
+        .map(|(broker, endpoint)| NodeEndpoint {
+            node_id: broker.id.0,
+            host: &endpoint.host,
+            port: endpoint.port.into(),
+            rack: broker.rack.as_deref(),
         })
         .collect();
-    reply.answer(&ProduceResponse { responses, ..ProduceResponse::default() })
+    reply.answer(&ProduceResponse { responses, node_endpoints, ..ProduceResponse::default() })
+}
+
+/// Where to send the records instead, for those who sent them to the wrong broker.
+fn hint(
+    context: &Context<'_>,
+    version: i16,
+    topic: &TopicOutcome,
+    part: &PartOutcome,
+    leaders: &mut BTreeSet<BrokerId>,
+) -> LeaderIdAndEpoch {
+    let is_elsewhere = matches!(&part.result, Err(refused) if refused.code == ErrorCode::NotLeaderOrFollower);
+    if version < 10 || !is_elsewhere {
+        return LeaderIdAndEpoch::default();
+    }
+    let (id, _) = find_topic(context, version, &topic.name, topic.id);
+    let leader = id.and_then(|id| super::leader_of(context, id, PartitionIndex(part.index)));
+    leader.map_or_else(LeaderIdAndEpoch::default, |(leader, epoch)| {
+        leaders.insert(leader);
+        LeaderIdAndEpoch { leader_id: leader.0, leader_epoch: epoch.0 }
+    })
 }
 
 impl PartOutcome {

@@ -28,13 +28,31 @@ pub(super) fn find(context: &Context<'_>, kind: i8, name: &str) -> Result<Config
 }
 
 fn broker(context: &Context<'_>, name: &str) -> Result<ConfigResource, Refusal> {
-    let id: i32 = name.parse().map_err(|_| {
-        (ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
-    })?;
-    if context.image.broker(BrokerId(id)).is_none() {
+    let id = broker_id(name)?;
+    if context.image.broker(id).is_none() {
         let node = context.node;
         let message = format!("Unexpected broker id, expected {node} or empty string, but received {id}");
         return Err((ErrorCode::InvalidRequest, message));
     }
-    Ok(ConfigResource::Broker(BrokerId(id)))
+    Ok(ConfigResource::Broker(id))
+}
+
+/// The loggers of a broker are its own to tell of.
+pub(super) fn check_logger(context: &Context<'_>, name: &str) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err((ErrorCode::InvalidRequest, "Broker id must not be empty".to_owned()));
+    }
+    let (node, id) = (context.node, broker_id(name)?);
+    if id != node {
+        let message = format!("Unexpected broker id, expected {node} but received {id}");
+        return Err((ErrorCode::InvalidRequest, message));
+    }
+    Ok(())
+}
+
+fn broker_id(name: &str) -> Result<BrokerId, Refusal> {
+    name.parse().map(BrokerId).map_err(|_| {
+        let name = base::excerpt(name, super::WORDS_MAX);
+        (ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
+    })
 }

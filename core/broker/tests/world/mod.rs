@@ -74,6 +74,7 @@ impl TestPartition {
 struct Doors {
     partitions: Mutex<BTreeMap<(TopicId, PartitionIndex), Arc<TestPartition>>>,
     producer_ids: Mutex<VecDeque<i64>>,
+    dirs: Mutex<Vec<LogDir>>,
     sessions: AtomicI32,
     random: AtomicU64,
 }
@@ -83,8 +84,13 @@ impl Host for Doors {
         self.partitions.lock().get(&(topic, partition)).map(|p| Arc::clone(p) as Arc<dyn HostedPartition>)
     }
 
+    fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool {
+        let partitions = self.partitions.lock();
+        partitions.get(&(topic, partition)).is_none_or(|p| p.state.lock().0.partition.is_failed())
+    }
+
     fn log_dirs(&self) -> Vec<LogDir> {
-        Vec::new()
+        self.dirs.lock().clone()
     }
 
     fn producer_id(&self) -> Option<ProducerId> {
