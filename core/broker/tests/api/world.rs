@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{BrokerId, Effects, Now, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
+use base::{BrokerId, Effects, Now, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
 use controller::{Command, Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
-use metadata::{ConfigMap, ConfigResource, Endpoint, Image};
+use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord};
 use parking_lot::Mutex;
-use records::{BatchBuilder, BatchOptions, Scratch};
+use records::{BatchBuilder, BatchOptions, Scratch, TimestampType};
 use replica::{FlushPolicy, Partition};
 use storage::memory::MemoryDisk;
-use storage::{FlushScope, Log, LogSettings};
+use storage::{FlushScope, Known, Log, LogSettings};
 use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
 use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
@@ -63,6 +63,14 @@ impl TestPartition {
 
     pub(crate) fn wants_flush(&self) -> bool {
         self.state.lock().1
+    }
+
+    /// A step of the partition itself.
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Partition, &mut Effects<replica::Effect>) -> R) -> R {
+        let mut act = Some(act);
+        let mut result = None;
+        self.step(&mut |hosted, out| result = act.take().map(|act| hosted.with(out, act)));
+        result.unwrap()
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -138,6 +146,25 @@ pub(crate) struct World {
     image: Arc<Image>,
     scratch: Scratch,
     disk: Arc<MemoryDisk>,
+    lives: u8,
+}
+
+fn registration(id: BrokerId, incarnation: u8, after_crash: bool) -> RegisterBroker {
+    RegisterBroker {
+        id,
+        incarnation: Uuid([incarnation; 16]),
+        endpoints: vec![Endpoint {
+            listener: "PLAINTEXT".into(),
+            host: "127.0.0.1".into(),
+            port: 9092,
+            security_protocol: 0,
+        }],
+        features: Vec::new(),
+        rack: None,
+        log_dirs: vec![Uuid([8; 16])],
+        fenced: false,
+        after_crash,
+    }
 }
 
 /// What a request came to.
@@ -155,25 +182,14 @@ impl World {
 
     pub(crate) fn with(settings: &[(&str, &str)]) -> Self {
         let settings = BrokerSettings::parse(settings.iter().copied()).unwrap();
-        let mut controller = Controller::new(ControllerSettings::default());
-        let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
-        let register = Command::RegisterBroker(RegisterBroker {
-            id: settings.node_id,
-            incarnation: Uuid([9; 16]),
-            endpoints: vec![Endpoint {
-                listener: "PLAINTEXT".into(),
-                host: "127.0.0.1".into(),
-                port: 9092,
-                security_protocol: 0,
-            }],
-            features: Vec::new(),
-            rack: None,
-            log_dirs: vec![Uuid([8; 16])],
-            fenced: false,
-            after_crash: false,
+        let mut controller = Controller::new(ControllerSettings {
+            delete_topics: settings.delete_topics,
+            ..ControllerSettings::default()
         });
+        let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
+        let register = Command::RegisterBroker(registration(settings.node_id, 9, false));
         let (_, records) = controller.handle(now, &register).unwrap();
-        controller.replay_batch(&records, base::Offset(records.len() as i64));
+        controller.replay_batch(&records, Offset(records.len() as i64));
         let bell = Arc::new(Bell::default());
         let waiter = Waiter { id: WaiterId(1), bell: Arc::clone(&bell) as Arc<dyn Wake> };
         let image = Arc::new(controller.image().clone());
@@ -187,6 +203,7 @@ impl World {
             image,
             scratch: Scratch::default(),
             disk: Arc::new(MemoryDisk::new()),
+            lives: 0,
         }
     }
 
@@ -201,6 +218,36 @@ impl World {
     pub(crate) fn partition(&self, topic: &str, index: i32) -> Arc<TestPartition> {
         let id = self.image.topic(topic).unwrap().id;
         Arc::clone(&self.doors.partitions.lock()[&(id, PartitionIndex(index))])
+    }
+
+    /// The log directories that the node says it has.
+    pub(crate) fn log_dirs(&self, dirs: Vec<LogDir>) {
+        *self.doors.dirs.lock() = dirs;
+    }
+
+    /// The log of a partition cannot be found any more.
+    pub(crate) fn lose(&self, topic: &str, index: i32) {
+        let id = self.image.topic(topic).unwrap().id;
+        self.doors.partitions.lock().remove(&(id, PartitionIndex(index))).unwrap();
+    }
+
+    /// Changes the cluster behind the controller's back.
+    pub(crate) fn replay(&mut self, record: MetadataRecord) {
+        self.controller.replay_batch(&[record], self.image.end());
+        self.image = Arc::new(self.controller.image().clone());
+    }
+
+    /// Another broker, of which nothing but its registration is there.
+    pub(crate) fn register(&mut self, id: i32, incarnation: u8, after_crash: bool) {
+        let broker = registration(BrokerId(id), incarnation, after_crash);
+        self.decide(&Command::RegisterBroker(broker)).unwrap();
+    }
+
+    /// The node was killed and comes back: what it leads has another epoch.
+    pub(crate) fn crash(&mut self) {
+        self.doors.partitions.lock().clear();
+        self.lives += 1;
+        self.register(self.settings.node_id.0, 9 + self.lives, true);
     }
 
     /// Decides a command and makes the partitions it asks for.
@@ -235,7 +282,16 @@ impl World {
                 }
                 let dir = PathBuf::from(format!("{}-{}", topic.id, partition.index));
                 let disk = Arc::clone(&self.disk) as Arc<dyn storage::disk::Disk>;
-                let log = Log::create(disk, dir, topic.id, LogSettings::default(), self.now).unwrap();
+                let timestamp_type = match settings.timestamp_type {
+                    metadata::settings::TimestampType::CreateTime => TimestampType::CreateTime,
+                    metadata::settings::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
+                };
+                let log_settings = LogSettings { timestamp_type, ..LogSettings::default() };
+                let known = Known { recovery_point: Offset::ZERO, log_start: Offset::ZERO, clean: false };
+                let log = match disk.list(&dir) {
+                    Ok(_) => Log::open(disk, dir, log_settings, known, self.now).unwrap().0,
+                    Err(_) => Log::create(disk, dir, topic.id, log_settings, self.now).unwrap(),
+                };
                 let led = Partition::lead(log, partition.leader_epoch, policy);
                 let made = TestPartition {
                     state: Mutex::new((Hosted::new(led), false)),

@@ -1,0 +1,68 @@
+//! Ids: of topics, and of producers.
+
+use base::{ErrorCode, Uuid};
+use records::BatchOptions;
+use wire::messages::init_producer_id::InitProducerIdRequest;
+
+use crate::requests::{fetch_of, produce, with_topic};
+use crate::world::{World, batch};
+
+#[test]
+fn g14_topics_go_by_id_in_the_new_versions() {
+    let mut world = with_topic();
+    let id = world.image().topic("t").unwrap().id.0;
+    let records = batch(&["x"], &BatchOptions::default());
+    world.ask(13, &produce("", id, &records, 1), |response| {
+        assert_eq!(response.responses[0].topic_id, id);
+        assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
+    });
+    let stranger = Uuid([3; 16]);
+    world.ask(13, &produce("", stranger, &records, 1), |response| {
+        assert_eq!(response.responses[0].partition_responses[0].error_code, ErrorCode::UnknownTopicId.code());
+    });
+    let (_, records) = world.request(13, &fetch_of("", id, 0)).both();
+    assert!(!records.is_empty());
+    world.ask(13, &fetch_of("", stranger, 0), |response| {
+        assert_eq!(response.responses[0].partitions[0].error_code, ErrorCode::UnknownTopicId.code());
+    });
+}
+
+#[test]
+fn producer_ids_come_in_blocks_and_are_given_once() {
+    let mut world = World::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..2500 {
+        let idempotent = InitProducerIdRequest { transactional_id: None, ..InitProducerIdRequest::default() };
+        let id = world.ask(5, &idempotent, |response| {
+            assert_eq!((response.error_code, response.producer_epoch), (0, 0));
+            response.producer_id
+        });
+        assert!(seen.insert(id));
+    }
+    let transactional =
+        InitProducerIdRequest { transactional_id: Some("x"), ..InitProducerIdRequest::default() };
+    world.ask(5, &transactional, |response| {
+        assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());
+    });
+}
+
+#[test]
+fn an_id_comes_with_its_epoch_or_not_at_all() {
+    let mut world = World::new();
+    for (producer_id, producer_epoch, code) in [
+        (-1, -1, ErrorCode::None),
+        (7, 0, ErrorCode::None),
+        (7, -1, ErrorCode::InvalidRequest),
+        (-1, 0, ErrorCode::InvalidRequest),
+    ] {
+        let request = InitProducerIdRequest {
+            transactional_id: None,
+            producer_id,
+            producer_epoch,
+            ..InitProducerIdRequest::default()
+        };
+        world.ask(5, &request, |response| {
+            assert_eq!(response.error_code, code.code(), "{producer_id} {producer_epoch}");
+        });
+    }
+}

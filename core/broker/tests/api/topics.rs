@@ -1,0 +1,187 @@
+//! Metadata, and topics that are made, described and deleted.
+
+use base::{ErrorCode, Uuid};
+use wire::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
+use wire::messages::describe_topic_partitions::{
+    DescribeTopicPartitionsRequest, DescribeTopicPartitionsRequestCursor as Cursor, TopicRequest,
+};
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+
+use crate::requests::{hex, metadata_of, with_topic};
+use crate::world::World;
+
+#[test]
+fn g14_a_topic_made_again_has_another_id() {
+    let mut world = with_topic();
+    let before = world.image().topic("t").unwrap().id;
+    let topic = DeleteTopicState { name: Some("t"), ..DeleteTopicState::default() };
+    let request = DeleteTopicsRequest { topics: vec![topic], ..DeleteTopicsRequest::default() };
+    world.ask(6, &request, |response| assert_eq!(response.responses[0].error_code, 0));
+    world.topic("t", 1, &[]);
+    assert_ne!(world.image().topic("t").unwrap().id, before);
+}
+
+#[test]
+fn g15_no_topics_means_all_in_v0_and_none_later() {
+    let mut world = with_topic();
+    let none = MetadataRequest { topics: Some(Vec::new()), ..MetadataRequest::default() };
+    world.ask(0, &none, |response| assert_eq!(response.topics.len(), 1));
+    world.ask(1, &none, |response| assert_eq!(response.topics.len(), 0));
+    let all = MetadataRequest { topics: None, ..MetadataRequest::default() };
+    world.ask(1, &all, |response| assert_eq!(response.topics.len(), 1));
+}
+
+#[test]
+fn g16_a_topic_made_on_demand_is_unknown_first_and_there_then() {
+    let mut world = World::new();
+    let first = world.request(1, &metadata_of("auto", true)).bytes();
+    let partition = "0003".to_owned() + "0004" + &hex(b"auto") + "00" + "00000000";
+    assert!(hex(&first).ends_with(&partition), "{}", hex(&first));
+    world.ask(9, &metadata_of("auto", true), |response| {
+        assert_eq!((response.topics[0].error_code, response.topics[0].partitions.len()), (0, 1));
+    });
+    world.ask(9, &metadata_of("other", false), |response| assert_eq!(response.topics[0].error_code, 3));
+    assert!(world.image().topic("other").is_none(), "the client did not want it");
+    let mut strict = World::with(&[("auto.create.topics.enable", "false")]);
+    strict.request(9, &metadata_of("auto", true)).bytes();
+    assert!(strict.image().topic("auto").is_none(), "the broker does not want it");
+}
+
+#[test]
+fn g17_g18_the_controller_is_a_live_broker_and_every_partition_has_an_epoch() {
+    let mut world = with_topic();
+    let node = world.node().0;
+    world.ask(13, &metadata_of("t", false), |response| {
+        assert_eq!(response.controller_id, node);
+        assert!(response.brokers.iter().any(|broker| broker.node_id == node));
+        assert_eq!(response.topics[0].partitions[0].leader_epoch, 0);
+    });
+}
+
+#[test]
+fn a_partition_that_cannot_be_served_has_no_leader() {
+    let mut world = World::new();
+    world.topic("t", 3, &[]);
+    world.lose("t", 0);
+    world.partition("t", 1).act(|partition, _| partition.retire());
+    let node = world.node().0;
+    let gone = (ErrorCode::LeaderNotAvailable.code(), -1, vec![node]);
+    let expected = [gone.clone(), gone, (0, node, vec![])];
+    world.ask(9, &metadata_of("t", false), |response| {
+        let parts = response.topics[0].partitions.iter();
+        let told: Vec<_> = parts.map(|p| (p.error_code, p.leader_id, p.offline_replicas.clone())).collect();
+        assert_eq!(told, expected);
+    });
+    world.ask(0, &describe(&["t"], None), |response| {
+        let parts = response.topics[0].partitions.iter();
+        let told: Vec<_> = parts.map(|p| (p.error_code, p.leader_id, p.offline_replicas.clone())).collect();
+        assert_eq!(told, expected);
+    });
+}
+
+fn describe<'a>(topics: &[&'a str], cursor: Option<Cursor<'a>>) -> DescribeTopicPartitionsRequest<'a> {
+    let topics = topics.iter().map(|name| TopicRequest { name }).collect();
+    DescribeTopicPartitionsRequest { topics, cursor, ..DescribeTopicPartitionsRequest::default() }
+}
+
+#[test]
+fn a_cursor_that_points_nowhere_is_refused() {
+    let mut world = with_topic();
+    let cursor = |topic_name, partition_index| Some(Cursor { topic_name, partition_index });
+    for (cursor, code) in [
+        (cursor("t", 0), ErrorCode::None),
+        (cursor("t", -1), ErrorCode::InvalidRequest),
+        (cursor("s", 0), ErrorCode::InvalidRequest),
+    ] {
+        world.ask(0, &describe(&["t"], cursor), |response| {
+            assert_eq!((response.topics.len(), response.topics[0].error_code), (1, code.code()));
+        });
+    }
+}
+
+#[test]
+fn what_a_client_may_do_is_told_to_those_who_ask() {
+    // Kafka's answers without an authorizer.
+    const TOPIC: i32 = 3576;
+    const CLUSTER: i32 = 8096;
+    let mut world = with_topic();
+    for asked in [false, true] {
+        let request = MetadataRequest {
+            include_topic_authorized_operations: asked,
+            include_cluster_authorized_operations: asked,
+            ..metadata_of("t", false)
+        };
+        world.ask(8, &request, |response| {
+            let told =
+                (response.topics[0].topic_authorized_operations, response.cluster_authorized_operations);
+            assert_eq!(told, if asked { (TOPIC, CLUSTER) } else { (i32::MIN, i32::MIN) });
+        });
+    }
+    world.ask(0, &describe(&["t", "nope"], None), |response| {
+        assert!(response.topics.iter().all(|topic| topic.topic_authorized_operations == TOPIC));
+    });
+}
+
+#[test]
+fn topics_that_kafka_keeps_its_books_in_are_internal() {
+    let mut world = with_topic();
+    world.topic("__consumer_offsets", 1, &[]);
+    let all = MetadataRequest { topics: None, ..MetadataRequest::default() };
+    world.ask(9, &all, |response| {
+        let told: Vec<_> = response.topics.iter().map(|t| (t.name.unwrap(), t.is_internal)).collect();
+        assert_eq!(told, [("__consumer_offsets", true), ("t", false)]);
+    });
+    world.ask(0, &describe(&[], None), |response| assert!(response.topics[0].is_internal));
+}
+
+#[test]
+fn g15_ids_name_topics_from_v12_on() {
+    let mut world = with_topic();
+    let id = world.image().topic("t").unwrap().id.0;
+    let by_id = |name, topic_id| {
+        let topics = Some(vec![MetadataRequestTopic { name, topic_id }]);
+        MetadataRequest { topics, ..MetadataRequest::default() }
+    };
+    for version in 10..=13 {
+        for name in [None, Some("t")] {
+            let code =
+                if version < 12 || name.is_some() { ErrorCode::InvalidRequest } else { ErrorCode::None };
+            world.ask(version, &by_id(name, id), |response| {
+                assert_eq!(response.topics[0].error_code, code.code(), "v{version} {name:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_topic_is_deleted_by_its_name_or_by_its_id() {
+    let mut world = with_topic();
+    let id = world.image().topic("t").unwrap().id.0;
+    let state = |name, topic_id| DeleteTopicState { name, topic_id };
+    let topics = vec![state(Some("t"), id), state(None, Uuid::ZERO), state(Some("nope"), Uuid::ZERO)];
+    let request = DeleteTopicsRequest { topics, ..DeleteTopicsRequest::default() };
+    world.ask(6, &request, |response| {
+        let told: Vec<_> =
+            response.responses.iter().map(|r| (r.error_code, r.name, r.error_message)).collect();
+        let invalid = ErrorCode::InvalidRequest.code();
+        assert_eq!(told[0], (invalid, Some("t"), Some("You may not specify both topic name and topic id.")));
+        assert_eq!(told[1], (invalid, None, Some("Neither topic name nor id were specified.")));
+        assert_eq!(told[2].0, ErrorCode::UnknownTopicOrPartition.code());
+    });
+    let by_id = DeleteTopicsRequest { topics: vec![state(None, id)], ..DeleteTopicsRequest::default() };
+    world.ask(6, &by_id, |response| assert_eq!(response.responses[0].name, Some("t")));
+    assert!(world.image().topic("t").is_none());
+}
+
+#[test]
+fn where_topics_cannot_be_deleted_clients_are_told_as_they_know_it() {
+    let mut world = World::with(&[("delete.topic.enable", "false")]);
+    world.topic("t", 1, &[]);
+    for version in 1..=5 {
+        let request = DeleteTopicsRequest { topic_names: vec!["t"], ..DeleteTopicsRequest::default() };
+        world.ask(version, &request, |response| {
+            let code = if version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
+            assert_eq!(response.responses[0].error_code, code.code(), "v{version}");
+        });
+    }
+}
