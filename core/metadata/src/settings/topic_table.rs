@@ -122,8 +122,8 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("min.insync.replicas", Int, "1", AtLeast(1))
         .from(&[("min.insync.replicas", 1)])
-        .doc("How many replicas must have a record before an acks=all answer; with fewer in sync, writes \
-              are refused.")
+        .doc("How many replicas must be in sync for an acks=all write; with fewer it is refused. Never more \
+              than the topic has replicas.")
         .why("Kafka's default, and all that one node can give."),
     topic("preallocate", Boolean, "false", Any)
         .from(&[("log.preallocate", 1)])
