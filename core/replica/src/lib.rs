@@ -8,8 +8,10 @@
 //! **Invariant:** knows nothing of the wire. A fetch is [`Fetch`], whoever asks; so what is proved
 //! here stays proved when Kafka adds a version.
 
+mod fetch;
 mod flush;
-mod partition;
+mod partition; // start here
 
+pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec};
 pub use flush::FlushPolicy;
-pub use partition::{AppendError, Appended, Effect, Fetch, FetchError, Fetched, OffsetSpec, Partition};
+pub use partition::{AppendError, Appended, Effect, Partition};
