@@ -1,6 +1,8 @@
 //! Topics: made, and adopted from a disk.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicName, Uuid};
 use metadata::settings::{SettingError, validate_topic};
@@ -53,7 +55,8 @@ impl Controller {
         let partitions_of = |topic: &NewTopic| match topic.partitions {
             _ if !topic.assignments.is_empty() => topic.assignments.len(),
             -1 => usize::try_from(self.settings.partitions_default).unwrap_or(1),
-            count => usize::try_from(count).unwrap_or(0),
+            // A topic that is refused takes work, too.
+            count => usize::try_from(count).unwrap_or(0).max(1),
         };
         let total = command.topics.iter().map(partitions_of).fold(0, usize::saturating_add);
         if total > PARTITIONS_PER_COMMAND_MAX {
@@ -107,8 +110,7 @@ impl Controller {
         if self.image.topic(name).is_some() {
             return Err(ControllerError::TopicExists(name.into()));
         }
-        let other = made.collisions.get(&unified(name)).cloned();
-        if let Some(other) = other.or_else(|| collision(&self.image, name)) {
+        if let Some(other) = made.collision(&self.image, name) {
             return Err(ControllerError::TopicCollision { name: name.into(), other: other.to_string() });
         }
         Ok(checked)
@@ -235,12 +237,40 @@ impl Controller {
 struct Made {
     ids: BTreeSet<TopicId>,
     collisions: BTreeMap<String, TopicName>,
+    /// The topics that were there, by the names that metrics give them; made for the first name that
+    /// needs it.
+    unified: OnceCell<BTreeMap<String, TopicName>>,
 }
 
 impl Made {
     fn add(&mut self, created: &TopicCreated) {
         self.ids.insert(created.id);
         self.collisions.insert(unified(created.name.as_str()), created.name.clone());
+    }
+
+    /// A topic whose name differs from this one only by `.` and `_`.
+    fn collision(&self, image: &Image, name: &str) -> Option<TopicName> {
+        /// With so many marks, trying each way to write them costs more than to look at every topic.
+        const MARKS_TRIED_MAX: usize = 8;
+        let unified_name = unified(name);
+        if let Some(made) = self.collisions.get(&unified_name) {
+            return Some(made.clone());
+        }
+        let marks: Vec<usize> =
+            name.bytes().enumerate().filter(|(_, c)| matches!(c, b'.' | b'_')).map(|(i, _)| i).collect();
+        if marks.len() > MARKS_TRIED_MAX {
+            let name_of = |topic: &Arc<metadata::Topic>| (unified(topic.name.as_str()), topic.name.clone());
+            let all = self.unified.get_or_init(|| image.topics().map(name_of).collect());
+            return all.get(&unified_name).cloned();
+        }
+        (0..1u32 << marks.len()).find_map(|choice| {
+            let mut written = name.as_bytes().to_vec();
+            for (bit, &at) in marks.iter().enumerate() {
+                written[at] = if choice >> bit & 1 == 0 { b'.' } else { b'_' };
+            }
+            let written = String::from_utf8(written).ok()?;
+            image.topic(&written).map(|topic| topic.name.clone())
+        })
     }
 }
 
@@ -286,24 +316,4 @@ fn len_of<T>(slice: &[T]) -> i32 {
 /// A name as metrics write it, where `.` and `_` are the same.
 fn unified(name: &str) -> String {
     name.replace('.', "_")
-}
-
-/// A topic whose name differs from this one only by `.` and `_`.
-fn collision(image: &Image, name: &str) -> Option<TopicName> {
-    /// With so many marks, trying each way to write them beats looking at every topic.
-    const MARKS_TRIED_MAX: usize = 8;
-    let marks: Vec<usize> =
-        name.bytes().enumerate().filter(|(_, c)| matches!(c, b'.' | b'_')).map(|(i, _)| i).collect();
-    if marks.len() <= MARKS_TRIED_MAX {
-        return (0..1u32 << marks.len()).find_map(|choice| {
-            let mut written = name.as_bytes().to_vec();
-            for (bit, &at) in marks.iter().enumerate() {
-                written[at] = if choice >> bit & 1 == 0 { b'.' } else { b'_' };
-            }
-            let written = String::from_utf8(written).ok()?;
-            image.topic(&written).map(|topic| topic.name.clone())
-        });
-    }
-    let unified_name = unified(name);
-    image.topics().find(|topic| unified(topic.name.as_str()) == unified_name).map(|topic| topic.name.clone())
 }
