@@ -107,14 +107,17 @@ impl Controller {
                 "Can't {op} to key {name} because its type is not LIST."
             )));
         }
+        check_len(value)?;
         let current = self.effective(resource, name).unwrap_or_default();
+        let given = parts(value);
         let mut list = parts(&current);
-        for part in parts(value) {
-            match op {
-                ConfigOp::Append if list.contains(&part) => {}
-                ConfigOp::Append => list.push(part),
-                _ => list.retain(|known| *known != part),
-            }
+        if op == ConfigOp::Append {
+            let mut known: BTreeSet<&str> = list.iter().copied().collect();
+            let new: Vec<&str> = given.into_iter().filter(|part| known.insert(part)).collect();
+            list.extend(new);
+        } else {
+            let gone: BTreeSet<&str> = given.into_iter().collect();
+            list.retain(|part| !gone.contains(part));
         }
         Ok(list.join(","))
     }
@@ -142,11 +145,7 @@ impl Controller {
 
     /// The records that lead from what is set to the target, if the target is sound.
     fn changes(&self, resource: &ConfigResource, target: ConfigMap) -> Changed {
-        if target.values().any(|value| value.len() > VALUE_BYTES_MAX) {
-            return Err(ControllerError::InvalidConfig(format!(
-                "The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes."
-            )));
-        }
+        target.values().try_for_each(|value| check_len(value))?;
         match resource {
             ConfigResource::Topic(_) => validate_topic(&target)?,
             // Kafka calls a broker's bad value a bad request, and a topic's a bad setting.
@@ -181,6 +180,15 @@ fn check_entries<T>(asked: &ResourceConfigs<T>) -> Result<(), ControllerError> {
     Err(ControllerError::InvalidRequest("Error due to duplicate config keys".into()))
 }
 
+fn check_len(value: &str) -> Result<(), ControllerError> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(ControllerError::InvalidConfig(format!(
+            "The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes."
+        )));
+    }
+    Ok(())
+}
+
 fn refuse_nulls<T>(asked: &ResourceConfigs<T>, is_null: impl Fn(&T) -> bool) -> Result<(), ControllerError> {
     let nulls: Vec<&str> =
         asked.entries.iter().filter(|(_, value)| is_null(value)).map(|(name, _)| name.as_str()).collect();
@@ -197,6 +205,6 @@ fn setting_of(resource: &ConfigResource, name: &str) -> Option<&'static Setting>
     }
 }
 
-fn parts(list: &str) -> Vec<String> {
-    list.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+fn parts(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).filter(|part| !part.is_empty()).collect()
 }
