@@ -30,7 +30,7 @@ impl TopicKey {
     /// Bytes of memory beside the key itself.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Name(name) => name.len(),
+            Self::Name(name) => name.as_str().len(),
             Self::Id(_) => 0,
         }
     }
