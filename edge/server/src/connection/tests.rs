@@ -124,10 +124,15 @@ fn fetch(id: i32, max_wait_ms: i32) -> Vec<u8> {
     framed(id, 11, &request)
 }
 
-fn metadata(id: i32, names: &[&str]) -> Vec<u8> {
+fn metadata<S: AsRef<str>>(id: i32, names: &[S]) -> Vec<u8> {
     let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
-    let topics = Some(names.iter().copied().map(topic).collect());
+    let topics = Some(names.iter().map(AsRef::as_ref).map(topic).collect());
     framed(id, 9, &MetadataRequest { topics, allow_auto_topic_creation: false, ..Default::default() })
+}
+
+/// Long names of topics that are not there.
+fn names(count: u32) -> Vec<String> {
+    (0..count).map(|number| format!("{number:n>200}")).collect()
 }
 
 /// The next answer without its length; `None` at the end of the connection.
@@ -191,8 +196,7 @@ fn a_request_sees_what_the_one_before_it_did() {
 fn what_waits_behind_a_fetch_is_bounded_and_charged() {
     let served = Served::start();
     served.create_topic();
-    let name = "n".repeat(200);
-    let large = metadata(2, &vec![name.as_str(); 1_000]);
+    let large = metadata(2, &names(1_000));
     let mut client = served.connect();
     client.write_all(&fetch(1, i32::MAX)).unwrap();
     let writer = {
@@ -234,9 +238,8 @@ fn a_peer_that_is_gone_is_noticed_behind_a_full_queue() {
 fn a_fetch_does_not_keep_memory_that_others_wait_for() {
     let served = Served::start();
     served.create_topic();
-    let name = "n".repeat(200);
     let mut client = served.connect();
-    client.write_all(&[fetch(1, i32::MAX), metadata(2, &vec![name.as_str(); 1_000])].concat()).unwrap();
+    client.write_all(&[fetch(1, i32::MAX), metadata(2, &names(1_000))].concat()).unwrap();
     served.until("an answer waits", |node| node.answer_memory.used() > 100 << 10);
     let mut other = served.node.answer_memory.charge();
     assert!(!other.ask_for(served.node.answer_memory.bytes_max()));
