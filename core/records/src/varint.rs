@@ -15,7 +15,7 @@ pub(crate) fn take_i32(bytes: &mut &[u8]) -> Option<i32> {
         *bytes = rest;
         return Some(unzigzag(u64::from(first)) as i32);
     }
-    let raw = take_long(bytes)?;
+    let raw = take_long(bytes, I32_BYTES_MAX)?;
     i32::try_from(unzigzag(raw)).ok()
 }
 
@@ -27,12 +27,17 @@ pub(crate) fn take_i64(bytes: &mut &[u8]) -> Option<i64> {
         *bytes = rest;
         return Some(unzigzag(u64::from(first)));
     }
-    take_long(bytes).map(unzigzag)
+    take_long(bytes, I64_BYTES_MAX).map(unzigzag)
 }
 
-fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+/// Bytes past these are refused even if they are only zeroes: Java reads no more, so a record with them
+/// would be there for some consumers and not for others.
+const I32_BYTES_MAX: usize = 5;
+const I64_BYTES_MAX: usize = 10;
+
+fn take_long(bytes: &mut &[u8], bytes_max: usize) -> Option<u64> {
     let mut raw = 0u64;
-    for (i, &byte) in bytes.iter().enumerate().take(10) {
+    for (i, &byte) in bytes.iter().enumerate().take(bytes_max) {
         // The tenth byte holds the one bit that is left.
         if i == 9 && byte > 1 {
             return None;
@@ -104,6 +109,17 @@ mod tests {
         assert_eq!(take_i64(&mut &[0xff; 10][..]), None);
         assert_eq!(take_i64(&mut &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02][..]), None);
         assert_eq!(take_i64(&mut &[0x80; 11][..]), None);
+    }
+
+    #[test]
+    fn what_is_longer_than_its_type_is_refused() {
+        assert_eq!(take_i32(&mut &[0x82, 0x80, 0x80, 0x80, 0x00][..]), Some(1));
+        assert_eq!(take_i32(&mut &[0x82, 0x80, 0x80, 0x80, 0x80, 0x00][..]), None);
+        let mut long = [0x80; 11];
+        (long[0], long[9], long[10]) = (0x82, 0x00, 0x00);
+        assert_eq!(take_i64(&mut &long[..]), Some(1));
+        long[9] = 0x80;
+        assert_eq!(take_i64(&mut &long[..]), None);
     }
 
     proptest! {
