@@ -157,7 +157,11 @@ impl<'a> CheckedBatch<'a> {
             out.extend_from_slice(self.records_bytes());
         } else {
             header.attributes = header.attributes.with_compression(to);
-            let bytes_max = limits.decompressed.bytes_max(self.records_bytes().len());
+            let bytes_max = match self.compression {
+                // These have to be read again when they are compressed.
+                Compression::None => limits.decompressed.ceiling_bytes,
+                _ => limits.decompressed.bytes_max(self.records_bytes().len()),
+            };
             scratch.recompress((self.compression, to), level, self.records_bytes(), bytes_max, out)?;
         }
         if out.len() > limits.batch_bytes_max {

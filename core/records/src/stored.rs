@@ -2,11 +2,14 @@
 
 use base::{LeaderEpoch, Offset};
 
-use crate::compress::{Compression, Scratch};
+use crate::compress::{Compression, DecompressBound, Scratch};
 use crate::control::{ControlError, ControlRecord};
 use crate::error::BatchError;
 use crate::header::{BatchHeader, HEADER_BYTES};
 use crate::record::RecordIter;
+
+/// What the records of a stored batch may decompress to: as much as those of any batch that is appended.
+const STORED_BYTES_MAX: usize = DecompressBound::CEILING_BYTES;
 
 /// One whole batch as a log holds it: its header is sane and its CRC is right.
 ///
@@ -73,9 +76,9 @@ impl<'a> StoredBatch<'a> {
     where
         'a: 's,
     {
-        let bound = scratch.bound;
-        let plain =
-            plain_records(&self.header, self.raw, bound.bytes_max(self.records_bytes().len()), scratch)?;
+        // Not by how much it grows: a broker that compressed it anew may have shrunk it by more than a
+        // producer may.
+        let plain = plain_records(&self.header, self.raw, STORED_BYTES_MAX, scratch)?;
         Ok(RecordIter::new(plain, self.header.records_count))
     }
 

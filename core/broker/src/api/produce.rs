@@ -211,7 +211,7 @@ fn store(
 /// connection, which a bomb takes whole. Producers bound a batch before they compress it, by
 /// `batch.size` and `max.request.size`, so what they send stays far below.
 const DECOMPRESSED: DecompressBound =
-    DecompressBound { floor_bytes: 16 << 20, ratio: 32, ceiling_bytes: 256 << 20 };
+    DecompressBound { floor_bytes: 16 << 20, ratio: 32, ceiling_bytes: DecompressBound::CEILING_BYTES };
 
 fn limits(settings: &TopicSettings) -> BatchLimits {
     BatchLimits {

@@ -254,6 +254,39 @@ fn miscounted_records_are_refused() {
 }
 
 #[test]
+fn numbers_that_are_longer_than_java_reads_are_refused() {
+    // length, attributes, timestamp delta, offset delta, key and value of length -1, no headers
+    let short = [0x0c, 0, 0x00, 0x00, 0x01, 0x01, 0x00];
+    assert!(check(&with_records(&short, 1, Compression::None)).is_ok());
+    // The same with an offset delta of zero in five bytes, which Java reads, and in six.
+    let five = [0x14, 0, 0x00, 0x80, 0x80, 0x80, 0x80, 0x00, 0x01, 0x01, 0x00];
+    assert!(check(&with_records(&five, 1, Compression::None)).is_ok());
+    let six = [0x16, 0, 0x00, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 0x01, 0x01, 0x00];
+    let (error, code) = check_err(&with_records(&six, 1, Compression::None));
+    assert_eq!(code, ErrorCode::InvalidRecord, "{error}");
+}
+
+#[test]
+fn what_was_recompressed_can_be_read() {
+    let mut builder = BatchBuilder::new(64 << 20);
+    let value = vec![0; 20 << 20];
+    builder.try_append(TimestampMs(1), None, Some(&value), &[]).expect("it fits");
+    let (mut raw, mut out, mut scratch) = (Vec::new(), Vec::new(), Scratch::default());
+    builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
+    let limits = BatchLimits { batch_bytes_max: 64 << 20, ..BatchLimits::default() };
+    let checked = CheckedBatch::check(&raw, &limits, &mut scratch).expect("a good batch");
+    let packed = checked.recompress(Compression::Zstd, None, &limits, &mut scratch, &mut out).expect("it fits");
+    // It shrank by more than a producer's batch may grow.
+    let stored = StoredBatch::check(packed.bytes()).expect("whole");
+    assert!(CheckedBatch::check(packed.bytes(), &limits, &mut scratch).is_err());
+    assert_eq!(stored.records(&mut scratch).expect("it was stored").count(), 1);
+    let mut tight = limits;
+    tight.decompressed.ceiling_bytes = 1 << 20;
+    let refused = checked.recompress(Compression::Zstd, None, &tight, &mut scratch, &mut out);
+    assert!(refused.is_err(), "nobody could read it");
+}
+
+#[test]
 fn a_huge_header_count_costs_nothing() {
     let mut body = vec![0, 0, 0, 1, 1];
     varint::put(&mut body, i64::from(i32::MAX));

@@ -104,11 +104,14 @@ impl Default for DecompressBound {
     /// Text in batches of a megabyte rarely shrinks to less than a fiftieth. What does has room in
     /// the floor; a bomb (zstd reaches 1:30 000) has not.
     fn default() -> Self {
-        Self { floor_bytes: 16 << 20, ratio: 100, ceiling_bytes: 256 << 20 }
+        Self { floor_bytes: 16 << 20, ratio: 100, ceiling_bytes: Self::CEILING_BYTES }
     }
 }
 
 impl DecompressBound {
+    /// The ceiling, if no other is asked for. A higher one than this makes batches that cannot be read.
+    pub const CEILING_BYTES: usize = 256 << 20;
+
     /// What `compressed_bytes` may grow to.
     pub fn bytes_max(&self, compressed_bytes: usize) -> usize {
         compressed_bytes.saturating_mul(self.ratio).max(self.floor_bytes).min(self.ceiling_bytes)
@@ -179,8 +182,6 @@ impl Codecs {
 /// Room for the records of one compressed batch at a time, and the codecs' own; reused.
 #[derive(Default)]
 pub struct Scratch {
-    /// How far stored batches may grow when they are read.
-    pub bound: DecompressBound,
     pub(crate) codecs: Codecs,
     records: Vec<u8>,
 }
@@ -190,11 +191,6 @@ pub struct Scratch {
 const KEPT_BYTES: usize = 4 << 20;
 
 impl Scratch {
-    /// An empty scratch with another bound for stored batches.
-    pub fn new(bound: DecompressBound) -> Self {
-        Self { bound, ..Self::default() }
-    }
-
     /// The codecs, for bytes that are not a batch.
     pub const fn codecs(&mut self) -> &mut Codecs {
         &mut self.codecs
@@ -229,6 +225,9 @@ impl Scratch {
         out: &mut Vec<u8>,
     ) -> Result<(), DecompressError> {
         if from == Compression::None {
+            if packed.len() > bytes_max {
+                return Err(DecompressError::TooLarge { max: bytes_max });
+            }
             self.codecs.compress(to, level, packed, out);
             return Ok(());
         }
