@@ -51,10 +51,8 @@ impl FsDisk {
             .open(temporary)
             .map_err(|error| self.health.judge("open", temporary, error))?;
         file.write_all(bytes).map_err(|error| self.health.retire("write", temporary, error))?;
-        self.health.wrote(bytes.len());
         file.sync_all().map_err(|error| self.health.retire("sync", temporary, error))?;
-        self.health.synced();
-        Ok(())
+        self.health.check("sync", temporary)
     }
 
     fn rename_synced(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
@@ -65,8 +63,7 @@ impl FsDisk {
     fn sync_dir_at(&self, path: &Path) -> Result<(), DiskError> {
         let dir = File::open(path).map_err(|error| disk_error("open", path, &error))?;
         dir.sync_all().map_err(|error| self.health.retire("sync", path, error))?;
-        self.health.synced();
-        Ok(())
+        self.health.check("sync", path)
     }
 }
 

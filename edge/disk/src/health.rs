@@ -3,41 +3,20 @@
 use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use storage::disk::{DiskError, Failed};
 
-/// The state of one log directory, and what was done in it.
+/// The state of one log directory.
 #[derive(Debug, Default)]
 pub struct DirHealth {
     retired: OnceLock<DiskError>,
-    bytes_written: AtomicU64,
-    syncs: AtomicU64,
 }
 
 impl DirHealth {
     /// The error that retired the directory; `None` while it is good.
     pub fn retired(&self) -> Option<&DiskError> {
         self.retired.get()
-    }
-
-    /// Bytes written since the start.
-    pub fn bytes_written(&self) -> u64 {
-        self.bytes_written.load(Ordering::Relaxed)
-    }
-
-    /// Barriers passed since the start, of files and directories.
-    pub fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn wrote(&self, bytes: usize) {
-        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn synced(&self) {
-        self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Refuses to change anything in a directory that is retired.
