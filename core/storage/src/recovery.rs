@@ -12,7 +12,7 @@
 //! | --- | --- | --- |
 //! | clean | end where the file ends | believe it |
 //! | clean | do not | as after an unclean stop |
-//! | unclean | bad below the recovery point, or missing | quarantine, change nothing |
+//! | unclean | bad below the recovery point, or missing | quarantine, leave the records as they are |
 //! | unclean | bad above it | cut there, drop everything behind, make that durable |
 //! | any | good, tables missing or wrong | build them again |
 //!
@@ -55,6 +55,13 @@ pub struct Known {
     pub clean: bool,
 }
 
+impl Known {
+    /// Up to where records must be there. Of what was deleted on request nothing needs to be left.
+    fn promised(&self) -> Offset {
+        if self.log_start < self.recovery_point { self.recovery_point } else { Offset::ZERO }
+    }
+}
+
 /// What recovery did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
@@ -82,8 +89,9 @@ pub struct Cut {
 /// Why a log could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Records that were durable are damaged or gone. Nothing was changed; the replica must be
-    /// fetched anew from others.
+    /// Records that were durable are damaged or gone. Those that are there were left as they are, save
+    /// for leftovers that a crash had put aside before; tables may have been built again. The replica
+    /// must be fetched anew from others.
     #[error("records at or before offset {at} were durable and are damaged: {damage}")]
     Quarantined {
         /// Up to where the records are good.
@@ -125,11 +133,14 @@ impl Log {
         log.growth = growth;
         log.snapshots = listing.snapshots;
         log.names_changed = u64::from(listing.names_changed);
-        let content_end = end;
-        log.finish_opening(content_end, &known, &batches.epochs, recovered.clean)?;
+        log.finish_opening(end, &known, &batches.epochs, recovered.clean)?;
         if log.end < known.log_start {
             // Everything was deleted, and the last of it lost before it was durable.
             log.truncate_fully_and_start_at(now, known.log_start)?;
+        }
+        if !recovered.clean {
+            // What was made right before the process ended has a name, but not on media for certain.
+            log.names_changed += 1;
         }
         Ok((log, recovered))
     }
@@ -349,9 +360,7 @@ impl Opening {
     }
 
     fn scan(&mut self, mut segments: Vec<Segment>, found: &[listing::Found]) -> Result<Content, OpenError> {
-        let Known { recovery_point, log_start, .. } = self.batches.known;
-        // Of what was deleted on request nothing needs to be left.
-        let promised = if log_start < recovery_point { recovery_point } else { Offset::ZERO };
+        let (promised, recovery_point) = (self.batches.known.promised(), self.batches.known.recovery_point);
         let scanned_from = segments.len();
         for (index, file) in found.iter().enumerate() {
             let next = found.get(index + 1).map(|next| next.base);
@@ -378,10 +387,7 @@ impl Opening {
             }
             let last = segments.last_mut().expect("pushed above");
             scanned.growth.write_tables(&self.home, last)?;
-            let nothing_new = end <= self.batches.known.recovery_point && self.recovered.cut.is_none();
-            if !(nothing_new && segments[scanned_from..].iter().all(|segment| segment.bytes == 0)) {
-                self.make_durable(&segments[scanned_from..])?;
-            }
+            self.make_durable(&segments[scanned_from..], end)?;
             return Ok(Content { segments, growth: scanned.growth, end });
         }
         unreachable!("the last segment ends the loop");
@@ -411,12 +417,20 @@ impl Opening {
         Ok(())
     }
 
-    /// What was scanned may have been in the page cache only.
-    fn make_durable(&self, scanned: &[Segment]) -> Result<(), DiskError> {
-        for file in scanned.iter().flat_map(Segment::opened) {
-            file.sync()?;
+    /// What was scanned above the recovery point may have been in the page cache only, and so is what
+    /// was mended. Everything else is on media: there is nothing to wait for.
+    fn make_durable(&self, scanned: &[Segment], end: Offset) -> Result<(), DiskError> {
+        let recovery_point = self.batches.known.recovery_point;
+        let mut files = Vec::new();
+        for (index, segment) in scanned.iter().enumerate() {
+            let segment_end = scanned.get(index + 1).map_or(end, |next| next.base);
+            if self.recovered.cut.is_some() || segment_end > recovery_point {
+                files.extend(segment.opened_records());
+            }
+            files.extend(segment.changed_tables());
         }
-        self.home.sync_dir()
+        files.iter().try_for_each(|file| file.sync())?;
+        if files.is_empty() { Ok(()) } else { self.home.sync_dir() }
     }
 }
 

@@ -54,8 +54,8 @@ impl Segment {
             base,
             bytes,
             span: 0,
-            offsets: Table::new(base, 0),
-            times: Table::new(base, 0),
+            offsets: Table::new(base),
+            times: Table::new(base),
             aborted: 0,
             file: OnceLock::new(),
             aborted_file: OnceLock::new(),
@@ -184,6 +184,18 @@ impl Segment {
     pub(crate) fn opened(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
         let tables = self.offsets.opened().into_iter().chain(self.times.opened());
         self.file.get().into_iter().chain(tables).chain(self.aborted_file.get())
+    }
+
+    /// Whether a table's file was made since this was last asked: its name may not be on media.
+    pub(crate) fn take_made(&mut self) -> bool {
+        self.offsets.take_made() | self.times.take_made()
+    }
+
+    /// The open files of tables that were changed since the log was opened.
+    pub(crate) fn changed_tables(&self) -> impl Iterator<Item = &Arc<dyn DiskFile>> {
+        let offsets = self.offsets.opened().filter(|_| self.offsets.is_changed());
+        let times = self.times.opened().filter(|_| self.times.is_changed());
+        offsets.into_iter().chain(times)
     }
 
     /// The open files of the segment that hold what readers see.

@@ -69,13 +69,34 @@ pub(crate) struct Table<E> {
     newest: Option<E>,
     /// Whether the file was given up, and entries gather until a whole one takes its place.
     anew: bool,
+    /// Whether the file is known to be there.
+    there: bool,
+    /// Whether the file was made, and its directory not told of it.
+    made: bool,
+    /// Whether the file was changed since the log was opened.
+    changed: bool,
     file: OnceLock<Arc<dyn DiskFile>>,
 }
 
 impl<E: Entry> Table<E> {
-    /// The table of a segment whose file holds `stored` entries.
-    pub(crate) fn new(base: Offset, stored: u32) -> Self {
-        Self { base, stored, tail: Vec::new(), newest: None, anew: false, file: OnceLock::new() }
+    /// An empty table of which nothing is known to be on the disk.
+    pub(crate) fn new(base: Offset) -> Self {
+        Self {
+            base,
+            stored: 0,
+            tail: Vec::new(),
+            newest: None,
+            anew: false,
+            there: false,
+            made: false,
+            changed: false,
+            file: OnceLock::new(),
+        }
+    }
+
+    /// The table whose file is there and holds exactly `stored` entries.
+    pub(crate) fn found(base: Offset, stored: u32) -> Self {
+        Self { stored, there: true, ..Self::new(base) }
     }
 
     /// How many entries a file of this length holds; `None` if it holds no whole number of them.
@@ -99,7 +120,7 @@ impl<E: Entry> Table<E> {
     /// Gives the file up, durably. Entries gather in memory until [`Table::write_out`] puts a whole file
     /// in its place: of a table that is built again there is all or nothing.
     pub(crate) fn begin_anew(&mut self, home: &Home) -> Result<(), DiskError> {
-        *self = Self { anew: true, ..Self::new(self.base, 0) };
+        *self = Self { anew: true, ..Self::new(self.base) };
         home.remove(E::KIND, self.base)?;
         home.sync_dir()
     }
@@ -109,20 +130,34 @@ impl<E: Entry> Table<E> {
         self.anew
     }
 
+    /// Whether the file was changed since the log was opened.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether the file was made since this was last asked.
+    pub(crate) fn take_made(&mut self) -> bool {
+        std::mem::take(&mut self.made)
+    }
+
     /// Brings the newest entries into the file. Makes the file if it is not there.
     pub(crate) fn write_out(&mut self, home: &Home) -> Result<(), DiskError> {
+        if self.tail.is_empty() && self.there {
+            return Ok(());
+        }
         let mut bytes = Vec::with_capacity(self.tail.len() * E::BYTES);
         for &entry in &self.tail {
             entry.write(&mut bytes);
         }
         if std::mem::take(&mut self.anew) {
             home.disk.replace(&home.path(E::KIND, self.base), &bytes)?;
+            self.there = true;
         } else {
-            let file = self.file(home, OpenMode::Create)?;
-            if bytes.is_empty() {
-                return Ok(());
+            let position = self.position(self.stored);
+            let file = self.file_to_change(home)?;
+            if !bytes.is_empty() {
+                file.write_at(&[std::io::IoSlice::new(&bytes)], position)?;
             }
-            file.write_at(&[std::io::IoSlice::new(&bytes)], self.position(self.stored))?;
         }
         self.stored = self.len();
         self.tail.clear();
@@ -143,12 +178,13 @@ impl<E: Entry> Table<E> {
 
     /// Makes the file exactly `entries` long. For a file that is longer than its valid entries.
     pub(crate) fn cut_file(&mut self, home: &Home, entries: u32) -> Result<(), DiskError> {
+        let is_so_long = self.there && self.stored == entries;
         self.stored = entries;
-        if self.anew {
+        if self.anew || is_so_long {
             return Ok(());
         }
         let bytes = self.position(entries);
-        let file = self.file(home, OpenMode::Create)?;
+        let file = self.file_to_change(home)?;
         if file.len()? > bytes { file.set_len(bytes) } else { Ok(()) }
     }
 
@@ -189,7 +225,7 @@ impl<E: Entry> Table<E> {
         while valid < self.stored {
             let count = (self.stored - valid).min(ENTRIES_PER_READ);
             bytes.resize(count as usize * E::BYTES, 0);
-            let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes, self.position(valid))?;
+            let read = self.file(home)?.read_at(&mut bytes, self.position(valid))?;
             for chunk in bytes[..read].chunks_exact(E::BYTES) {
                 let entry = E::read(chunk);
                 if !entry.may_follow(before) || !holds(entry) {
@@ -231,7 +267,7 @@ impl<E: Entry> Table<E> {
             let from = probe.saturating_sub(block / 2).clamp(low, high - 1);
             let to = high.min(from + block);
             let wanted = (to - from) as usize * E::BYTES;
-            let read = self.file(home, OpenMode::Read)?.read_at(&mut bytes[..wanted], self.position(from))?;
+            let read = self.file(home)?.read_at(&mut bytes[..wanted], self.position(from))?;
             let entries = bytes[..read].chunks_exact(E::BYTES).map(E::read);
             let (count, newest) =
                 entries.take_while(|&e| holds(e)).fold((0, None), |(n, _), e| (n + 1, Some(e)));
@@ -250,7 +286,7 @@ impl<E: Entry> Table<E> {
     fn read_entry(&self, home: &Home, index: u32) -> Result<Option<E>, DiskError> {
         let mut bytes = [0; BLOCK_BYTES];
         let bytes = &mut bytes[..E::BYTES];
-        let read = self.file(home, OpenMode::Read)?.read_at(bytes, self.position(index))?;
+        let read = self.file(home)?.read_at(bytes, self.position(index))?;
         Ok((read == E::BYTES).then(|| E::read(bytes)))
     }
 
@@ -258,13 +294,39 @@ impl<E: Entry> Table<E> {
         u64::from(index) * E::BYTES as u64
     }
 
-    fn file(&self, home: &Home, mode: OpenMode) -> Result<&Arc<dyn DiskFile>, DiskError> {
+    fn file(&self, home: &Home) -> Result<&Arc<dyn DiskFile>, DiskError> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
         // Opened for writing even by a reader: the handle is kept, and the writer may come next.
-        let mode = if mode == OpenMode::Read { OpenMode::Write } else { mode };
-        let file = home.open(E::KIND, self.base, mode)?;
+        let file = home.open(E::KIND, self.base, OpenMode::Write)?;
         Ok(self.file.get_or_init(|| file))
+    }
+
+    /// The file, made if it is not there.
+    fn file_to_change(&mut self, home: &Home) -> Result<&Arc<dyn DiskFile>, DiskError> {
+        self.prepare(home)?;
+        self.changed = true;
+        self.file(home)
+    }
+
+    /// Opens the file, so that changing it needs no descriptor. Makes it if it is not there.
+    pub(crate) fn prepare(&mut self, home: &Home) -> Result<(), DiskError> {
+        if self.anew || self.file.get().is_some() {
+            return Ok(());
+        }
+        let file = home.open(E::KIND, self.base, OpenMode::Create)?;
+        self.made |= !self.there;
+        self.there = true;
+        self.file.get_or_init(|| file);
+        Ok(())
+    }
+
+    /// Opens what the next [`Table::push`] and [`Table::last`] may need.
+    pub(crate) fn prepare_push(&mut self, home: &Home) -> Result<(), DiskError> {
+        if self.newest.is_none() && self.stored > 0 {
+            self.newest = self.read_entry(home, self.stored - 1)?;
+        }
+        if self.tail.len() + 1 >= TAIL_ENTRIES_MAX { self.prepare(home) } else { Ok(()) }
     }
 }

@@ -126,19 +126,20 @@ impl Log {
         if segment.bytes == 0 {
             return Ok(());
         }
-        let new_files = segment.offsets.opened().is_none() || segment.times.opened().is_none();
         growth.index_time(home, segment)?;
         segment.offsets.write_out(home)?;
         segment.times.write_out(home)?;
         let unsaved = segment.bytes.saturating_sub(growth.saved_at);
-        self.names_changed += u64::from(new_files);
         if unsaved >= SNAPSHOT_EVERY_BYTES { self.save_producers() } else { Ok(()) }
     }
 
     fn plan(&mut self, scope: FlushScope) -> Result<Flush, DiskError> {
         let active = self.active().base;
+        let unsynced = self.segments.partition_point(|segment| segment.base < self.unsynced_from);
+        let made = self.segments[unsynced..].iter_mut().fold(false, |made, s| s.take_made() | made);
+        self.names_changed += u64::from(made);
         let mut files: Vec<_> = std::mem::take(&mut self.unsynced_snapshots);
-        for segment in self.segments.iter().filter(|s| s.base >= self.unsynced_from) {
+        for segment in &self.segments[unsynced..] {
             match scope {
                 _ if segment.base < active => files.extend(segment.opened().cloned()),
                 FlushScope::Checkpoint => files.extend(segment.opened().cloned()),

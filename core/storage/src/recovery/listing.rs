@@ -34,8 +34,8 @@ impl Found {
         let mut segment = Segment::new(self.base, bytes);
         // Both are built in one walk over the records, so that one alone is of no use.
         if let (Some(offsets), Some(times)) = (self.offset_entries, self.time_entries) {
-            segment.offsets = Table::new(self.base, offsets);
-            segment.times = Table::new(self.base, times);
+            segment.offsets = Table::found(self.base, offsets);
+            segment.times = Table::found(self.base, times);
         }
         segment.aborted = self.aborted;
         segment

@@ -77,12 +77,14 @@ impl Batches {
         }
         let mut entry = segment.offsets.last(home)?;
         let upto = entry.map(|entry| entry.offset(base));
-        let times =
-            segment.times.count_valid(home, |time| upto.is_some_and(|upto| time.offset(base) <= upto))?;
+        // Both tables are on media up to the recovery point, and no record below it may be gone.
+        let promised = self.known.promised();
+        let times = segment.times.count_valid(home, |time| {
+            let at = time.offset(base);
+            at < promised || upto.is_some_and(|upto| at <= upto)
+        })?;
         segment.times.cut_file(home, times)?;
-        if let Some(found) = entry
-            && !are_true(home, segment, found)?
-        {
+        if !are_true(home, segment, entry)? {
             segment.offsets.begin_anew(home)?;
             segment.times.cut_file(home, 0)?;
             entry = None;
@@ -218,10 +220,12 @@ pub(super) fn rebuild_tables(context: &Context<'_>, segment: &mut Segment) -> Re
 
 /// Whether the last entries of the tables, the given one of offsets among them, point at batches that
 /// are there.
-fn are_true(home: &Home, segment: &Segment, last: crate::OffsetEntry) -> Result<bool, DiskError> {
-    let mut walk = HeaderWalk::new(segment.file(home)?.as_ref(), last.position, segment.bytes);
-    if !walk.begins_with(last.offset(segment.base))? {
-        return Ok(false);
+fn are_true(home: &Home, segment: &Segment, last: Option<crate::OffsetEntry>) -> Result<bool, DiskError> {
+    if let Some(last) = last {
+        let mut walk = HeaderWalk::new(segment.file(home)?.as_ref(), last.position, segment.bytes);
+        if !walk.begins_with(last.offset(segment.base))? {
+            return Ok(false);
+        }
     }
     let Some(time) = segment.times.last(home)? else { return Ok(true) };
     match segment.has_time(home, time) {

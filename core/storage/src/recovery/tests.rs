@@ -338,3 +338,55 @@ fn a_directory_without_records_becomes_an_empty_log() {
     disk.put(&Path::new(DIR).join("partition.metadata"), b"version: 9".to_vec());
     assert!(matches!(open(&disk, LogSettings::tiny(), known), Err(OpenError::Metadata(_))));
 }
+
+#[test]
+fn what_is_on_media_is_not_written_again() {
+    for size in [10, 3000] {
+        let disk = MemoryDisk::new();
+        let mut log = create(&disk, LogSettings::default());
+        for i in 0..20 {
+            append(&mut log, &batch(&[i], size));
+        }
+        log.flush(FlushScope::Checkpoint).expect("memory");
+        let known = unclean(log.recovery_point());
+        let changes = || ["write", "set_len", "sync", "sync_dir", "replace"].map(|change| disk.count(change));
+        let before = changes();
+        let (again, _) = open(&disk, LogSettings::default(), known).expect("good");
+        assert_eq!(changes(), before);
+        let found = |log: &Log| {
+            let at = |i| log.offset_for_timestamp(TimestampMs(i)).expect("memory").map(|found| found.offset);
+            (0..21).map(at).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&again), found(&log));
+    }
+}
+
+#[test]
+fn a_name_that_a_crash_left_is_made_durable_with_the_next_flush() {
+    let disk = MemoryDisk::new();
+    drop(create(&disk, LogSettings::default()));
+    let (mut log, _) = open(&disk, LogSettings::default(), unclean(Offset(0))).expect("good");
+    let before = disk.count("sync_dir");
+    append(&mut log, &batch(&[1], 10));
+    log.flush(FlushScope::Records).expect("memory");
+    assert_eq!(disk.count("sync_dir"), before + 1);
+    append(&mut log, &batch(&[1], 10));
+    log.flush(FlushScope::Records).expect("memory");
+    assert_eq!(disk.count("sync_dir"), before + 1, "once");
+}
+
+#[test]
+fn the_name_of_a_table_that_grew_out_of_memory_is_made_durable() {
+    let disk = MemoryDisk::new();
+    let settings = LogSettings { index_interval_bytes: 0, ..LogSettings::default() };
+    let mut log = create(&disk, settings);
+    append(&mut log, &batch(&[1], 10));
+    log.flush(FlushScope::Records).expect("memory");
+    for i in 0..600 {
+        append(&mut log, &batch(&[i], 10));
+    }
+    assert!(disk.contents(&path(FileKind::OffsetIndex, 0)).is_some(), "written before any flush");
+    let before = disk.count("sync_dir");
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    assert_eq!(disk.count("sync_dir"), before + 1);
+}
