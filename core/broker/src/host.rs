@@ -69,6 +69,10 @@ pub enum Effect {
     Wake(Waiter),
     /// The directory of the partition failed: give it up for good.
     Retire(DiskError),
+    /// The partition alone failed: it takes no more writes.
+    Offline(DiskError),
+    /// The disk did not do what was asked, but nothing was changed.
+    Refused(DiskError),
 }
 
 impl Hosted {
@@ -98,6 +102,11 @@ impl Hosted {
                     self.parked.gone(|waiter| out.push(Effect::Wake(waiter)));
                     out.push(Effect::Retire(error));
                 }
+                replica::Effect::Offline(error) => {
+                    self.parked.gone(|waiter| out.push(Effect::Wake(waiter)));
+                    out.push(Effect::Offline(error));
+                }
+                replica::Effect::Refused(error) => out.push(Effect::Refused(error)),
             }
         }
         result

@@ -8,12 +8,14 @@ pub enum FlushPolicy {
     /// Committed once it is on the disk: a group commit for every append. Nothing acknowledged to
     /// `acks=all`, and nothing that a consumer saw, is lost to a power cut.
     Ack,
-    /// Committed when it is appended; on the disk within `every`, or after `bytes`.
+    /// Committed when it is appended; on the disk within `every`, or after `bytes` or `records`.
     Interval {
         /// The longest time that an append waits for its flush.
         every: Duration,
         /// The most bytes that wait for a flush.
         bytes: u64,
+        /// The most records that wait for a flush: `flush.messages`.
+        records: u64,
     },
     /// Committed when it is appended; on the disk when the operating system likes, as in Apache Kafka.
     Os,

@@ -14,4 +14,4 @@ mod partition; // start here
 
 pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec};
 pub use flush::FlushPolicy;
-pub use partition::{AppendError, Appended, Effect, Partition};
+pub use partition::{AppendError, Appended, DIRTY_BYTES_MAX, Effect, Partition};

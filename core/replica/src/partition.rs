@@ -6,7 +6,8 @@ use base::{Effects, LeaderEpoch, Now, Offset, TimestampMs};
 use records::CheckedBatch;
 use storage::disk::DiskError;
 use storage::{
-    DeleteError, Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, ReadError, Retained,
+    DeleteError, Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, ReadError, Removal,
+    Removed,
 };
 
 use crate::FlushPolicy;
@@ -28,8 +29,13 @@ pub enum Effect {
     },
     /// The high watermark moved up to here.
     Committed(Offset),
-    /// The directory failed. The partition takes no more writes.
+    /// The directory failed. The partition takes no more writes, and neither may any other in it.
     Retire(DiskError),
+    /// A file of the log failed in the middle of a change. This partition takes no more writes; others
+    /// are as good as before.
+    Offline(DiskError),
+    /// The disk did not do what was asked, but nothing was changed: the same may go well later.
+    Refused(DiskError),
 }
 
 /// What became of an append.
@@ -53,8 +59,9 @@ pub struct Partition {
     epoch: LeaderEpoch,
     policy: FlushPolicy,
     high_watermark: Offset,
-    /// Bytes appended since the last flush was asked for.
+    /// Bytes and records appended since the last flush was asked for.
     unflushed_bytes: u64,
+    unflushed_records: u64,
     /// When the first of them was appended, by `Now::elapsed`.
     unflushed_since: Duration,
     failed: bool,
@@ -73,6 +80,7 @@ impl Partition {
             policy,
             high_watermark,
             unflushed_bytes: 0,
+            unflushed_records: 0,
             unflushed_since: Duration::ZERO,
             failed: false,
         }
@@ -104,8 +112,9 @@ impl Partition {
                 self.unflushed_since = now.elapsed;
             }
             self.unflushed_bytes += batch.bytes().len() as u64;
+            self.unflushed_records += u64::from(records);
             if self.wants_flush() {
-                self.unflushed_bytes = 0;
+                (self.unflushed_bytes, self.unflushed_records) = (0, 0);
                 out.push(Effect::Flush);
             }
             self.advance(out);
@@ -117,7 +126,9 @@ impl Partition {
     fn wants_flush(&self) -> bool {
         match self.policy {
             FlushPolicy::Ack => true,
-            FlushPolicy::Interval { bytes, .. } => self.unflushed_bytes >= bytes,
+            FlushPolicy::Interval { bytes, records, .. } => {
+                self.unflushed_bytes >= bytes || self.unflushed_records >= records
+            }
             // The page cache may not fill with dirty pages without bound: the writer that crosses the
             // kernel's limit is stopped for as long as the disk takes.
             FlushPolicy::Os => self.unflushed_bytes >= DIRTY_BYTES_MAX,
@@ -153,7 +164,7 @@ impl Partition {
         if self.failed {
             return None;
         }
-        self.unflushed_bytes = 0;
+        (self.unflushed_bytes, self.unflushed_records) = (0, 0);
         match self.log.flush_plan(scope) {
             Ok(flush) => flush,
             Err(error) => {
@@ -163,7 +174,8 @@ impl Partition {
         }
     }
 
-    /// A flush came back.
+    /// A flush came back. If it failed for want of descriptors, the next one brings to the disk what it
+    /// should have: the caller plans one every now and then.
     pub fn on_flushed(&mut self, result: Result<Flushed, DiskError>, out: &mut Effects<Effect>) {
         match result {
             Ok(_) if self.failed => {}
@@ -323,20 +335,35 @@ impl Partition {
         })
     }
 
-    /// Drops some of what retention no longer keeps, and removes files that were dropped a while ago.
-    pub fn retain(&mut self, now: Now, out: &mut Effects<Effect>) -> Retained {
+    /// Drops some of what retention no longer keeps, and files that were dropped a while ago. What is to be
+    /// run outside any lock; `None` if there is nothing to drop.
+    pub fn retain_plan(&mut self, now: Now, out: &mut Effects<Effect>) -> Option<Removal> {
         if self.failed {
-            return Retained::default();
+            return None;
         }
         self.log.expire_producers(now);
-        if let Err(error) = self.log.sweep(now) {
-            self.fail(error, out);
-            return Retained::default();
+        match self.log.retain_plan(now, self.high_watermark) {
+            Ok(removal) => removal,
+            Err(error) => {
+                self.lookup_failed(error, out);
+                None
+            }
         }
-        self.log.retain(now, self.high_watermark).unwrap_or_else(|error| {
-            self.lookup_failed(error, out);
-            Retained::default()
-        })
+    }
+
+    /// A removal came back; whether to plan another.
+    pub fn on_removed(&mut self, result: Result<Removed, DiskError>, out: &mut Effects<Effect>) -> bool {
+        match result {
+            Ok(removed) => {
+                self.log.on_removed(&removed);
+                true
+            }
+            Err(error) => {
+                self.log.on_flush_failed(&error);
+                self.fail(error, out);
+                false
+            }
+        }
     }
 
     fn lookup_failed(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FetchError {
@@ -349,14 +376,21 @@ impl Partition {
         }
     }
 
+    /// Says how far an error of the disk reaches.
     fn fail(&mut self, error: DiskError, out: &mut Effects<Effect>) {
-        if !self.failed {
-            self.failed = true;
-            out.push(Effect::Retire(error));
+        if self.failed {
+            return;
         }
+        self.failed = error.is_of_directory() || self.log.poison().is_some();
+        out.push(match self.failed {
+            true if error.is_of_directory() => Effect::Retire(error),
+            true => Effect::Offline(error),
+            false => Effect::Refused(error),
+        });
     }
 
-    /// The directory of this partition was given up because of something else in it.
+    /// The directory of this partition was given up because of something else in it, or the partition was
+    /// deleted.
     pub fn retire(&mut self) {
         self.failed = true;
     }
@@ -417,4 +451,4 @@ impl Partition {
 }
 
 /// Appended bytes of one partition that may wait for the operating system to write them.
-const DIRTY_BYTES_MAX: u64 = 64 << 20;
+pub const DIRTY_BYTES_MAX: u64 = 64 << 20;

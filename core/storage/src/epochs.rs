@@ -48,6 +48,18 @@ impl Epochs {
         self.starts.last().map(|&(epoch, _)| epoch)
     }
 
+    /// Where the first epoch begins that is not older than `epoch`.
+    pub fn begin_of(&self, epoch: LeaderEpoch) -> Option<Offset> {
+        let older = self.starts.partition_point(|&(known, _)| known < epoch);
+        self.starts.get(older).map(|&(_, from)| from)
+    }
+
+    /// The first epoch that is newer than `epoch`.
+    pub fn first_after(&self, epoch: LeaderEpoch) -> Option<LeaderEpoch> {
+        let known = self.starts.partition_point(|&(known, _)| known <= epoch);
+        self.starts.get(known).map(|&(newer, _)| newer)
+    }
+
     /// Notes that `epoch` begins at `start`. Whether that changed anything: an epoch that is known, or
     /// older than the newest, does not.
     pub fn begin(&mut self, epoch: LeaderEpoch, start: Offset) -> bool {

@@ -11,7 +11,8 @@
 //!   the media; the caller does that outside its lock and reports it with [`Log::on_flushed`].
 //! - Bytes that were once readable are never written over: a cut log goes on in a new file, because
 //!   pages of the old one may still be on their way to a reader.
-//! - After the first error of a write or a barrier the log takes no more changes, for good.
+//! - After the first error of a write or a barrier the log takes no more changes, for good. What a
+//!   change needs is opened before: that no descriptor is left is no reason to give a log up.
 //!
 //! **Invariant:** start ≤ end, recovery point ≤ durable end ≤ end, segments are dense and in order,
 //! and the last one, which alone grows, is always there.
@@ -40,7 +41,7 @@ use crate::segment::{Growth, Segment};
 use crate::settings::LogSettings;
 
 pub use append::{AppendError, Appended};
-pub use delete::{DeleteError, Retained};
+pub use delete::{DeleteError, Removal, Removed};
 pub use flush::{Flush, FlushScope, Flushed};
 pub use lookup::{LookupError, TimestampedOffset};
 
@@ -61,6 +62,8 @@ pub struct Log {
     /// The first segment of which a file may not be on media.
     pub(crate) unsynced_from: Offset,
     pub(crate) epochs: Epochs,
+    /// The first epoch that is not in its file; [`LeaderEpoch::NONE`] if the file may say what is not so.
+    pub(crate) epochs_unsaved: Option<LeaderEpoch>,
     pub(crate) producers: Producers,
     /// Offsets of the producer snapshots in the directory, in order.
     pub(crate) snapshots: Vec<Offset>,
@@ -71,8 +74,10 @@ pub struct Log {
     /// Counts changes of names in the directory; up to which of them they are durable.
     pub(crate) names_changed: u64,
     pub(crate) names_synced: u64,
-    /// Snapshots that were written but may not be on media.
-    pub(crate) unsynced_snapshots: Vec<Arc<dyn DiskFile>>,
+    /// The change of names with which retention last put a segment aside: the next one waits for it.
+    pub(crate) names_retained: u64,
+    /// Snapshots that were written but may not be on media, by the change of names that made each.
+    pub(crate) unsynced_snapshots: Vec<(u64, Arc<dyn DiskFile>)>,
     pub(crate) poison: Option<Box<DiskError>>,
 }
 
@@ -119,12 +124,14 @@ impl Log {
             recovery_point: end,
             unsynced_from: end,
             epochs: Epochs::default(),
+            epochs_unsaved: None,
             producers: Producers::default(),
             snapshots: Vec::new(),
             aside: Vec::new(),
             cuts: 0,
             names_changed: 0,
             names_synced: 0,
+            names_retained: 0,
             unsynced_snapshots: Vec::new(),
             poison: None,
         }
@@ -210,16 +217,44 @@ impl Log {
     /// A new leader epoch begins at the end of the log; durable when this returns. An epoch that is
     /// not newer than the last changes nothing.
     pub fn begin_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), DiskError> {
-        self.changing(|log| log.note_epoch(epoch))
+        self.changing(|log| {
+            log.note_epoch(epoch);
+            log.save_epochs()
+        })
     }
 
-    pub(crate) fn note_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), DiskError> {
-        if self.epochs.begin(epoch, self.end) { self.save_epochs() } else { Ok(()) }
+    /// Notes that the next batch is of this epoch. Its file follows with the flush that takes the recovery
+    /// point past it: above, an epoch is found again from the batches.
+    pub(crate) fn note_epoch(&mut self, epoch: LeaderEpoch) {
+        if self.epochs.begin(epoch, self.end) {
+            self.epochs_unsaved.get_or_insert(epoch);
+        }
     }
 
+    /// Brings the epochs into their file, durably, if they are not there.
     pub(crate) fn save_epochs(&mut self) -> Result<(), DiskError> {
-        let text = format_epochs(self.epochs.kept());
-        self.home.disk.replace(&self.home.child(EPOCHS_FILE), text.as_bytes())
+        if self.epochs_unsaved.is_some() {
+            let text = format_epochs(self.epochs.kept());
+            self.home.disk.replace(&self.home.child(EPOCHS_FILE), text.as_bytes())?;
+            self.epochs_unsaved = None;
+        }
+        Ok(())
+    }
+
+    /// Opens the files that a change needs, before anything is changed: if there are no descriptors left,
+    /// or one file cannot be opened, that is refused and all stays as it was.
+    pub(crate) fn preparing<T>(
+        &mut self,
+        prepare: impl FnOnce(&mut Self) -> Result<T, DiskError>,
+    ) -> Result<T, DiskError> {
+        if let Some(poison) = self.poison.as_deref() {
+            return Err(poison.clone());
+        }
+        prepare(self).inspect_err(|error| {
+            if error.is_of_directory() {
+                self.poison = Some(Box::new(error.clone()));
+            }
+        })
     }
 
     /// Does something that writes. The first error is kept: the log takes no change after it.

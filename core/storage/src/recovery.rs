@@ -15,11 +15,13 @@
 //! | unclean | bad below the recovery point, or missing | quarantine, leave the records as they are |
 //! | unclean | bad above it | cut there, drop everything behind, make that durable |
 //! | any | good, tables missing or wrong | build them again |
+//! | any | gaps between good ones, in a log that was compacted or adopted | believe them |
 //!
 //! What lay below the recovery point was promised to others: only they can say what stood there. What
 //! lies above it was never promised, so a torn end is normal. Batches behind a bad one are never taken
 //! back, however good they look. Recovering twice gives the same as recovering once.
 
+mod adopted;
 mod listing;
 mod scan;
 
@@ -53,6 +55,9 @@ pub struct Known {
     pub log_start: Offset,
     /// Whether the last stop was an orderly one.
     pub clean: bool,
+    /// Whether another program wrote the log, and this node opens it for the first time: offsets in it may
+    /// have gaps then, which are kept for good. True until [`Log::open`] has returned well once.
+    pub adopted: bool,
 }
 
 impl Known {
@@ -120,8 +125,12 @@ impl Log {
         let topic_id = read_partition_metadata(home.disk.as_ref(), &home.dir);
         let topic_id = topic_id.map_err(OpenError::Metadata)?.unwrap_or(TopicId(Uuid::ZERO));
         let listing = Listing::read(&home)?;
+        let gaps_below = match known.adopted || settings.compacted {
+            true => Offset(i64::MAX),
+            false => adopted::gaps_below(&home)?,
+        };
         let mut opening = Opening {
-            batches: Batches { known, compacted: settings.compacted, epochs: Vec::new() },
+            batches: Batches { known, gaps_below, epochs: Vec::new() },
             settings,
             home,
             now,
@@ -133,10 +142,13 @@ impl Log {
         log.growth = growth;
         log.snapshots = listing.snapshots;
         log.names_changed = u64::from(listing.names_changed);
-        log.finish_opening(end, &known, &batches.epochs, recovered.clean)?;
+        log.finish_opening(now, end, &batches, recovered.clean)?;
         if log.end < known.log_start {
             // Everything was deleted, and the last of it lost before it was durable.
             log.truncate_fully_and_start_at(now, known.log_start)?;
+        }
+        if known.adopted {
+            adopted::allow_gaps_below(&log.home, log.end)?;
         }
         if !recovered.clean {
             // What was made right before the process ended has a name, but not on media for certain.
@@ -147,56 +159,80 @@ impl Log {
 
     fn finish_opening(
         &mut self,
+        now: Now,
         end: Offset,
-        known: &Known,
-        scanned: &[(LeaderEpoch, Offset)],
+        batches: &Batches,
         clean: bool,
     ) -> Result<(), OpenError> {
+        let known = &batches.known;
         let first = self.segments.first().map_or(end, |segment| segment.base);
         let active = self.active().base;
         (self.end, self.durable_end, self.recovery_point, self.unsynced_from) = (end, end, end, active);
         self.start = known.log_start.max(first).min(end);
-        self.load_epochs(scanned, clean)?;
+        self.load_epochs(batches, clean)?;
         let trusted = if clean { end } else { known.recovery_point };
-        self.rebuild_producers(trusted).map_err(quarantine_at(first))?;
+        self.rebuild_producers(now, trusted).map_err(quarantine_at(first))?;
         // A snapshot that was removed must not come back beside other records.
         self.sync_names()?;
         self.producers.advance_start(self.start);
-        // Everything is on media: the files open again when they are needed.
-        self.segments.iter_mut().for_each(Segment::rest);
+        for segment in &mut self.segments {
+            segment.written = now.wall;
+            // Everything is on media: the files open again when they are needed.
+            segment.rest();
+        }
         self.check();
         Ok(())
     }
 
     /// Reads the epochs and compares them with what the records say.
-    fn load_epochs(&mut self, scanned: &[(LeaderEpoch, Offset)], clean: bool) -> Result<(), OpenError> {
+    fn load_epochs(&mut self, batches: &Batches, clean: bool) -> Result<(), OpenError> {
         let bytes = self.home.disk.read(&self.home.child(EPOCHS_FILE), EPOCHS_BYTES_MAX)?;
-        let stored = bytes.as_deref().map(parse_epochs).and_then(Result::ok).map(Epochs::from_starts);
+        let stored = bytes.as_deref().map(parse_epochs).and_then(Result::ok);
         let first = self.segments.first().map_or(self.start, |segment| segment.base);
-        let cut = stored.clone().map(|mut epochs| {
+        let found = stored.clone().map(|stored| {
+            let mut epochs = Epochs::from_starts(stored);
             epochs.truncate(self.end);
+            // The file lacks those that began above the recovery point.
+            for &(epoch, from) in &batches.epochs {
+                epochs.begin(epoch, from);
+            }
             epochs.forget_before(first);
             epochs
         });
-        let mut epochs = match cut {
+        self.epochs = match found {
             // The file has no checksum, so after a crash its entries are held against the records.
-            Some(epochs) if self.settings.compacted => epochs,
+            Some(epochs) if batches.may_have_gaps() => epochs,
             Some(epochs) if clean && !epochs.kept().is_empty() => epochs,
             Some(epochs) if self.are_epochs_true(&epochs)? => epochs,
-            _ => self.epochs_of_batches()?,
+            _ => self.epochs_of_batches(first)?,
         };
-        for &(epoch, from) in scanned {
-            epochs.begin(epoch, from);
-        }
-        epochs.forget_before(first);
-        let kept = stored.as_ref().map_or(&[][..], Epochs::kept);
-        if !kept.ends_with(epochs.kept()) {
-            self.epochs = epochs;
-            self.save_epochs()?;
-        } else {
-            self.epochs = epochs;
-        }
+        self.note_unsaved_epochs(&stored.unwrap_or_default(), batches.known.recovery_point)?;
         self.epochs.advance_start(self.start);
+        Ok(())
+    }
+
+    /// Compares the epochs with their file. What it only lacks above the recovery point can wait for a
+    /// flush, and the recovery point with it: thousands of logs are to start at once.
+    fn note_unsaved_epochs(
+        &mut self,
+        stored: &[(LeaderEpoch, Offset)],
+        known: Offset,
+    ) -> Result<(), OpenError> {
+        let kept = self.epochs.kept();
+        if stored.ends_with(kept) {
+            return Ok(());
+        }
+        let common = stored.iter().position(|start| Some(start) == kept.first()).unwrap_or(stored.len());
+        match kept.strip_prefix(&stored[common..]).and_then(<[_]>::first) {
+            Some(&(epoch, from)) if from >= known => {
+                self.epochs_unsaved = Some(epoch);
+                self.recovery_point = self.recovery_point.min(from);
+            }
+            _ => {
+                self.epochs_unsaved = Some(LeaderEpoch::NONE);
+                self.save_epochs()?;
+            }
+        }
         Ok(())
     }
 
@@ -236,7 +272,7 @@ impl Log {
     }
 
     /// The epochs as every batch of the log has them.
-    fn epochs_of_batches(&self) -> Result<Epochs, OpenError> {
+    fn epochs_of_batches(&self, first: Offset) -> Result<Epochs, OpenError> {
         let mut epochs = Epochs::default();
         for segment in &self.segments {
             let walked = (|| {
@@ -248,6 +284,7 @@ impl Log {
             })();
             walked.map_err(quarantine_at(segment.base))?;
         }
+        epochs.forget_before(first);
         Ok(epochs)
     }
 }
@@ -348,7 +385,7 @@ impl Opening {
         for (index, file) in found[..scan_from].iter().enumerate() {
             let next = found[index + 1].base;
             let mut segment = self.closed(file, next)?;
-            let joined = join(&self.context(), &segment, next, self.settings.compacted);
+            let joined = join(&self.context(), &segment, next, &self.batches);
             joined.map_err(quarantine_at(segment.base))?;
             if segment.is_distrusted() {
                 self.rebuild(&mut segment)?;

@@ -37,6 +37,8 @@ pub(crate) struct Segment {
     pub(crate) times: Table<TimeEntry>,
     /// How many aborted transactions its index holds.
     pub(crate) aborted: u32,
+    /// When it was last written to, or opened.
+    pub(crate) written: TimestampMs,
     file: OnceLock<Arc<dyn DiskFile>>,
     aborted_file: OnceLock<Arc<dyn DiskFile>>,
     /// Of a segment that does not grow any more.
@@ -57,6 +59,7 @@ impl Segment {
             offsets: Table::new(base),
             times: Table::new(base),
             aborted: 0,
+            written: TimestampMs::NONE,
             file: OnceLock::new(),
             aborted_file: OnceLock::new(),
             largest: OnceLock::new(),
@@ -68,13 +71,32 @@ impl Segment {
     /// A segment whose file is made now, empty.
     pub(crate) fn create(home: &Home, base: Offset) -> Result<Self, DiskError> {
         let segment = Self::new(base, 0);
-        let file = home.open(FileKind::Log, base, OpenMode::Create)?;
+        segment.create_file(home)?;
+        Ok(segment)
+    }
+
+    /// Makes the file of batches, empty.
+    pub(crate) fn create_file(&self, home: &Home) -> Result<(), DiskError> {
+        let file = home.open(FileKind::Log, self.base, OpenMode::Create)?;
         if file.len()? > 0 {
             // What a crash left of a segment that never counted.
             file.set_len(0)?;
         }
-        segment.file.get_or_init(|| file);
-        Ok(segment)
+        self.file.get_or_init(|| file);
+        Ok(())
+    }
+
+    /// Opens what bringing the tables into their files needs.
+    pub(crate) fn prepare_to_write_tables(&mut self, home: &Home) -> Result<(), DiskError> {
+        self.offsets.prepare_write_out(home)?;
+        self.times.prepare_push(home)?;
+        // The largest timestamp may become its last entry.
+        self.times.prepare(home)
+    }
+
+    /// Opens what adding an aborted transaction needs.
+    pub(crate) fn prepare_aborted(&self, home: &Home) -> Result<(), DiskError> {
+        self.aborted_file(home, OpenMode::Create).map(drop)
     }
 
     /// The file of batches.

@@ -14,6 +14,9 @@ pub struct LogSettings {
     pub segment_bytes: u32,
     /// A segment whose first record is this much older than the one to append is closed: `segment.ms`.
     pub segment_age_max: Duration,
+    /// By how much at most it is closed earlier, so that not all logs close one at the same time:
+    /// `segment.jitter.ms`.
+    pub segment_jitter_max: Duration,
     /// An index entry is made once per as many bytes: `index.interval.bytes`.
     pub index_interval_bytes: u32,
     /// A segment whose index would grow beyond this is closed: `segment.index.bytes`.
@@ -40,6 +43,7 @@ impl Default for LogSettings {
         Self {
             segment_bytes: 1 << 30,
             segment_age_max: WEEK,
+            segment_jitter_max: Duration::ZERO,
             index_interval_bytes: 4096,
             index_bytes_max: 10 << 20,
             retention_bytes: None,

@@ -78,7 +78,7 @@ pub(crate) fn create(disk: &MemoryDisk, settings: LogSettings) -> Log {
 }
 
 pub(crate) fn unclean(recovery_point: Offset) -> Known {
-    Known { recovery_point, log_start: Offset::ZERO, clean: false }
+    Known { recovery_point, log_start: Offset::ZERO, clean: false, adopted: false }
 }
 
 pub(crate) fn open(

@@ -93,7 +93,12 @@ impl Housekeeping {
     fn retain(&self) {
         let now = self.clock.now();
         for cell in self.table.all() {
-            while cell.act(|partition, out| partition.retain(now, out)).more {}
+            while let Some(removal) = cell.act(|partition, out| partition.retain_plan(now, out)) {
+                let result = removal.run();
+                if !cell.act(|partition, out| partition.on_removed(result, out)) {
+                    break;
+                }
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use base::Uuid;
 use disk::{DirLock, FlushPool};
@@ -12,6 +13,8 @@ use storage::dirs::LogDir;
 use storage::disk::{Disk, DiskError};
 use telemetry::Metrics;
 use tracing::error;
+
+use crate::complaints::Complaints;
 
 type WhenRetired = Box<dyn Fn(&DiskError) + Send + Sync>;
 
@@ -27,6 +30,10 @@ pub(crate) struct LogDirectory {
     pub(crate) partitions: AtomicUsize,
     /// Its checkpoints and marks.
     pub(crate) marks: Mutex<LogDir>,
+    /// What its disk refused, for a while.
+    pub(crate) complaints: Complaints,
+    /// Since when that is counted.
+    pub(crate) since: Instant,
     retired: AtomicBool,
     on_retired: OnceLock<WhenRetired>,
     _lock: DirLock,
@@ -48,6 +55,8 @@ impl LogDirectory {
             metrics,
             partitions: AtomicUsize::new(0),
             marks: Mutex::new(marks),
+            complaints: Complaints::default(),
+            since: Instant::now(),
             retired: AtomicBool::new(false),
             on_retired: OnceLock::new(),
             _lock: lock,

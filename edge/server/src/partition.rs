@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use records::TimestampType;
 use replica::{FlushPolicy, Partition};
 use storage::{FlushScope, LogSettings};
+use tracing::{error, warn};
 
 use crate::log_dir::LogDirectory;
 
@@ -94,6 +95,19 @@ impl PartitionCell {
                 }
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::Retire(error) => self.dir.retire(&error),
+                Effect::Offline(error) => {
+                    error!(
+                        partition = %self.name, %error,
+                        "partition is offline after a failed change: repair its file or remove its \
+                         directory, then start the node again"
+                    );
+                    self.retire();
+                }
+                Effect::Refused(error) => {
+                    if let Some(unsaid) = self.dir.complaints.next(self.dir.since.elapsed()) {
+                        warn!(partition = %self.name, %error, unsaid, "the disk refused; nothing was changed");
+                    }
+                }
             }
         }
     }
@@ -156,15 +170,21 @@ impl FlushJob for PartitionCell {
 
 /// The flush policy among a topic's settings.
 pub(crate) fn flush_policy(settings: &TopicSettings) -> FlushPolicy {
+    let records = settings.flush_messages.unwrap_or(u64::MAX);
     match settings.flush_policy {
         settings::FlushPolicy::Ack => FlushPolicy::Ack,
         settings::FlushPolicy::Interval => FlushPolicy::Interval {
             every: settings.flush_interval.unwrap_or(INTERVAL_DEFAULT),
             bytes: INTERVAL_BYTES_MAX,
+            records,
         },
-        settings::FlushPolicy::Os => match settings.flush_interval {
-            Some(every) => FlushPolicy::Interval { every, bytes: u64::MAX },
-            None => FlushPolicy::Os,
+        settings::FlushPolicy::Os => match (settings.flush_interval, settings.flush_messages) {
+            (None, None) => FlushPolicy::Os,
+            (every, _) => FlushPolicy::Interval {
+                every: every.unwrap_or(Duration::MAX),
+                bytes: replica::DIRTY_BYTES_MAX,
+                records,
+            },
         },
     }
 }
@@ -181,6 +201,7 @@ pub(crate) fn log_settings(settings: &TopicSettings, producer_expiry: Duration) 
     LogSettings {
         segment_bytes: settings.segment_bytes,
         segment_age_max: settings.segment_age_max,
+        segment_jitter_max: settings.segment_jitter,
         index_interval_bytes: settings.index_interval_bytes,
         index_bytes_max: settings.segment_index_bytes,
         retention_bytes: settings.retention_bytes,

@@ -125,6 +125,7 @@ fn open(
             .unwrap_or(base::Offset::ZERO),
         log_start: directory.checkpoints.log_starts.get(name).copied().unwrap_or(base::Offset::ZERO),
         clean: directory.clean,
+        adopted: false,
     };
     let log_settings = log_settings(&settings, hosting.settings.producer_id_expiration);
     let dir = &directory.dir;

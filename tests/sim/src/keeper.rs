@@ -62,6 +62,7 @@ impl Keeper {
             },
             log_start: point(LOG_STARTS_FILE)?,
             clean,
+            adopted: false,
         };
         if clean && self.plant != Some(Plant::CleanMarkerKept) {
             self.disk.remove_file(&path(CLEAN_SHUTDOWN_FILE))?;

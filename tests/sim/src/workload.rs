@@ -46,8 +46,7 @@ impl World {
             Action::EndTransaction => self.end_transaction(),
             Action::BeginEpoch => self.begin_epoch(),
             Action::Flush => {
-                let scope =
-                    self.random.pick(&[FlushScope::Records, FlushScope::Checkpoint, FlushScope::Closed]);
+                let scope = self.random.pick(&[FlushScope::Records, FlushScope::Checkpoint]);
                 self.flush(scope);
             }
             Action::BeginFlush => self.begin_flush(),

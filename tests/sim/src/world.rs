@@ -119,8 +119,6 @@ pub struct Retention {
     pub high_watermark: Offset,
     /// The clock it was given.
     pub now: base::Now,
-    /// Whether it said that there is more to do.
-    pub more: bool,
 }
 
 impl World {

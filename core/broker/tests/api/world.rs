@@ -42,7 +42,7 @@ impl HostedPartition for TestPartition {
                 Effect::Flush => self.state.lock().1 = true,
                 Effect::Appended { .. } => {}
                 Effect::Wake(waiter) => waiter.bell.wake(),
-                Effect::Retire(error) => panic!("{error}"),
+                Effect::Retire(error) | Effect::Offline(error) | Effect::Refused(error) => panic!("{error}"),
             }
         }
     }

@@ -322,6 +322,11 @@ impl<E: Entry> Table<E> {
         Ok(())
     }
 
+    /// Opens what [`Table::write_out`] needs.
+    pub(crate) fn prepare_write_out(&mut self, home: &Home) -> Result<(), DiskError> {
+        if self.tail.is_empty() && self.there { Ok(()) } else { self.prepare(home) }
+    }
+
     /// Opens what the next [`Table::push`] and [`Table::last`] may need.
     pub(crate) fn prepare_push(&mut self, home: &Home) -> Result<(), DiskError> {
         if self.newest.is_none() && self.stored > 0 {

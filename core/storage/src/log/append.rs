@@ -1,13 +1,16 @@
 //! Appending: one write for each batch, nothing per record.
 
 use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
 
 use base::{LeaderEpoch, Now, Offset, TimestampMs};
 use records::{
     BatchHeader, CheckedBatch, ControlRecord, EndMarker, HEADER_BYTES, Scratch, StoredBatch, TimestampType,
+    crc32c,
 };
 
-use crate::disk::DiskError;
+use crate::disk::{DiskError, DiskFile};
 use crate::index::table::Entry;
 use crate::index::{OffsetEntry, TimeEntry};
 use crate::log::Log;
@@ -69,7 +72,8 @@ pub enum AppendError {
     /// The producer may not write this batch.
     #[error(transparent)]
     Producer(#[from] ProducerError),
-    /// The disk failed. The log takes no changes any more.
+    /// The disk failed. If the log takes no changes any more, [`Log::poison`] says so; otherwise nothing
+    /// was changed, and the same may go well later.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
@@ -94,11 +98,14 @@ impl Log {
         let append_time = stamped.then_some(now.wall);
         let newest = append_time.unwrap_or(batch.times().max);
         let base_offset = self.end;
+        let aborts = marker.as_ref().is_some_and(|marker| !marker.commit);
+        let due = Due { size: batch.bytes().len(), newest, last: Offset(last), aborts };
+        let roll = self.preparing(|log| log.prepare_append(now, &due))?;
         self.changing(|log| {
-            log.note_epoch(epoch)?;
-            log.roll_if_due(now, batch.bytes().len(), newest, Offset(last))?;
+            log.note_epoch(epoch);
+            log.roll(now, roll)?;
             let placed = batch.assign(base_offset, epoch, append_time);
-            log.write(&placed, batch.records_bytes(), marker.as_ref())
+            log.write(now, &placed, batch.records_bytes(), marker.as_ref())
         })?;
         Ok(Appended {
             base_offset,
@@ -120,10 +127,13 @@ impl Log {
             return Err(AppendError::NotNext { expected, found });
         }
         let marker = stored_marker(batch).map_err(AppendError::Marker)?;
+        let aborts = marker.as_ref().is_some_and(|marker| !marker.commit);
+        let (size, newest, last) = (batch.bytes().len(), header.max_timestamp, header.last_offset());
+        let roll = self.preparing(|log| log.prepare_append(now, &Due { size, newest, last, aborts }))?;
         self.changing(|log| {
-            log.note_epoch(epoch)?;
-            log.roll_if_due(now, batch.bytes().len(), header.max_timestamp, header.last_offset())?;
-            log.write(header, batch.records_bytes(), marker.as_ref())
+            log.note_epoch(epoch);
+            log.roll(now, roll)?;
+            log.write(now, header, batch.records_bytes(), marker.as_ref())
         })?;
         let stamped = header.attributes.timestamp_type() == TimestampType::LogAppendTime;
         Ok(Appended {
@@ -178,6 +188,7 @@ impl Log {
     /// Writes a batch at the end of the growing segment and takes it in.
     fn write(
         &mut self,
+        now: Now,
         header: &BatchHeader,
         records: &[u8],
         marker: Option<&EndMarker>,
@@ -188,13 +199,15 @@ impl Log {
         let parts = [IoSlice::new(&bytes), IoSlice::new(records)];
         segment.file(home)?.write_at(&parts, u64::from(segment.bytes))?;
         growth.add(home, segment, header, settings)?;
+        segment.written = now.wall;
         self.end = header.next_offset();
-        self.take_in(header, marker)
+        self.take_in(now, header, marker)
     }
 
     /// Lets the producers know of a batch at the end of the growing segment.
-    pub(crate) fn take_in(
+    fn take_in(
         &mut self,
+        now: Now,
         header: &BatchHeader,
         marker: Option<&EndMarker>,
     ) -> Result<(), DiskError> {
@@ -203,11 +216,11 @@ impl Log {
         }
         let Some(marker) = marker else {
             if !header.attributes.is_control() {
-                self.producers.apply(header);
+                self.producers.apply(header, now.elapsed);
             }
             return Ok(());
         };
-        let completed = self.producers.apply_marker(header, marker);
+        let completed = self.producers.apply_marker(header, marker, now.elapsed);
         match completed.and_then(|completed| completed.aborted) {
             Some(txn) => {
                 let Self { home, segments, names_changed, .. } = self;
@@ -219,43 +232,68 @@ impl Log {
         }
     }
 
-    /// Closes the growing segment if a batch of `size` bytes has no place in it.
-    fn roll_if_due(
-        &mut self,
-        now: Now,
-        size: usize,
-        newest: TimestampMs,
-        last: Offset,
-    ) -> Result<(), DiskError> {
-        if self.active().bytes > 0 && self.must_roll(now, size, newest, last)? {
-            return self.roll(now);
+    /// Opens what an append needs. If the growing segment has no place for it, that is the next one.
+    fn prepare_append(&mut self, now: Now, due: &Due) -> Result<Option<Roll>, DiskError> {
+        if self.active().bytes > 0 && self.must_roll(now, due)? {
+            return self.prepare_roll(due.aborts).map(Some);
         }
-        Ok(())
+        let Self { home, segments, .. } = self;
+        let segment = segments.last_mut().expect("a log has a segment");
+        segment.file(home)?;
+        segment.offsets.prepare_push(home)?;
+        segment.times.prepare_push(home)?;
+        if due.aborts {
+            segment.prepare_aborted(home)?;
+        }
+        Ok(None)
     }
 
-    fn must_roll(
-        &mut self,
-        now: Now,
-        size: usize,
-        newest: TimestampMs,
-        last: Offset,
-    ) -> Result<bool, DiskError> {
+    /// Opens what [`Log::roll`] needs. The file of records comes last: once it is there, batches behind it
+    /// may not go into the segment before.
+    pub(crate) fn prepare_roll(&mut self, aborts: bool) -> Result<Roll, DiskError> {
+        let Self { home, segments, .. } = self;
+        let segment = segments.last_mut().expect("a log has a segment");
+        segment.prepare_to_write_tables(home)?;
+        let snapshot = self.open_snapshot()?;
+        let segment = Segment::new(self.end, 0);
+        if aborts {
+            segment.prepare_aborted(&self.home)?;
+        }
+        segment.create_file(&self.home)?;
+        Ok(Roll { snapshot, segment })
+    }
+
+    fn must_roll(&mut self, now: Now, due: &Due) -> Result<bool, DiskError> {
         let segment = self.active();
         let max = self.settings.segment_bytes.min(SEGMENT_BYTES_MAX) as usize;
         let entries = |bytes: usize| self.settings.index_bytes_max as usize / bytes;
-        let full = (segment.bytes as usize).saturating_add(size) > max
+        let full = (segment.bytes as usize).saturating_add(due.size) > max
             || segment.offsets.len() as usize >= entries(<OffsetEntry as Entry>::BYTES)
             || segment.times.len() as usize >= entries(<TimeEntry as Entry>::BYTES).saturating_sub(1)
-            || last.0.saturating_sub(segment.base.0) > i64::from(i32::MAX);
+            || due.last.0.saturating_sub(segment.base.0) > i64::from(i32::MAX);
         if full {
             return Ok(true);
         }
         let first = self.first_timestamp()?;
-        let age = match first.is_some() && newest.is_some() {
-            true => newest.saturating_since(first),
+        let age = match first.is_some() && due.newest.is_some() {
+            true => due.newest.saturating_since(first),
             false => now.wall.saturating_since(self.growth.since),
         };
-        Ok(age > self.settings.segment_age_max)
+        Ok(age > self.settings.segment_age_max.saturating_sub(self.jitter()))
+    }
+
+    /// By how much the growing segment is closed early: by chance, but the same each time it is asked for.
+    fn jitter(&self) -> Duration {
+        let max = self.settings.segment_jitter_max;
+        if max.is_zero() {
+            return max;
+        }
+        let mut seed = self.topic_id.0.0.to_vec();
+        // The directory's name tells partitions of one topic apart.
+        seed.extend(self.home.dir.file_name().map_or(&[][..], |name| name.as_encoded_bytes()));
+        seed.extend(self.active().base.0.to_be_bytes());
+        let part = f64::from(crc32c(&seed)) / f64::from(u32::MAX);
+        max.mul_f64(part)
     }
 
     /// The largest timestamp of the first batch of the growing segment.
@@ -271,11 +309,13 @@ impl Log {
         Ok(first)
     }
 
-    /// Closes the growing segment and begins another at the end of the log.
-    pub(crate) fn roll(&mut self, now: Now) -> Result<(), DiskError> {
+    /// Closes the growing segment and begins another at the end of the log, if one was opened for it.
+    pub(crate) fn roll(&mut self, now: Now, roll: Option<Roll>) -> Result<(), DiskError> {
+        let Some(Roll { snapshot, segment }) = roll else { return Ok(()) };
         self.finish_active()?;
-        self.save_producers()?;
-        self.begin_segment(now)
+        self.save_producers(snapshot)?;
+        self.begin(now, segment);
+        Ok(())
     }
 
     /// Brings the tables of the growing segment into their final form.
@@ -290,11 +330,32 @@ impl Log {
     /// Begins a segment at the end of the log.
     pub(crate) fn begin_segment(&mut self, now: Now) -> Result<(), DiskError> {
         let segment = Segment::create(&self.home, self.end)?;
+        self.begin(now, segment);
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Now, mut segment: Segment) {
+        segment.written = now.wall;
         self.segments.push(segment);
         self.growth = Growth::new(now.wall);
         self.names_changed += 1;
-        Ok(())
     }
+}
+
+/// What is to be appended, as far as it decides whether the growing segment has a place for it.
+struct Due {
+    size: usize,
+    newest: TimestampMs,
+    last: Offset,
+    /// Whether it may end a transaction that readers have to leave out.
+    aborts: bool,
+}
+
+/// Files that were opened to close the growing segment and begin another.
+pub(crate) struct Roll {
+    /// `None` if the snapshot is there already.
+    snapshot: Option<Arc<dyn DiskFile>>,
+    segment: Segment,
 }
 
 /// The marker of a control batch that a leader appends; `None` if it ends no transaction.

@@ -7,14 +7,15 @@ use crate::segment::Segment;
 impl Log {
     /// Everything to the media, in the form in which [`Log::open`] needs no look at the records.
     pub fn close(&mut self) -> Result<(), DiskError> {
-        let saved = self.snapshots.last() == Some(&self.end) || self.size_bytes() == 0;
-        if !saved {
-            self.changing(Self::save_producers)?;
+        if self.size_bytes() > 0 {
+            let snapshot = self.preparing(|log| log.open_snapshot())?;
+            self.changing(|log| log.save_producers(snapshot))?;
         }
         self.flush(FlushScope::Checkpoint)?;
-        let snapshots = std::mem::take(&mut self.unsynced_snapshots);
         self.changing(|log| {
-            snapshots.iter().try_for_each(|file| file.sync())?;
+            let snapshots = std::mem::take(&mut log.unsynced_snapshots);
+            snapshots.iter().try_for_each(|(_, file)| file.sync())?;
+            log.save_epochs()?;
             log.sync_names()
         })
     }

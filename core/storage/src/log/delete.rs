@@ -1,26 +1,61 @@
 //! What leaves a log at its front: deleted records, and segments whose time is over.
+//!
+//! ```text
+//!   retain_plan ─▶ Removal ── run, outside the lock ──▶ Removed ─▶ on_removed
+//!                                 │
+//!                                 ▼ error: on_flush_failed
+//! ```
+//!
+//! A segment is renamed while the log waits, which is quick; the barrier that makes it durable and the
+//! removal of large files are not. One segment at a time, the lowest first, and the next only when the
+//! one before is durable: what a crash leaves has no gap.
+
+use std::path::PathBuf;
 
 use base::{Now, Offset};
 
 use crate::disk::DiskError;
+use crate::home::Home;
 use crate::index::table::Entry;
 use crate::index::{OffsetEntry, TimeEntry};
 use crate::layout::FileKind;
 use crate::log::{Log, LookupError};
 
-/// How many segments one call deletes at most: each costs a barrier on the directory while the log
-/// waits.
-const SEGMENTS_PER_CALL: usize = 16;
+/// What is to be removed for good. Nothing is borrowed from the log.
+#[derive(Debug)]
+#[must_use = "nothing is removed until it is run"]
+pub struct Removal {
+    home: Home,
+    /// Files that were put aside long enough ago.
+    gone: Vec<PathBuf>,
+    /// Whether its directory has to be made durable.
+    sync: bool,
+    proof: Removed,
+}
 
-/// What retention did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Retained {
-    /// Segments deleted.
+/// The proof that a [`Removal`] was run.
+#[derive(Debug)]
+#[must_use = "the log has to hear of it"]
+pub struct Removed {
+    /// Segments that left the log with it: one or none.
     pub segments: usize,
     /// Bytes of batches in them.
     pub bytes: u64,
-    /// Whether there is more to delete: call again.
-    pub more: bool,
+    /// Up to which change names are durable by it.
+    names: u64,
+}
+
+impl Removal {
+    /// Removes the files and makes the directory durable. May take long; needs no lock.
+    pub fn run(self) -> Result<Removed, DiskError> {
+        for path in &self.gone {
+            self.home.disk.remove_file(path)?;
+        }
+        if self.sync {
+            self.home.sync_dir()?;
+        }
+        Ok(self.proof)
+    }
 }
 
 /// Why records could not be deleted.
@@ -52,95 +87,90 @@ impl Log {
         Ok(self.start)
     }
 
-    /// Deletes old segments below the high watermark: those before the start of the log, those that
-    /// are too old, and those that are too much.
-    pub fn retain(&mut self, now: Now, high_watermark: Offset) -> Result<Retained, LookupError> {
-        let (count, more) = self.deletable(now, high_watermark)?;
-        if count == 0 {
-            return Ok(Retained::default());
-        }
-        let bytes = self.segments[..count].iter().map(|segment| u64::from(segment.bytes)).sum();
-        self.changing(|log| {
-            if count == log.segments.len() {
-                log.roll(now)?;
-                // The segment that takes over must be there before the last of the others goes.
-                log.sync_names()?;
+    /// Takes an old segment out of the log: before its start, too old, or too much, and below the high
+    /// watermark; and files that were put aside long enough ago. `None` if there is nothing to do; else
+    /// there may be more, once this was run and [`Log::on_removed`] heard of it.
+    pub fn retain_plan(&mut self, now: Now, high_watermark: Offset) -> Result<Option<Removal>, LookupError> {
+        let mut proof = Removed { segments: 0, bytes: 0, names: 0 };
+        // The segment that takes over must be there before the last of the others goes, and none may go
+        // before the one below it.
+        let is_last_durable = self.names_retained <= self.names_synced;
+        if is_last_durable && self.is_first_due(now, high_watermark)? {
+            if self.segments.len() == 1 {
+                let roll = self.preparing(|log| log.prepare_roll(false))?;
+                self.changing(|log| log.roll(now, Some(roll)))?;
+            } else {
+                (proof.segments, proof.bytes) = (1, self.segments[0].bytes.into());
+                self.changing(|log| log.delete_first(now))?;
             }
-            log.delete_front(now, count)
-        })?;
-        Ok(Retained { segments: count, bytes, more })
-    }
-
-    /// Removes files that were given up long enough ago. How many.
-    pub fn sweep(&mut self, now: Now) -> Result<usize, DiskError> {
+            self.names_retained = self.names_changed;
+        }
+        let sync = self.names_retained > self.names_synced;
+        proof.names = if sync { self.names_changed } else { 0 };
         let due = self.aside.partition_point(|(when, _)| *when <= now.elapsed);
-        if due == 0 {
-            return Ok(0);
+        if due == 0 && !sync {
+            return Ok(None);
         }
-        let gone: Vec<_> = self.aside.drain(..due).collect();
-        self.changing(|log| {
-            for (_, path) in &gone {
-                log.home.disk.remove_file(path)?;
-            }
-            Ok(gone.len())
-        })
+        let gone = self.aside.drain(..due).map(|(_, path)| path).collect();
+        Ok(Some(Removal { home: self.home.clone(), gone, sync, proof }))
     }
 
-    /// When [`Log::sweep`] has something to do next.
-    pub fn sweep_due(&self) -> Option<std::time::Duration> {
-        self.aside.first().map(|(when, _)| *when)
+    /// Takes note that a removal was run.
+    pub fn on_removed(&mut self, removed: &Removed) {
+        self.names_synced = self.names_synced.max(removed.names);
     }
 
-    /// How many segments from the first on may be deleted, and whether there are more of them.
-    fn deletable(&mut self, now: Now, high_watermark: Offset) -> Result<(usize, bool), LookupError> {
+    /// Plans removals, runs them and takes note, as long as there are any. How many segments went.
+    pub fn retain(&mut self, now: Now, high_watermark: Offset) -> Result<usize, LookupError> {
+        let mut segments = 0;
+        while let Some(removal) = self.retain_plan(now, high_watermark)? {
+            let removed = removal.run().inspect_err(|error| self.on_flush_failed(error))?;
+            self.on_removed(&removed);
+            segments += removed.segments;
+        }
+        Ok(segments)
+    }
+
+    /// Whether the first segment may be deleted.
+    fn is_first_due(&mut self, now: Now, high_watermark: Offset) -> Result<bool, LookupError> {
+        let segment = &self.segments[0];
+        let (base, bytes, was_open) = (segment.base, u64::from(segment.bytes), segment.is_open());
+        let is_last = self.segments.len() == 1;
+        if self.segment_end(0) > high_watermark || (is_last && bytes == 0) {
+            return Ok(false);
+        }
+        let unreadable = !is_last && self.segment_end(0) <= self.start;
         let allowed = self.settings.retention_bytes.unwrap_or(u64::MAX);
-        let mut excess = self.size_bytes().saturating_sub(allowed);
-        let mut count = 0;
-        for index in 0..self.segments.len() {
-            let segment = &self.segments[index];
-            let (base, bytes) = (segment.base, u64::from(segment.bytes));
-            let (is_last, was_open) = (index + 1 == self.segments.len(), segment.is_open());
-            if self.segment_end(index) > high_watermark || (is_last && bytes == 0) {
-                break;
-            }
-            let unreadable = !is_last && self.segment_end(index) <= self.start;
-            let oversize = self.settings.deletes && excess > 0 && excess >= bytes;
-            let due = unreadable || oversize || self.is_expired(now, index).map_err(LookupError::of(base))?;
-            self.close_again(index, was_open);
-            if !due {
-                break;
-            }
-            if count == SEGMENTS_PER_CALL {
-                return Ok((count, true));
-            }
-            excess = excess.saturating_sub(bytes);
-            count += 1;
+        let excess = self.size_bytes().saturating_sub(allowed);
+        if unreadable || (self.settings.deletes && excess > 0 && excess >= bytes) {
+            return Ok(true);
         }
-        Ok((count, false))
+        let expired = self.is_expired(now, 0).map_err(LookupError::of(base));
+        self.close_again(0, was_open);
+        expired
     }
 
     /// A look at each of thousands of logs must not leave thousands of files open.
-    fn close_again(&mut self, index: usize, was_open: bool) {
+    pub(crate) fn close_again(&mut self, index: usize, was_open: bool) {
         if !was_open && let Some(segment) = self.segments.get_mut(index) {
             segment.rest();
         }
     }
 
-    /// Whether the newest record of a segment is too old. One without timestamps never is.
+    /// Whether the newest record of a segment is too old. In place of timestamps that are missing counts
+    /// when it was last written to, or opened after a start.
     fn is_expired(&self, now: Now, index: usize) -> Result<bool, crate::scan::ScanError> {
         let Some(age_max) = self.settings.retention_age.filter(|_| self.settings.deletes) else {
             return Ok(false);
         };
-        let largest = self.largest_of(index)?;
-        Ok(largest.is_some_and(|largest| now.wall.saturating_since(largest.timestamp) > age_max))
+        let largest = self.largest_of(index)?.map(|largest| largest.timestamp);
+        let newest = largest.filter(|timestamp| timestamp.is_some());
+        Ok(now.wall.saturating_since(newest.unwrap_or(self.segments[index].written)) > age_max)
     }
 
-    fn delete_front(&mut self, now: Now, count: usize) -> Result<(), DiskError> {
-        // Lowest first, each made durable before the next: what a crash leaves has no gap.
-        for index in 0..count {
-            self.set_aside(now, index)?;
-        }
-        self.segments.drain(..count);
+    fn delete_first(&mut self, now: Now) -> Result<(), DiskError> {
+        self.set_aside(now, 0)?;
+        self.segments.remove(0);
         let first = self.segments.first().map_or(self.end, |segment| segment.base);
         self.unsynced_from = self.unsynced_from.max(first);
         self.retain_snapshots(|at| at >= first)?;
@@ -151,7 +181,7 @@ impl Log {
         Ok(())
     }
 
-    /// Takes the files of a segment out of the log, durably.
+    /// Takes the files of a segment out of the log.
     pub(crate) fn set_aside(&mut self, now: Now, index: usize) -> Result<(), DiskError> {
         let Self { home, segments, settings, aside, .. } = self;
         let segment = &segments[index];
@@ -162,7 +192,8 @@ impl Log {
         if segment.aborted > 0 {
             home.remove(FileKind::TxnIndex, segment.base)?;
         }
-        home.sync_dir()
+        self.names_changed += 1;
+        Ok(())
     }
 
     pub(crate) fn advance_start(&mut self, start: Offset) {

@@ -49,50 +49,63 @@ impl LookupError {
 
 impl Log {
     /// The first record, from the start of the log, whose timestamp is `target` or later.
+    ///
+    /// Closes again what it had to open: a look at thousands of segments leaves none open.
     pub fn offset_for_timestamp(
-        &self,
+        &mut self,
         target: TimestampMs,
     ) -> Result<Option<TimestampedOffset>, LookupError> {
         for index in self.segment_of(self.start)..self.segments.len() {
-            let segment = &self.segments[index];
-            let damaged = LookupError::of(segment.base);
-            let largest = self.largest_of(index).map_err(&damaged)?;
-            if largest.is_none_or(|largest| largest.timestamp < target) {
-                continue;
-            }
-            if let Some(found) = self.search_segment(segment, target).map_err(&damaged)? {
-                return Ok(Some(found));
+            let found = self.looking(index, |log, segment| {
+                let largest = log.largest_of(index)?;
+                if largest.is_none_or(|largest| largest.timestamp < target) {
+                    return Ok(None);
+                }
+                log.search_segment(segment, target)
+            })?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
     }
 
     /// The record with the largest timestamp; the first of them if there are several.
-    pub fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, LookupError> {
+    pub fn max_timestamp(&mut self) -> Result<Option<TimestampedOffset>, LookupError> {
         self.max_timestamp_before(self.end)
     }
 
-    /// [`Log::max_timestamp`] among the records before `upto`, which begins a batch or ends the log.
-    pub fn max_timestamp_before(&self, upto: Offset) -> Result<Option<TimestampedOffset>, LookupError> {
+    /// [`Log::max_timestamp`] among the records before `upto`, which begins a batch or ends the log. Closes
+    /// again what it had to open.
+    pub fn max_timestamp_before(&mut self, upto: Offset) -> Result<Option<TimestampedOffset>, LookupError> {
         let mut best: Option<(usize, Largest)> = None;
         for index in self.segment_of(self.start)..self.segments.len() {
-            let segment = &self.segments[index];
-            if segment.base >= upto {
+            if self.segments[index].base >= upto {
                 break;
             }
-            let damaged = LookupError::of(segment.base);
-            let whole = self.largest_of(index).map_err(&damaged)?;
-            let is_within = segment.base >= self.start && whole.is_none_or(|whole| whole.offset < upto);
-            let largest = match is_within {
-                true => whole,
-                false => self.largest_between(segment, upto).map_err(damaged)?,
-            };
+            let largest = self.looking(index, |log, segment| {
+                let whole = log.largest_of(index)?;
+                let is_within = segment.base >= log.start && whole.is_none_or(|whole| whole.offset < upto);
+                if is_within { Ok(whole) } else { log.largest_between(segment, upto) }
+            })?;
             let is_larger = |l: &Largest| best.is_none_or(|(_, b)| l.timestamp > b.timestamp);
             best = largest.filter(is_larger).map(|largest| (index, largest)).or(best);
         }
         let Some((index, largest)) = best else { return Ok(None) };
+        self.looking(index, |log, segment| log.first_record(segment, largest))
+    }
+
+    /// Looks at a segment, and closes its files again if they were not open.
+    fn looking<T>(
+        &mut self,
+        index: usize,
+        look: impl FnOnce(&Self, &Segment) -> Result<T, ScanError>,
+    ) -> Result<T, LookupError> {
         let segment = &self.segments[index];
-        self.first_record(segment, largest).map_err(LookupError::of(segment.base))
+        let (base, was_open) = (segment.base, segment.is_open());
+        let found = look(self, segment);
+        self.close_again(index, was_open);
+        found.map_err(LookupError::of(base))
     }
 
     /// The largest timestamp of a segment.

@@ -1,10 +1,11 @@
 //! Producers of the log: who they are, their snapshots, and how they are found again.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use base::{Now, Offset};
 
-use crate::disk::{DiskError, OpenMode};
+use crate::disk::{DiskError, DiskFile, Failed, OpenMode};
 use crate::index::AbortedTxn;
 use crate::layout::FileKind;
 use crate::log::append::stored_marker;
@@ -25,7 +26,7 @@ impl Log {
     /// Forgets producers that wrote nothing for `producer.id.expiration.ms`. How many.
     pub fn expire_producers(&mut self, now: Now) -> usize {
         let expiry = self.settings.producer_expiry;
-        self.producers.expire(|last| now.wall.saturating_since(last) >= expiry)
+        self.producers.expire(|appended| now.elapsed.saturating_sub(appended) >= expiry)
     }
 
     /// Takes note of how far all in-sync replicas have come: transactions that ended below are over.
@@ -64,17 +65,22 @@ impl Log {
         Ok(found)
     }
 
-    /// Saves the producers as they are at the end of the log.
-    pub(crate) fn save_producers(&mut self) -> Result<(), DiskError> {
+    /// Opens the file of the snapshot at the end of the log; `None` if that is there already.
+    pub(crate) fn open_snapshot(&self) -> Result<Option<Arc<dyn DiskFile>>, DiskError> {
         if self.snapshots.last() == Some(&self.end) {
-            return Ok(());
+            return Ok(None);
         }
+        self.home.open(FileKind::Snapshot, self.end, OpenMode::Create).map(Some)
+    }
+
+    /// Saves the producers as they are at the end of the log, into the file that was opened for it.
+    pub(crate) fn save_producers(&mut self, file: Option<Arc<dyn DiskFile>>) -> Result<(), DiskError> {
+        let Some(file) = file else { return Ok(()) };
         let bytes = format_snapshot(&self.producers);
-        let file = self.home.open(FileKind::Snapshot, self.end, OpenMode::Create)?;
         file.set_len(0)?;
         file.write_at(&[IoSlice::new(&bytes)], 0)?;
-        self.unsynced_snapshots.push(file);
         self.names_changed += 1;
+        self.unsynced_snapshots.push((self.names_changed, file));
         self.drop_snapshots_between()?;
         self.snapshots.push(self.end);
         self.growth.saved_at = self.active().bytes;
@@ -107,14 +113,14 @@ impl Log {
     /// What lies beyond `trusted` may never have reached the media, or speak of records that were cut
     /// since: such snapshots are removed, and such aborted transactions found again. So are snapshots
     /// from before the first segment, because the batches behind them are gone.
-    pub(crate) fn rebuild_producers(&mut self, trusted: Offset) -> Result<(), ScanError> {
+    pub(crate) fn rebuild_producers(&mut self, now: Now, trusted: Offset) -> Result<(), ScanError> {
         let end = self.end;
         let trusted = trusted.min(end);
         let first = self.segments.first().map_or(end, |segment| segment.base);
         self.retain_snapshots(|at| at >= first && at <= trusted)?;
-        let from = self.load_snapshot(self.first_bad_aborted()?.unwrap_or(trusted))?;
+        let from = self.load_snapshot(now, self.first_bad_aborted()?.unwrap_or(trusted))?;
         self.growth.saved_at = if from < end { 0 } else { self.active().bytes };
-        self.replay_producers(from)
+        self.replay_producers(now, from)
     }
 
     /// The first segment whose aborted transactions cannot be right.
@@ -128,12 +134,17 @@ impl Log {
     }
 
     /// Loads the newest snapshot that can be read, of those up to `limit`; up to where it speaks.
-    fn load_snapshot(&mut self, limit: Offset) -> Result<Offset, DiskError> {
+    fn load_snapshot(&mut self, now: Now, limit: Offset) -> Result<Offset, DiskError> {
         while let Some(index) = self.snapshots.partition_point(|&at| at <= limit).checked_sub(1) {
             let at = self.snapshots[index];
             let path = self.home.path(FileKind::Snapshot, at);
-            let bytes = self.home.disk.read(&path, SNAPSHOT_BYTES_MAX)?;
-            if let Some(Ok(producers)) = bytes.as_deref().map(restore_snapshot) {
+            let bytes = match self.home.disk.read(&path, SNAPSHOT_BYTES_MAX) {
+                Ok(bytes) => bytes,
+                // Too large, or not readable: what it says stands in the log as well.
+                Err(error) if error.failed == Failed::File => None,
+                Err(error) => return Err(error),
+            };
+            if let Some(Ok(producers)) = bytes.map(|bytes| restore_snapshot(&bytes, now.elapsed)) {
                 self.producers = producers;
                 return Ok(at);
             }
@@ -146,10 +157,10 @@ impl Log {
     }
 
     /// Takes in the batches from `from` on.
-    fn replay_producers(&mut self, from: Offset) -> Result<(), ScanError> {
+    fn replay_producers(&mut self, now: Now, from: Offset) -> Result<(), ScanError> {
         for index in self.segment_of(from)..self.segments.len() {
             // A log that ends with a snapshot is opened without a look at its records.
-            let aborted = if from < self.end { self.replay_segment(index, from)? } else { Vec::new() };
+            let aborted = if from < self.end { self.replay_segment(now, index, from)? } else { Vec::new() };
             let Self { home, segments, .. } = self;
             segments[index].set_aborted_from(home, from, &aborted)?;
         }
@@ -157,7 +168,7 @@ impl Log {
     }
 
     /// Takes in the batches of one segment from `from` on; what was aborted in it.
-    fn replay_segment(&mut self, index: usize, from: Offset) -> Result<Vec<AbortedTxn>, ScanError> {
+    fn replay_segment(&mut self, now: Now, index: usize, from: Offset) -> Result<Vec<AbortedTxn>, ScanError> {
         let Self { home, segments, producers, .. } = self;
         let segment = &segments[index];
         let mut aborted = Vec::new();
@@ -168,14 +179,14 @@ impl Log {
                 continue;
             }
             if !header.attributes.is_control() {
-                producers.apply(header);
+                producers.apply(header, now.elapsed);
                 continue;
             }
             let mut batch = BatchWalk::new(segment.file(home)?.as_ref(), found.position, found.end());
             let Some((_, batch)) = batch.next()? else { continue };
             // A marker that cannot be read was not written by a broker; it ends nothing.
             if let Ok(Some(marker)) = stored_marker(&batch) {
-                let completed = producers.apply_marker(header, &marker);
+                let completed = producers.apply_marker(header, &marker, now.elapsed);
                 aborted.extend(completed.and_then(|completed| completed.aborted));
             }
         }

@@ -116,20 +116,6 @@ fn a_flush_vouches_for_what_it_covered_and_no_more() {
 }
 
 #[test]
-fn closed_segments_can_be_flushed_alone() {
-    let disk = MemoryDisk::new();
-    let mut log = create(&disk, LogSettings::tiny());
-    assert!(log.flush_plan(FlushScope::Closed).expect("planned").is_none());
-    for _ in 0..50 {
-        append(&mut log, &batch(&[1], 100));
-    }
-    log.flush(FlushScope::Closed).expect("memory");
-    let active = log.segments.last().expect("one").base;
-    assert_eq!((log.durable_end(), log.recovery_point()), (active, active));
-    assert!(log.end() > active);
-}
-
-#[test]
 fn nothing_is_written_after_the_first_error() {
     let disk = MemoryDisk::new();
     let mut log = create(&disk, LogSettings::tiny());
@@ -290,19 +276,17 @@ fn deleted_records_cannot_be_read_and_their_segments_go() {
     assert_eq!(log.delete_records(Offset(1)).expect("in range"), second.before(3), "never back");
     assert!(log.delete_records(Offset(101)).is_err());
     assert!(log.plan_read(second.before(4), log.end(), 100, true).is_err());
-    assert_eq!(log.retain(now(5), log.end()).expect("memory").segments, 0, "still in use");
+    assert_eq!(log.retain(now(5), log.end()).expect("memory"), 0, "still in use");
     log.delete_records(second).expect("in range");
     let held = log.plan_read(second, log.end(), 100, true).expect("in range");
-    let retained = log.retain(now(5), log.end()).expect("memory");
-    assert_eq!(retained.segments, 1);
+    assert_eq!(log.retain(now(5), log.end()).expect("memory"), 1);
     assert_eq!(log.segments[0].base, second);
     assert!(disk.contents(&file(&log, FileKind::Log, 0)).is_none());
     assert!(disk.contents(&file(&log, FileKind::OffsetIndex, 0)).is_none());
     let aside = log.dir().join(format!("{:020}.log.deleted", 0));
     assert!(disk.contents(&aside).is_some(), "it stays for those who read it");
-    assert_eq!(log.sweep(now(14)).expect("memory"), 0);
-    assert_eq!(log.sweep_due(), Some(Duration::from_millis(15)));
-    assert_eq!(log.sweep(now(15)).expect("memory"), 1);
+    assert!(log.retain_plan(now(14), log.end()).expect("memory").is_none());
+    assert_eq!(log.retain(now(15), log.end()).expect("memory"), 0);
     assert!(disk.contents(&aside).is_none());
     read(&held);
 }
@@ -321,27 +305,27 @@ fn retention_takes_what_is_too_old_or_too_much() {
     }
     // Nothing above the high watermark goes, whatever its age.
     let first_end = log.segments[1].base;
-    assert_eq!(log.retain(now(9000), first_end.before(1)).expect("memory").segments, 0);
-    assert_eq!(log.retain(now(9000), first_end).expect("memory").segments, 1);
+    assert_eq!(log.retain(now(9000), first_end.before(1)).expect("memory"), 0);
+    assert_eq!(log.retain(now(9000), first_end).expect("memory"), 1);
     // The newest record of a segment decides.
     let newest = (log.segments[1].base.0 - 1) * 10;
-    assert_eq!(log.retain(now(newest + 1000), log.end()).expect("memory").segments, 0);
-    assert_eq!(log.retain(now(newest + 1001), log.end()).expect("memory").segments, 1);
+    assert_eq!(log.retain(now(newest + 1000), log.end()).expect("memory"), 0);
+    assert_eq!(log.retain(now(newest + 1001), log.end()).expect("memory"), 1);
     // Sizes: as long as what is left is not less than what may stay.
     let size = log.size_bytes();
     let oldest = u64::from(log.segments[0].bytes);
     log.reconfigure(LogSettings { retention_bytes: Some(size - oldest + 1), ..settings.clone() });
-    assert_eq!(log.retain(now(0), log.end()).expect("memory").segments, 0);
+    assert_eq!(log.retain(now(0), log.end()).expect("memory"), 0);
     log.reconfigure(LogSettings { retention_bytes: Some(size - oldest), ..settings.clone() });
-    assert_eq!(log.retain(now(0), log.end()).expect("memory").segments, 1);
+    assert_eq!(log.retain(now(0), log.end()).expect("memory"), 1);
     log.reconfigure(LogSettings { deletes: false, retention_bytes: Some(0), ..settings.clone() });
-    assert_eq!(log.retain(now(99_000), log.end()).expect("memory").segments, 0);
+    assert_eq!(log.retain(now(99_000), log.end()).expect("memory"), 0);
     // When everything is too old the growing segment goes, too, and the offsets stay.
     log.reconfigure(settings);
     let end = log.end();
-    assert!(log.retain(now(99_000), end).expect("memory").segments > 0);
+    assert!(log.retain(now(99_000), end).expect("memory") > 0);
     assert_eq!((log.start(), log.end(), log.size_bytes(), log.segments_count()), (end, end, 0, 1));
-    assert_eq!(log.retain(now(99_000), end).expect("memory").segments, 0);
+    assert_eq!(log.retain(now(99_000), end).expect("memory"), 0);
     append(&mut log, &batch(&[1], 10));
     assert_eq!(read_all(&log, end).len(), 1);
 }
@@ -383,7 +367,7 @@ fn an_orderly_stop_leaves_nothing_to_scan() {
     assert_eq!(log.recovery_point(), log.end());
     let before = read_all(&log, Offset(0));
     let reads = disk.count("read_at");
-    let known = Known { recovery_point: log.end(), log_start: Offset(0), clean: true };
+    let known = Known { recovery_point: log.end(), log_start: Offset(0), clean: true, adopted: false };
     let (reopened, recovered) = open(&disk, LogSettings::tiny(), known).expect("good");
     assert!(recovered.clean && recovered.scanned_bytes == 0 && recovered.cut.is_none());
     assert!(disk.count("read_at") - reads <= 4, "a look at the last entries, not at the records");

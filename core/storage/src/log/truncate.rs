@@ -8,7 +8,7 @@
 
 use std::ops::RangeTo;
 
-use base::{Now, Offset};
+use base::{LeaderEpoch, Now, Offset};
 
 use crate::disk::{DiskError, Failed};
 use crate::log::{Log, LookupError};
@@ -25,6 +25,7 @@ impl Log {
             // This replica may have led an epoch in which it wrote nothing; its leader may have
             // records of an older one here.
             if self.epochs.truncate(upto) {
+                self.epochs_unsaved = Some(LeaderEpoch::NONE);
                 self.changing(Self::save_epochs)?;
             }
             return Ok(self.end);
@@ -49,6 +50,7 @@ impl Log {
             log.drop_segments_from(now, 0)?;
             log.retain_snapshots(|_| false)?;
             log.epochs.clear();
+            log.epochs_unsaved = Some(LeaderEpoch::NONE);
             log.save_epochs()?;
             log.producers.clear();
             log.end_at(offset);
@@ -67,10 +69,11 @@ impl Log {
             self.shorten_last(cut)?;
         }
         if self.epochs.truncate(self.end) {
+            self.epochs_unsaved = Some(LeaderEpoch::NONE);
             self.save_epochs()?;
         }
         self.begin_segment(now)?;
-        self.rebuild_producers(self.end).map_err(|error| self.unreadable(error))?;
+        self.rebuild_producers(now, self.end).map_err(|error| self.unreadable(error))?;
         self.sync_names()
     }
 
@@ -90,6 +93,7 @@ impl Log {
     fn drop_segments_from(&mut self, now: Now, from: usize) -> Result<(), DiskError> {
         for index in (from..self.segments.len()).rev() {
             self.set_aside(now, index)?;
+            self.sync_names()?;
             self.segments.truncate(index);
         }
         Ok(())

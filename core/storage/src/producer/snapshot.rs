@@ -12,6 +12,8 @@
 //! them, only the snapshot tells that they are there. Kafka reads the entries one by one and keeps the
 //! last of a producer, so it finds what it would have written.
 
+use std::time::Duration;
+
 use base::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use records::crc32c;
 
@@ -113,9 +115,9 @@ impl SnapshotEntry {
     }
 
     /// The producer of these entries.
-    fn producer(entries: &[Self]) -> Option<(ProducerId, Producer)> {
+    fn producer(entries: &[Self], now: Duration) -> Option<(ProducerId, Producer)> {
         let newest = entries.last()?;
-        let mut producer = Producer::new(newest.epoch);
+        let mut producer = Producer::new(newest.epoch, now);
         producer.coordinator_epoch = newest.coordinator_epoch;
         producer.last_timestamp = newest.timestamp;
         producer.transaction_start = Some(newest.transaction_start).filter(|&at| at >= Offset::ZERO);
@@ -170,12 +172,12 @@ pub(crate) fn format_snapshot(producers: &Producers) -> Vec<u8> {
     bytes
 }
 
-/// The producers of a snapshot.
-pub(crate) fn restore_snapshot(bytes: &[u8]) -> Result<Producers, SnapshotError> {
+/// The producers of a snapshot, as if each had written at this time, by `Now::elapsed`.
+pub(crate) fn restore_snapshot(bytes: &[u8], now: Duration) -> Result<Producers, SnapshotError> {
     let mut producers = Producers::default();
     let entries = parse_snapshot(bytes)?;
     for of_one in entries.chunk_by(|one, next| one.producer_id == next.producer_id) {
-        if let Some((id, producer)) = SnapshotEntry::producer(of_one) {
+        if let Some((id, producer)) = SnapshotEntry::producer(of_one, now) {
             producers.restore(id, producer);
         }
     }

@@ -10,6 +10,7 @@
 //! Five, because a client that wants order keeps at most five batches in flight.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base::{Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};
 use records::{BatchHeader, EndMarker};
@@ -18,6 +19,9 @@ use crate::index::AbortedTxn;
 
 /// How many batches of a producer are remembered.
 pub(crate) const BATCHES_MAX: usize = 5;
+/// How many producers one log remembers: 5 MiB of memory, and of a snapshot. Whoever is forgotten is taken
+/// for one that was never seen, so that only a repetition after as many others is not recognised.
+pub(crate) const PRODUCERS_MAX: usize = 20_000;
 /// The epoch of a coordinator before any marker came.
 pub(crate) const NO_COORDINATOR: i32 = -1;
 
@@ -128,13 +132,17 @@ pub(crate) struct Producer {
     pub(crate) coordinator_epoch: i32,
     pub(crate) last_timestamp: TimestampMs,
     pub(crate) transaction_start: Option<Offset>,
+    /// When this broker appended its last batch, by `Now::elapsed`; when the log was opened, for those
+    /// from before. Not what its records say: a back-fill writes old ones.
+    appended: Duration,
     /// Oldest first; only those of the newest epoch.
     seen: [Option<Seen>; BATCHES_MAX],
 }
 
 impl Producer {
-    pub(crate) fn new(epoch: ProducerEpoch) -> Self {
+    pub(crate) fn new(epoch: ProducerEpoch, appended: Duration) -> Self {
         Self {
+            appended,
             epoch,
             coordinator_epoch: NO_COORDINATOR,
             last_timestamp: TimestampMs::NONE,
@@ -233,11 +241,9 @@ impl Producers {
     }
 
     /// Takes in a batch of records that is in the log.
-    pub(crate) fn apply(&mut self, header: &BatchHeader) {
+    pub(crate) fn apply(&mut self, header: &BatchHeader, now: Duration) {
         let id = header.producer_id;
-        let epoch = header.producer_epoch;
-        let producer = self.known.entry(id).or_insert_with(|| Producer::new(epoch));
-        producer.enter_epoch(epoch);
+        let producer = self.enter(header, now);
         producer.last_timestamp = header.max_timestamp;
         producer.push(Seen {
             last_sequence: header.last_sequence(),
@@ -249,17 +255,51 @@ impl Producers {
             producer.transaction_start = Some(header.base_offset);
             self.open.insert(header.base_offset, id);
         }
+        self.bound();
+    }
+
+    fn enter(&mut self, header: &BatchHeader, now: Duration) -> &mut Producer {
+        let epoch = header.producer_epoch;
+        let new = || Producer::new(epoch, now);
+        let producer = self.known.entry(header.producer_id).or_insert_with(new);
+        producer.enter_epoch(epoch);
+        producer.appended = now;
+        producer
+    }
+
+    /// Forgets those that have been silent for longest, if there are too many: as many at once that
+    /// finding them costs little per producer.
+    fn bound(&mut self) {
+        if self.known.len() <= PRODUCERS_MAX {
+            return;
+        }
+        let silent = self.known.iter().filter(|(_, producer)| producer.transaction_start.is_none());
+        // Offsets tell the order, also of those that a snapshot brought back.
+        let last = |producer: &Producer| producer.last_seen().map_or(Offset::NONE, |seen| seen.last_offset);
+        let mut oldest: Vec<_> = silent.map(|(&id, producer)| (last(producer), id)).collect();
+        let count = (self.known.len() - PRODUCERS_MAX + PRODUCERS_MAX / 16).min(oldest.len());
+        if count < oldest.len() {
+            oldest.select_nth_unstable(count);
+        }
+        for (_, id) in &oldest[..count] {
+            self.known.remove(id);
+        }
     }
 
     /// Takes in a marker that is in the log; what it ended, if the producer wrote anything.
-    pub(crate) fn apply_marker(&mut self, header: &BatchHeader, marker: &EndMarker) -> Option<Completed> {
+    pub(crate) fn apply_marker(
+        &mut self,
+        header: &BatchHeader,
+        marker: &EndMarker,
+        now: Duration,
+    ) -> Option<Completed> {
         let id = header.producer_id;
-        let epoch = header.producer_epoch;
-        let producer = self.known.entry(id).or_insert_with(|| Producer::new(epoch));
-        producer.enter_epoch(epoch);
+        let producer = self.enter(header, now);
         producer.coordinator_epoch = marker.coordinator_epoch;
         producer.last_timestamp = header.max_timestamp;
-        let first_offset = producer.transaction_start.take()?;
+        let first_offset = producer.transaction_start.take();
+        self.bound();
+        let first_offset = first_offset?;
         let last_offset = header.last_offset();
         self.open.remove(&first_offset);
         self.ended.insert(first_offset, last_offset);
@@ -295,11 +335,11 @@ impl Producers {
         }
     }
 
-    /// Forgets producers that wrote nothing for as long as `is_old` says, but for those with a
+    /// Forgets producers of which this broker appended nothing for as long as `is_old` says, but for those with a
     /// transaction open. How many.
-    pub(crate) fn expire(&mut self, is_old: impl Fn(TimestampMs) -> bool) -> usize {
+    pub(crate) fn expire(&mut self, is_old: impl Fn(Duration) -> bool) -> usize {
         let before = self.known.len();
-        self.known.retain(|_, p| p.transaction_start.is_some() || !is_old(p.last_timestamp));
+        self.known.retain(|_, p| p.transaction_start.is_some() || !is_old(p.appended));
         before - self.known.len()
     }
 
@@ -313,6 +353,7 @@ impl Producers {
             self.open.insert(start, id);
         }
         self.known.insert(id, producer);
+        self.bound();
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ProducerId, &Producer)> {

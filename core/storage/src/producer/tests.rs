@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use base::{Offset, ProducerId, Sequence};
 use proptest::prelude::*;
 use records::Producer;
@@ -120,14 +122,14 @@ fn transactions_hold_the_stable_offset_back() {
 fn a_snapshot_is_as_kafka_writes_it() {
     let mut producers = Producers::default();
     let header = records::BatchHeader::parse(&idempotent(producer(1, 2, 3), 4)).expect("good");
-    producers.apply(&header);
+    producers.apply(&header, Duration::ZERO);
     let bytes = snapshot::format_snapshot(&producers);
     assert_eq!(bytes.len(), 2 + 4 + 4 + 46);
     assert_eq!(bytes[..2], [0, 1]);
     assert_eq!(bytes[6..10], [0, 0, 0, 1]);
     let entry = parse_snapshot(&bytes).expect("just written")[0];
     assert_eq!((entry.last_sequence, entry.offset_delta), (Sequence(6), 3));
-    let restored = snapshot::restore_snapshot(&bytes).expect("just written");
+    let restored = snapshot::restore_snapshot(&bytes, Duration::ZERO).expect("just written");
     assert_eq!(snapshot::format_snapshot(&restored), bytes);
     for cut in 0..bytes.len() {
         assert!(parse_snapshot(&bytes[..cut]).is_err(), "{cut}");
@@ -150,9 +152,9 @@ fn a_snapshot_knows_every_batch_that_may_be_sent_again() {
             header
         })
         .collect();
-    sent.iter().for_each(|header| producers.apply(header));
+    sent.iter().for_each(|header| producers.apply(header, Duration::ZERO));
     let bytes = snapshot::format_snapshot(&producers);
-    let restored = snapshot::restore_snapshot(&bytes).expect("just written");
+    let restored = snapshot::restore_snapshot(&bytes, Duration::ZERO).expect("just written");
     assert_eq!(restored, producers);
     for (at, header) in sent.iter().enumerate() {
         let (verdict, is_known) = (restored.check(header), at >= 2);
@@ -197,8 +199,6 @@ struct Model {
     open: Option<i64>,
     sent: Vec<(Producer, usize, Appended)>,
     aborted: Vec<(i64, i64)>,
-    /// Of the batches sent, how many the log may have forgotten at a restart.
-    forgotten: usize,
 }
 
 proptest! {
@@ -246,7 +246,7 @@ fn run(disk: &MemoryDisk, log: &mut Log, models: &mut [Model], step: &Step) {
             let answer = send(log, &idempotent(of, count));
             if of.epoch.0 < model.epoch && model.next > 0 {
                 assert!(matches!(answer, Err(ProducerError::OldEpoch { .. })), "{answer:?}");
-            } else if of.epoch.0 == model.epoch && back < 5 && back + model.forgotten < model.sent.len() {
+            } else if of.epoch.0 == model.epoch && back < 5 {
                 assert_eq!(answer, Ok(Appended { duplicate: true, ..first }));
             } else {
                 assert!(answer.map_or(true, |answer| answer.duplicate));
@@ -274,23 +274,20 @@ fn run(disk: &MemoryDisk, log: &mut Log, models: &mut [Model], step: &Step) {
                 model.aborted.push((first, appended.last_offset.0));
             }
         }
-        Step::Restart { clean } => restart(disk, log, models, clean),
+        Step::Restart { clean } => restart(disk, log, clean),
         Step::Checkpoint => log.flush(FlushScope::Checkpoint).expect("memory"),
         Step::Send { .. } | Step::Bump { .. } => {}
     }
 }
 
-fn restart(disk: &MemoryDisk, log: &mut Log, models: &mut [Model], clean: bool) {
+fn restart(disk: &MemoryDisk, log: &mut Log, clean: bool) {
     if clean {
         log.close().expect("memory");
     }
     let before: Vec<_> = log.producers().collect();
-    let known = Known { recovery_point: log.recovery_point(), log_start: log.start(), clean };
+    let (recovery_point, log_start) = (log.recovery_point(), log.start());
+    let known = Known { recovery_point, log_start, clean, adopted: false };
     *log = open(disk, LogSettings::tiny(), known).expect("good").0;
     let after: Vec<_> = log.producers().collect();
     assert_eq!(after, before);
-    for model in models {
-        // Snapshots have the last batch of a producer, no more.
-        model.forgotten = model.sent.len().saturating_sub(1);
-    }
 }

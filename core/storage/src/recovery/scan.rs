@@ -21,8 +21,8 @@ pub(super) struct Context<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
     pub(super) known: Known,
-    /// Whether offsets may have gaps.
-    pub(super) compacted: bool,
+    /// Below it, offsets may have gaps.
+    pub(super) gaps_below: Offset,
     /// Leader epochs that were met, and where.
     pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
 }
@@ -58,8 +58,17 @@ impl Batches {
     /// The damage that lies between a segment and the next, if the next does not go on where it ends.
     pub(super) fn gap(&self, end: Offset, next: Option<Offset>) -> Option<Damage> {
         let found = next?;
-        let joins = found == end || (self.compacted && found > end);
-        (!joins).then_some(Damage::Gap { expected: end, found })
+        (!self.joins(end, found)).then_some(Damage::Gap { expected: end, found })
+    }
+
+    /// Whether offsets may have gaps anywhere.
+    pub(super) fn may_have_gaps(&self) -> bool {
+        self.gaps_below > Offset::ZERO
+    }
+
+    /// Whether a batch that begins at `found` may stand where one at `expected` should.
+    fn joins(&self, expected: Offset, found: Offset) -> bool {
+        found == expected || (found > expected && expected < self.gaps_below)
     }
 
     /// Shortens tables and segment to an index entry that can be trusted, or to nothing.
@@ -134,10 +143,7 @@ impl Batches {
     ) -> Option<Damage> {
         let (found, last) = (header.base_offset, header.last_offset());
         let least = expected.unwrap_or(base);
-        let goes_on = match expected {
-            Some(expected) if !self.compacted => found == expected,
-            _ => found >= least,
-        };
+        let goes_on = expected.map_or(found >= base, |expected| self.joins(expected, found));
         if !goes_on || header.last_offset_delta < 0 || last.checked_since(base).is_none() {
             return Some(Damage::Gap { expected: least, found });
         }
@@ -184,14 +190,14 @@ pub(super) fn join(
     context: &Context<'_>,
     segment: &Segment,
     next: Offset,
-    compacted: bool,
+    batches: &Batches,
 ) -> Result<(), ScanError> {
     let mut end = segment.base;
     let mut walk = segment.walk_to(context.home, Offset(next.0 - 1))?;
     while let Some(found) = walk.next()? {
         end = found.header.next_offset();
     }
-    if end == next || (compacted && end < next) {
+    if batches.joins(end, next) {
         return Ok(());
     }
     let damage = Damage::Gap { expected: end, found: next };

@@ -215,7 +215,7 @@ fn tables_are_built_again() {
                 }
                 let active = *bases.last().expect("many");
                 let known = Known { clean, ..unclean(Offset(active)) };
-                let (log, _) = open(&disk, LogSettings::tiny(), known).expect(name);
+                let (mut log, _) = open(&disk, LogSettings::tiny(), known).expect(name);
                 assert_eq!(read_all(&log, Offset(0)).len(), 120, "{name} {kind:?} clean {clean}");
                 for timestamp in 0..120 {
                     // A closed time index that lost its end says that its segment is older than it is.
@@ -252,7 +252,7 @@ fn lost_tables_snapshots_and_epochs_are_found_again() {
             false => disk.put(&epochs_file, b"0\n1\nx".to_vec()),
         }
         let known = Known { clean: lost, ..unclean(Offset(bases[2])) };
-        let (log, recovered) = open(&disk, LogSettings::tiny(), known).expect("good");
+        let (mut log, recovered) = open(&disk, LogSettings::tiny(), known).expect("good");
         assert_eq!(recovered.tables_rebuilt > 0, lost, "once");
         assert_eq!(log.epochs().collect::<Vec<_>>(), epochs);
         assert_eq!(read_all(&log, Offset(0)).len(), 120);
@@ -351,13 +351,13 @@ fn what_is_on_media_is_not_written_again() {
         let known = unclean(log.recovery_point());
         let changes = || ["write", "set_len", "sync", "sync_dir", "replace"].map(|change| disk.count(change));
         let before = changes();
-        let (again, _) = open(&disk, LogSettings::default(), known).expect("good");
+        let (mut again, _) = open(&disk, LogSettings::default(), known).expect("good");
         assert_eq!(changes(), before);
-        let found = |log: &Log| {
+        let found = |log: &mut Log| {
             let at = |i| log.offset_for_timestamp(TimestampMs(i)).expect("memory").map(|found| found.offset);
             (0..21).map(at).collect::<Vec<_>>()
         };
-        assert_eq!(found(&again), found(&log));
+        assert_eq!(found(&mut again), found(&mut log));
     }
 }
 

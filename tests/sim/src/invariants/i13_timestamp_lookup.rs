@@ -13,8 +13,17 @@ const NAME: &str = "I13 timestamp lookup";
 const TARGETS: usize = 6;
 
 /// Looks some times up, when that is due.
-pub fn check(world: &World, found: &mut Vec<Violation>) {
-    let Some(log) = world.log.as_ref().filter(|_| world.look_closely) else { return };
+pub fn check(world: &mut World, found: &mut Vec<Violation>) {
+    if !world.look_closely {
+        return;
+    }
+    // A look-up closes the files that it opened, so it borrows the log alone.
+    let Some(mut log) = world.log.take() else { return };
+    check_log(world, &mut log, found);
+    world.log = Some(log);
+}
+
+fn check_log(world: &World, log: &mut Log, found: &mut Vec<Violation>) {
     let mut complain = |what: String| found.push(Violation { invariant: NAME, what });
     let records: Vec<(Offset, TimestampMs)> = world.model.timestamps().collect();
     let mut random = Random::stream(world.seed ^ world.trace.count(), "lookup");
@@ -28,7 +37,12 @@ pub fn check(world: &World, found: &mut Vec<Violation>) {
     check_max(world, log, &records, &mut complain);
 }
 
-fn check_max(world: &World, log: &Log, records: &[(Offset, TimestampMs)], complain: &mut dyn FnMut(String)) {
+fn check_max(
+    world: &World,
+    log: &mut Log,
+    records: &[(Offset, TimestampMs)],
+    complain: &mut dyn FnMut(String),
+) {
     let largest = records.iter().map(|&(_, timestamp)| timestamp).max().filter(|max| max.is_some());
     let expected = records.iter().copied().find(|&(_, timestamp)| Some(timestamp) == largest);
     match log.max_timestamp() {

@@ -53,7 +53,7 @@ fn check_deleted(world: &World, retention: &Retention, complain: &mut dyn FnMut(
         let newest = world.model.batches.iter().map(|batch| batch.header.max_timestamp);
         newest.into_iter().all(|time| time.is_some() && retention.now.wall.saturating_since(time) > max)
     });
-    let due = all_old && *high_watermark == before.end && !retention.more;
+    let due = all_old && *high_watermark == before.end;
     if due && *start < before.end {
         complain(format!("kept records from {start} on, all of which are too old: {retention:?}"));
     }

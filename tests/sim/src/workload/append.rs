@@ -80,7 +80,7 @@ impl World {
 
     /// A producer that got no answer sends a batch again.
     pub(super) fn repeat(&mut self) {
-        let Some((header, is_last)) = self.remembered_batch() else { return };
+        let Some(header) = self.remembered_batch() else { return };
         let producer = Producer {
             id: header.producer_id,
             epoch: header.producer_epoch,
@@ -99,8 +99,9 @@ impl World {
         match appended {
             Ok(Appended { base_offset, last_offset, duplicate: true, .. })
                 if (base_offset, last_offset) == (header.base_offset, header.last_offset()) => {}
-            // A log that was opened again remembers the last batch only.
-            Err(AppendError::Producer(ProducerError::OutOfSequence { .. })) if !is_last => {}
+            // What is no longer in the log may be forgotten with a restart.
+            Err(AppendError::Producer(ProducerError::OutOfSequence { .. }))
+                if header.base_offset < self.model.start => {}
             Err(AppendError::Disk(error) | AppendError::Poisoned(error)) => self.failed("repeat", &error),
             other => self.complain("duplicate", format!("{header:?} sent again: {other:?}")),
         }
@@ -206,8 +207,8 @@ impl World {
         (Producer { id, epoch, base_sequence }, transactional)
     }
 
-    /// A batch of records that its producer could send again, and whether it is the producer's last.
-    fn remembered_batch(&mut self) -> Option<(BatchHeader, bool)> {
+    /// A batch of records that its producer could send again.
+    fn remembered_batch(&mut self) -> Option<BatchHeader> {
         let producers = &self.model.producers.known;
         let known: Vec<ProducerId> = producers
             .iter()
@@ -222,10 +223,7 @@ impl World {
         };
         let batches: Vec<BatchHeader> =
             self.model.batches.iter().rev().filter(of_producer).take(REMEMBERED).map(|b| b.header).collect();
-        let back = self.random.index(batches.len());
-        let header = *batches.get(back)?;
-        let last_is_kept = producers[&id].last_records.is_some_and(|at| at >= self.model.start);
-        Some((header, back == 0 && last_is_kept))
+        batches.get(self.random.index(batches.len())).copied()
     }
 
     /// Whether the log must know a producer: what it wrote last is still there.

@@ -94,15 +94,11 @@ impl World {
         let retained = self.log().retain(now, high_watermark);
         self.trace.event(format!("retain below {high_watermark}: {retained:?}"));
         match retained {
-            Ok(retained) => {
+            Ok(_) => {
                 let start = self.log().start();
                 self.model.start = start;
                 self.pending = Pending::Nothing;
-                let more = retained.more;
-                self.retention = Some(Retention { before, bytes_before, start, high_watermark, now, more });
-                if let Err(error) = self.log().sweep(now) {
-                    self.failed("sweep", &error);
-                }
+                self.retention = Some(Retention { before, bytes_before, start, high_watermark, now });
             }
             Err(LookupError::Disk(error)) => self.failed("retain", &error),
             Err(error) => self.complain("retain", error.to_string()),
