@@ -27,7 +27,7 @@ pub const LENGTH_PREFIX_BYTES: usize = 12;
 pub const MAGIC: i8 = 2;
 
 const MAGIC_AT: usize = 16;
-const CRC_FROM: usize = 21;
+pub(crate) const CRC_FROM: usize = 21;
 const LENGTH_MIN: i32 = (HEADER_BYTES - LENGTH_PREFIX_BYTES) as i32;
 // A segment is addressed by 32-bit positions, so no batch can be longer than one.
 const LENGTH_MAX: i32 = i32::MAX - LENGTH_PREFIX_BYTES as i32;

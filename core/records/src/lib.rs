@@ -42,4 +42,4 @@ pub use crc::{Crc32c, crc32c};
 pub use error::{BatchError, Malformed};
 pub use header::{Attributes, BatchHeader, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, TimestampType};
 pub use record::{Header, Headers, Record, RecordIter};
-pub use stored::StoredBatch;
+pub use stored::{StoredBatch, StoredCheck};

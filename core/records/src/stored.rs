@@ -4,8 +4,9 @@ use base::{LeaderEpoch, Offset};
 
 use crate::compress::{Compression, DecompressBound, Scratch};
 use crate::control::{ControlError, ControlRecord};
+use crate::crc::Crc32c;
 use crate::error::BatchError;
-use crate::header::{BatchHeader, HEADER_BYTES};
+use crate::header::{BatchHeader, CRC_FROM, HEADER_BYTES};
 use crate::record::RecordIter;
 
 /// What the records of a stored batch may decompress to: as much as those of any batch that is appended.
@@ -27,12 +28,7 @@ impl<'a> StoredBatch<'a> {
     pub fn check(raw: &'a [u8]) -> Result<Self, BatchError> {
         let header = exactly_one(raw)?;
         header.check_crc(raw)?;
-        let (base, delta, records) = (header.base_offset.0, header.last_offset_delta, header.records_count);
-        let ends = base.checked_add(i64::from(delta)).is_some_and(|last| last < i64::MAX);
-        let counted = (0..=i64::from(delta) + 1).contains(&i64::from(records));
-        if base < 0 || delta < 0 || !ends || !counted {
-            return Err(BatchError::Offsets { base, delta, records });
-        }
+        check_offsets(&header)?;
         Ok(Self { raw, header })
     }
 
@@ -89,6 +85,57 @@ impl<'a> StoredBatch<'a> {
         }
         self.records(scratch)?.next().transpose()?.map(|record| ControlRecord::parse(&record)).transpose()
     }
+}
+
+/// The same check for a batch that is too large to be held: its bytes come in pieces.
+pub struct StoredCheck {
+    header: BatchHeader,
+    left: usize,
+    crc: Crc32c,
+}
+
+impl StoredCheck {
+    /// Begins with the header, which says how many bytes belong to the batch.
+    pub fn new(header: BatchHeader) -> Self {
+        let mut crc = Crc32c::new();
+        crc.update(&header.to_bytes()[CRC_FROM..]);
+        Self { header, left: header.size_bytes() - HEADER_BYTES, crc }
+    }
+
+    /// How many bytes behind the header have not come.
+    pub const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Takes the next of them.
+    pub fn take(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min(self.left)];
+        self.left -= bytes.len();
+        self.crc.update(bytes);
+    }
+
+    /// Whether the batch is what was written.
+    pub fn finish(self) -> Result<(), BatchError> {
+        let size = self.header.size_bytes();
+        if self.left > 0 {
+            return Err(BatchError::Truncated { need: size, have: size - self.left });
+        }
+        let (said, is) = (self.header.crc, self.crc.finish());
+        if said != is {
+            return Err(BatchError::Crc { said, is });
+        }
+        check_offsets(&self.header)
+    }
+}
+
+fn check_offsets(header: &BatchHeader) -> Result<(), BatchError> {
+    let (base, delta, records) = (header.base_offset.0, header.last_offset_delta, header.records_count);
+    let ends = base.checked_add(i64::from(delta)).is_some_and(|last| last < i64::MAX);
+    let counted = (0..=i64::from(delta) + 1).contains(&i64::from(records));
+    if base < 0 || delta < 0 || !ends || !counted {
+        return Err(BatchError::Offsets { base, delta, records });
+    }
+    Ok(())
 }
 
 /// The header of `raw` if it is one batch, no less and no more.

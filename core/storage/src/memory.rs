@@ -45,7 +45,8 @@ impl MemoryDisk {
         Self::default()
     }
 
-    /// From now on this operation fails: `write`, `sync`, `open`, `rename`, … Or none does.
+    /// From now on this operation fails: `write`, `sync`, `open`, `rename`, … Or none does. Opening fails
+    /// as if the process had no descriptors left, reading as if that file alone could not be read.
     pub fn fail(&self, operation: Option<&'static str>) {
         self.lock().failing = operation;
     }
@@ -105,7 +106,11 @@ fn error(operation: &'static str, path: &Path, reason: &str) -> DiskError {
 }
 
 fn failing_disk(operation: &'static str, path: &Path) -> DiskError {
-    let failed = if operation == "read" { Failed::File } else { Failed::Directory };
+    let failed = match operation {
+        "read" | "read_at" | "list" => Failed::File,
+        "open" => Failed::Process,
+        _ => Failed::Directory,
+    };
     DiskError { failed, ..error(operation, path, "told to fail") }
 }
 

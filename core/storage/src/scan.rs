@@ -5,13 +5,13 @@
 //! what the file has before anything is read or made room for.
 
 use base::Offset;
-use records::{BatchError, BatchHeader, HEADER_BYTES, StoredBatch};
+use records::{BatchError, BatchHeader, HEADER_BYTES, StoredCheck};
 
 use crate::disk::{DiskError, DiskFile};
 
 /// How much the walk over headers reads at once: about two index intervals.
 const HEADERS_BYTES: usize = 8192;
-/// How much the walk over whole batches reads at once.
+/// How much the walk over whole batches reads at once, however large they say they are.
 const BATCHES_BYTES: usize = 1 << 20;
 
 /// A header and where it lies.
@@ -138,7 +138,7 @@ impl<'a> HeaderWalk<'a> {
     }
 }
 
-/// Walks whole batches from `position` to `end` and checks each one's checksum.
+/// Walks batches from `position` to `end` and checks each one's checksum.
 pub(crate) struct BatchWalk<'a> {
     file: &'a dyn DiskFile,
     position: u32,
@@ -153,29 +153,36 @@ impl<'a> BatchWalk<'a> {
     }
 
     /// The batch at the current position, checked, and on to the next; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, StoredBatch<'_>)>, ScanError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Found>, ScanError> {
         if self.position >= self.end {
             return Ok(None);
         }
         let position = self.position;
         let damaged = |error: BatchError| ScanError::Damaged { position, damage: error.into() };
-        let header = BatchHeader::parse(self.bytes(HEADER_BYTES)?).map_err(damaged)?;
+        let header = BatchHeader::parse(self.bytes_at(position, HEADER_BYTES)?).map_err(damaged)?;
         let size = header.size_bytes();
         let left = (self.end - position) as usize;
         if size > left {
             return Err(damaged(BatchError::Truncated { need: size, have: left }));
         }
-        self.position = Found { position, header }.end();
-        let bytes = self.bytes_at(position, size)?;
-        let batch = StoredBatch::check(bytes);
-        match batch {
-            Ok(batch) => Ok(Some((position, batch))),
-            Err(error) => Err(damaged(error)),
-        }
+        let found = Found { position, header };
+        self.position = found.end();
+        self.check(&found)?.map_err(damaged)?;
+        Ok(Some(found))
     }
 
-    fn bytes(&mut self, wanted: usize) -> Result<&[u8], DiskError> {
-        self.bytes_at(self.position, wanted)
+    /// Checks a batch piece by piece: the length that it declares is not to be believed before.
+    fn check(&mut self, found: &Found) -> Result<Result<(), BatchError>, DiskError> {
+        let mut check = StoredCheck::new(found.header);
+        while check.left() > 0 {
+            let at = found.end().saturating_sub(u32::try_from(check.left()).unwrap_or(u32::MAX));
+            let bytes = self.bytes_at(at, check.left().min(BATCHES_BYTES))?;
+            if bytes.is_empty() {
+                break;
+            }
+            check.take(bytes);
+        }
+        Ok(check.finish())
     }
 
     /// Up to `wanted` bytes at `position`, fewer only at the end.
@@ -185,12 +192,28 @@ impl<'a> BatchWalk<'a> {
         if at.checked_add(wanted).is_some_and(|end| end <= self.buffer.len()) {
             return Ok(&self.buffer[at..at + wanted]);
         }
-        // The file was seen to have as many bytes: room is made for bytes that are there.
-        let room = wanted.max(BATCHES_BYTES).min((self.end - position) as usize);
+        let room = BATCHES_BYTES.min((self.end - position) as usize);
         self.buffer.resize(room, 0);
         let read = self.file.read_at(&mut self.buffer, u64::from(position))?;
         self.buffer.truncate(read);
         self.buffered_from = position;
         Ok(&self.buffer[..wanted.min(read)])
     }
+}
+
+/// The whole of a batch that a walk over headers found; `None` if it has more than `bytes_max`. Room is made
+/// when its checksum was found right, and its length with it.
+pub(crate) fn read_batch(
+    file: &dyn DiskFile,
+    found: &Found,
+    bytes_max: usize,
+) -> Result<Option<Vec<u8>>, ScanError> {
+    let size = found.header.size_bytes();
+    if size > bytes_max || BatchWalk::new(file, found.position, found.end()).next()?.is_none() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; size];
+    let read = file.read_at(&mut bytes, found.position.into())?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
 }

@@ -6,7 +6,7 @@ use records::{Scratch, StoredBatch};
 use crate::disk::DiskError;
 use crate::index::table::Guess;
 use crate::log::Log;
-use crate::scan::{BatchWalk, Damage, Found, ScanError};
+use crate::scan::{Damage, Found, ScanError, read_batch};
 use crate::segment::{Largest, Segment};
 
 /// A record, by its time.
@@ -215,9 +215,8 @@ impl Log {
     ) -> Result<(), ScanError> {
         let damaged = |error| ScanError::Damaged { position: found.position, damage: Damage::Batch(error) };
         let file = segment.file(&self.home)?.as_ref();
-        let mut walk = BatchWalk::new(file, found.position, found.end());
-        let Some((_, batch)) = walk.next()? else { return Ok(()) };
-        let batch: StoredBatch<'_> = batch;
+        let Some(bytes) = read_batch(file, found, usize::MAX)? else { return Ok(()) };
+        let batch = StoredBatch::check(&bytes).map_err(damaged)?;
         let mut scratch = Scratch::default();
         for record in batch.records(&mut scratch).map_err(damaged)? {
             let record = record.map_err(damaged)?;

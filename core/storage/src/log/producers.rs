@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use base::{Now, Offset};
+use records::StoredBatch;
 
 use crate::disk::{DiskError, DiskFile, Failed, OpenMode};
 use crate::index::AbortedTxn;
@@ -12,10 +13,13 @@ use crate::log::append::stored_marker;
 use crate::log::{Log, LookupError};
 use crate::producer::snapshot::{format_snapshot, restore_snapshot};
 use crate::producer::{ProducerView, Producers};
-use crate::scan::{BatchWalk, ScanError};
+use crate::scan::{ScanError, read_batch};
 
 /// The largest snapshot that is read: a quarter of a million producers with all their batches.
 const SNAPSHOT_BYTES_MAX: u64 = 64 << 20;
+
+/// Far more than a control batch has.
+const MARKER_BYTES_MAX: usize = 1 << 16;
 
 impl Log {
     /// The producers the log knows, by their ids.
@@ -182,10 +186,11 @@ impl Log {
                 producers.apply(header, now.elapsed);
                 continue;
             }
-            let mut batch = BatchWalk::new(segment.file(home)?.as_ref(), found.position, found.end());
-            let Some((_, batch)) = batch.next()? else { continue };
+            let file = segment.file(home)?.as_ref();
+            let Some(bytes) = read_batch(file, &found, MARKER_BYTES_MAX)? else { continue };
+            let marker = StoredBatch::check(&bytes).map(|batch| stored_marker(&batch));
             // A marker that cannot be read was not written by a broker; it ends nothing.
-            if let Ok(Some(marker)) = stored_marker(&batch) {
+            if let Ok(Ok(Some(marker))) = marker {
                 let completed = producers.apply_marker(header, &marker, now.elapsed);
                 aborted.extend(completed.and_then(|completed| completed.aborted));
             }

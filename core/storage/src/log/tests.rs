@@ -382,3 +382,185 @@ fn idle_logs_are_small() {
     // Ten thousand of them have to fit into 256 MiB with everything else.
     assert!(size_of::<Log>() + size_of::<Segment>() < 1536, "{}", size_of::<Log>());
 }
+
+#[test]
+fn without_descriptors_a_change_is_refused_and_changes_nothing() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    let (mut refused, mut files) = (0, 0);
+    for i in 0..60 {
+        let before = (log.end(), log.segments_count(), read_all(&log, Offset(0)));
+        disk.fail(Some("open"));
+        match append_at(&mut log, now(1), &batch(&[i], 100), 0) {
+            Ok(_) => {}
+            Err(AppendError::Disk(error)) => {
+                assert_eq!(error.failed, Failed::Process);
+                assert_eq!((log.end(), log.segments_count(), read_all(&log, Offset(0))), before);
+                disk.fail(None);
+                append(&mut log, &batch(&[i], 100));
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        disk.fail(Some("open"));
+        if i % 7 == 0 && log.flush_plan(FlushScope::Checkpoint).is_err() {
+            disk.fail(None);
+            log.flush(FlushScope::Checkpoint).expect("memory");
+            assert_eq!(log.recovery_point(), log.end());
+            files += 1;
+        }
+        disk.fail(None);
+    }
+    assert!(refused >= 2 && files >= 1, "{refused} rolls, {files} tables");
+    assert_eq!((log.end(), log.poison()), (Offset(60), None));
+    let known = unclean(log.recovery_point());
+    let (again, recovered) = open(&disk, LogSettings::tiny(), known).expect("good");
+    assert_eq!((again.end(), recovered.cut), (Offset(60), None));
+}
+
+#[test]
+fn a_flush_that_found_no_descriptor_leaves_everything_to_the_next() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    for i in 0..60 {
+        append(&mut log, &batch(&[i], 100));
+    }
+    let error = DiskError {
+        operation: "open",
+        path: PathBuf::new(),
+        reason: "too many open files".to_owned(),
+        failed: Failed::Process,
+    };
+    drop(log.flush_plan(FlushScope::Records).expect("planned"));
+    log.on_flush_failed(&error);
+    assert_eq!((log.poison(), log.durable_end()), (None, Offset(0)));
+    let before = disk.count("sync");
+    log.flush(FlushScope::Records).expect("memory");
+    assert_eq!(log.durable_end(), log.end());
+    // Each segment but the last with its two tables, and the snapshot between each two.
+    let segments = log.segments_count();
+    assert_eq!(disk.count("sync") - before, (segments - 1) * 4 + 1);
+}
+
+#[test]
+fn one_file_that_cannot_be_read_fails_a_look_and_not_the_log() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    for i in 0..60 {
+        append(&mut log, &batch(&[i], 100));
+    }
+    disk.fail(Some("read_at"));
+    let error = log.offset_for_timestamp(TimestampMs(5)).expect_err("told to fail");
+    assert!(matches!(error, LookupError::Disk(DiskError { failed: Failed::File, .. })), "{error}");
+    log.plan_read(Offset(0), Offset(1), 100, true).expect_err("told to fail");
+    disk.fail(None);
+    assert_eq!(log.poison(), None);
+    append(&mut log, &batch(&[1], 10));
+    assert_eq!(read_all(&log, Offset(0)).len(), 61);
+}
+
+#[test]
+fn a_look_at_many_segments_leaves_none_open() {
+    let disk = MemoryDisk::new();
+    let settings = LogSettings::tiny();
+    let mut log = create(&disk, settings.clone());
+    for i in 0..60 {
+        append(&mut log, &batch(&[i], 100));
+    }
+    log.close().expect("memory");
+    let known = Known { clean: true, ..unclean(log.end()) };
+    let (mut log, _) = open(&disk, settings, known).expect("good");
+    assert_eq!(log.max_timestamp().expect("memory").map(|found| found.offset), Some(Offset(59)));
+    assert_eq!(log.offset_for_timestamp(TimestampMs(9)).expect("memory").map(|f| f.offset), Some(Offset(9)));
+    assert_eq!(log.segments.iter().flat_map(Segment::opened).count(), 0);
+}
+
+#[test]
+fn an_epoch_costs_no_barrier_of_its_own() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::default());
+    let replaced = disk.count("replace");
+    let stored = |disk: &MemoryDisk| disk.contents(&log_path(EPOCHS_FILE));
+    for epoch in [0, 0, 3] {
+        append_at(&mut log, now(1), &batch(&[1], 10), epoch).expect("appended");
+    }
+    log.flush(FlushScope::Records).expect("memory");
+    assert_eq!((disk.count("replace"), stored(&disk)), (replaced, None));
+    // Both are above the recovery point, where the batches tell of them.
+    let (again, _) = open(&disk.copy(), LogSettings::default(), unclean(log.recovery_point())).expect("good");
+    assert!(again.epochs().eq(log.epochs()));
+    assert_eq!(again.recovery_point(), Offset(0), "the file has to follow first");
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    assert_eq!(stored(&disk).as_deref(), Some(&b"0\n2\n0 0\n3 2\n"[..]));
+    assert_eq!(disk.count("replace"), replaced + 1);
+    append_at(&mut log, now(1), &batch(&[1], 10), 3).expect("appended");
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    assert_eq!(disk.count("replace"), replaced + 1, "once");
+}
+
+fn log_path(name: &str) -> PathBuf {
+    Path::new(DIR).join(name)
+}
+
+#[test]
+fn segments_go_one_by_one_each_durable_before_the_next() {
+    let disk = MemoryDisk::new();
+    let settings = LogSettings { file_delete_delay: Duration::ZERO, ..LogSettings::tiny() };
+    let mut log = create(&disk, settings);
+    for i in 0..100 {
+        append(&mut log, &batch(&[i], 100));
+    }
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    let (end, first, second) = (log.end(), log.segments[1].base, log.segments[2].base);
+    log.delete_records(second).expect("in range");
+    let syncs = disk.count("sync_dir");
+    let removal = log.retain_plan(now(1), end).expect("memory").expect("two segments");
+    assert_eq!(disk.count("sync_dir"), syncs, "not while the log waits");
+    assert_eq!(log.segments[0].base, first);
+    // Another look before it was run may do the barrier again, but takes no further segment.
+    drop(log.retain_plan(now(1), end).expect("memory"));
+    assert_eq!(log.segments[0].base, first);
+    let removed = removal.run().expect("memory");
+    assert_eq!((removed.segments, disk.count("sync_dir")), (1, syncs + 1));
+    log.on_removed(&removed);
+    assert_eq!(log.retain(now(1), end).expect("memory"), 1);
+    assert_eq!(log.segments[0].base, second);
+    let names: Vec<_> = disk.list(log.dir()).expect("there").into_iter().map(|e| e.name).collect();
+    assert!(names.iter().filter(|name| name.ends_with(".log.deleted")).count() <= 1, "{names:?}");
+}
+
+#[test]
+fn segments_without_timestamps_grow_old_too() {
+    let disk = MemoryDisk::new();
+    let age = Some(Duration::from_millis(1000));
+    let mut log = create(&disk, LogSettings { retention_age: age, ..LogSettings::default() });
+    append_at(&mut log, now(500), &batch(&[-1], 10), 0).expect("appended");
+    assert_eq!(log.retain(now(1500), log.end()).expect("memory"), 0);
+    assert_eq!(log.retain(now(1501), log.end()).expect("memory"), 1);
+    assert_eq!(log.size_bytes(), 0);
+}
+
+#[test]
+fn segments_of_many_logs_are_not_closed_at_once() {
+    let ages: std::collections::BTreeSet<_> = (0..20)
+        .map(|partition| {
+            let settings = LogSettings {
+                segment_age_max: Duration::from_millis(1000),
+                segment_jitter_max: Duration::from_millis(400),
+                ..LogSettings::default()
+            };
+            let dir = PathBuf::from(format!("/data/events-{partition}"));
+            let disk = Arc::new(MemoryDisk::new());
+            let mut log = Log::create(disk, dir, TOPIC, settings, now(0)).expect("created");
+            append_at(&mut log, now(0), &batch(&[0], 10), 0).expect("appended");
+            let mut age = 500;
+            while log.segments_count() == 1 {
+                age += 1;
+                append_at(&mut log, now(age), &batch(&[age], 10), 0).expect("appended");
+            }
+            age
+        })
+        .collect();
+    assert!(ages.iter().all(|age| (601..=1001).contains(age)), "{ages:?}");
+    assert!(ages.len() > 10, "{ages:?}");
+}

@@ -4,7 +4,7 @@ use base::{Offset, ProducerId, Sequence};
 use proptest::prelude::*;
 use records::Producer;
 
-use super::state::ProducerError;
+use super::state::{PRODUCERS_MAX, ProducerError};
 use super::*;
 use crate::log::{AppendError, Appended, FlushScope, Log};
 use crate::memory::MemoryDisk;
@@ -85,6 +85,50 @@ fn producers_that_fell_silent_are_forgotten() {
     assert_eq!(log.expire_producers(now(day + 1)), 1);
     let left: Vec<_> = log.producers().map(|p| p.id).collect();
     assert_eq!(left, [ProducerId(2)], "one with an open transaction is kept");
+}
+
+#[test]
+fn old_timestamps_do_not_make_a_producer_old() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    let day = 24 * 60 * 60 * 1000;
+    let sent = idempotent(producer(1, 0, 0), 1);
+    append_at(&mut log, now(9 * day), &sent, 0).expect("its records are from day 0");
+    assert_eq!(log.expire_producers(now(10 * day - 1)), 0);
+    assert!(append_at(&mut log, now(10 * day - 1), &sent, 0).expect("again").duplicate);
+    log.close().expect("memory");
+    let known = Known { clean: true, ..unclean(log.end()) };
+    let (mut log, _) = open(&disk, LogSettings::tiny(), known).expect("good");
+    assert_eq!(log.expire_producers(now(day - 1)), 0, "counted from the start on");
+    assert_eq!(log.expire_producers(now(day)), 1);
+}
+
+#[test]
+fn there_are_only_so_many_producers() {
+    let mut producers = Producers::default();
+    let placed = |id: i64, at: i64, transactional: bool| {
+        let of = producer(id, 0, 0);
+        let raw = if transactional { self::transactional(of, 1) } else { idempotent(of, 1) };
+        let mut header = records::BatchHeader::parse(&raw).expect("good");
+        header.place(Offset(at), base::LeaderEpoch(0));
+        header
+    };
+    producers.apply(&placed(-1 + 2, 0, true), Duration::ZERO);
+    let many = i64::try_from(PRODUCERS_MAX).expect("small") + 1000;
+    // The ids go down as the offsets go up: age decides, not the number.
+    for at in 1..=many {
+        producers.apply(&placed(many + 10 - at, at, false), Duration::ZERO);
+        assert!(producers.views().count() <= PRODUCERS_MAX);
+    }
+    let known = |producers: &Producers, at: i64| {
+        let header = placed(if at == 0 { 1 } else { many + 10 - at }, at, at == 0);
+        matches!(producers.check(&header), Ok(Verdict::Duplicate { .. }))
+    };
+    assert!(known(&producers, many) && known(&producers, many / 2), "the newest stay");
+    assert!(!known(&producers, 1) && known(&producers, 0), "the oldest goes, unless it has a transaction");
+    let bytes = snapshot::format_snapshot(&producers);
+    let restored = snapshot::restore_snapshot(&bytes, Duration::ZERO).expect("just written");
+    assert_eq!(restored, producers);
 }
 
 #[test]

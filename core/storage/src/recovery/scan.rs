@@ -51,7 +51,7 @@ impl Batches {
         let growth = self.rewind(context, segment)?;
         let file = segment.file(context.home)?.clone();
         let mut walk = BatchWalk::new(file.as_ref(), segment.bytes, total);
-        let mut batch = || walk.next().map(|batch| batch.map(|(_, batch)| *batch.header()));
+        let mut batch = || walk.next().map(|found| found.map(|found| found.header));
         self.take(context, (segment, growth), next, &mut batch)
     }
 

@@ -390,3 +390,96 @@ fn the_name_of_a_table_that_grew_out_of_memory_is_made_durable() {
     log.flush(FlushScope::Checkpoint).expect("memory");
     assert_eq!(disk.count("sync_dir"), before + 1);
 }
+
+/// A log from which compaction took every third batch and a segment, as another program left it.
+fn compacted_elsewhere() -> (MemoryDisk, Vec<i64>, Offset) {
+    let (disk, bases) = many_segments();
+    for base in &bases {
+        change(&disk, FileKind::Log, *base, |bytes| {
+            let all: Vec<_> = records::batches(bytes).map(|batch| batch.expect("good")).collect();
+            let kept = all.iter().filter(|batch| batch.base_offset().0 % 3 != 1);
+            let kept = kept.flat_map(|batch| batch.bytes().to_vec()).collect();
+            *bytes = kept;
+        });
+        for kind in [FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::Snapshot] {
+            disk.remove_file(&path(kind, *base)).expect("memory");
+        }
+    }
+    disk.remove_file(&path(FileKind::Log, bases[1])).expect("memory");
+    let next = bases[2];
+    let kept = (0..120).filter(|at| at % 3 != 1 && !(bases[1]..next).contains(at)).collect();
+    (disk, kept, Offset(120))
+}
+
+#[test]
+fn gaps_in_an_adopted_log_are_no_damage() {
+    let offsets = |log: &Log| read_all(log, Offset(0)).iter().map(|batch| batch.base).collect::<Vec<_>>();
+    let (disk, kept, end) = compacted_elsewhere();
+    let adopted = Known { adopted: true, ..unclean(Offset(0)) };
+    let (mut log, recovered) = open(&disk, LogSettings::tiny(), adopted).expect("good");
+    assert_eq!((recovered.cut, log.end()), (None, end));
+    assert_eq!(offsets(&log), kept);
+    // It is one of ours from here on: its old gaps stay, and a hole in what is new is damage.
+    for i in 0..60 {
+        append_at(&mut log, now(1), &batch(&[i], 100), 2).expect("appended");
+    }
+    let (known, added) = (log.recovery_point(), log.segments.last().expect("one").base);
+    for known in [unclean(Offset(0)), unclean(known)] {
+        let (log, recovered) = open(&disk.copy(), LogSettings::tiny(), known).expect("good");
+        assert_eq!((recovered.cut, log.end()), (None, Offset(180)));
+        assert_eq!(offsets(&log)[..kept.len()], kept);
+    }
+    assert!(added > end);
+    change(&disk, FileKind::Log, added.0, |bytes| {
+        let size = records::batches(bytes).next().expect("one").expect("good").bytes().len();
+        bytes.drain(size..2 * size);
+    });
+    let (log, recovered) = open(&disk, LogSettings::tiny(), unclean(Offset(0))).expect("good");
+    assert!(recovered.cut.is_some());
+    assert_eq!(log.end(), Offset(added.0 + 1));
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_used_is_made_again_from_the_log() {
+    for damage in [Vec::clear as fn(&mut Vec<u8>), |bytes| bytes.resize(65 << 20, 0)] {
+        let disk = MemoryDisk::new();
+        let mut log = create(&disk, LogSettings::tiny());
+        for i in 0..40 {
+            append(&mut log, &idempotent(producer(1, 0, i * 5), 5));
+        }
+        log.close().expect("memory");
+        let producers: Vec<_> = log.producers().collect();
+        for at in log.snapshots.clone() {
+            change(&disk, FileKind::Snapshot, at.0, damage);
+        }
+        let known = Known { clean: true, ..unclean(log.end()) };
+        let (log, _) = open(&disk, LogSettings::tiny(), known).expect("good");
+        assert_eq!(log.producers().collect::<Vec<_>>(), producers);
+    }
+}
+
+#[test]
+fn a_length_that_is_damaged_makes_room_for_nothing() {
+    // Not a test of memory, but of the walk that comes in pieces: a batch of several, whole and damaged.
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::default());
+    append(&mut log, &batch(&[1, 2, 3, 4, 5, 6, 7], 100_000));
+    let mut options = records::BatchLimits::default();
+    options.batch_bytes_max = 8 << 20;
+    let mut builder = records::BatchBuilder::new(8 << 20);
+    let value = vec![7; 5 << 20];
+    builder.try_append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
+    let (mut raw, mut scratch) = (Vec::new(), records::Scratch::default());
+    builder.finish(&records::BatchOptions::default(), &mut scratch, &mut raw).expect("fits");
+    let large = records::CheckedBatch::check(&raw, &options, &mut scratch).expect("good");
+    log.append(now(1), &large, LeaderEpoch(0)).expect("appended");
+    append(&mut log, &batch(&[1], 10));
+    let (again, recovered) = open(&disk.copy(), LogSettings::default(), unclean(Offset(0))).expect("good");
+    assert_eq!((again.end(), recovered.cut), (Offset(9), None));
+    change(&disk, FileKind::Log, 0, |bytes| {
+        let at = bytes.len() - 1_000_000;
+        bytes[at] ^= 1;
+    });
+    let (log, _) = open(&disk, LogSettings::default(), unclean(Offset(0))).expect("torn");
+    assert_eq!(log.end(), Offset(7));
+}
