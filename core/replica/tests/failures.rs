@@ -1,0 +1,138 @@
+//! How far an error of the disk reaches: one request, one partition, or its whole directory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uuid};
+use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
+use storage::disk::{DiskError, Failed};
+use storage::memory::MemoryDisk;
+use storage::{FlushScope, Log, LogSettings};
+use vltava_replica::{AppendError, Effect, FetchError, FlushPolicy, OffsetSpec, Partition};
+
+const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
+
+struct Story {
+    disk: MemoryDisk,
+    partition: Partition,
+    out: Effects<Effect>,
+}
+
+impl Story {
+    fn new(policy: FlushPolicy) -> Self {
+        let (disk, dir) = (MemoryDisk::new(), PathBuf::from("/data/events-0"));
+        let topic = TopicId(Uuid([7; 16]));
+        let log = Log::create(Arc::new(disk.clone()), dir, topic, LogSettings::tiny(), NOW).expect("memory");
+        Self { disk, partition: Partition::lead(log, LeaderEpoch(0), policy), out: Effects::new() }
+    }
+
+    fn append(&mut self) -> Result<Offset, AppendError> {
+        let mut builder = BatchBuilder::new(4000);
+        builder.try_append(TimestampMs(1), None, Some(&[7; 1500]), &[]).expect("it fits");
+        let (mut raw, mut scratch) = (Vec::new(), Scratch::default());
+        builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
+        let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
+        self.partition.append(NOW, &batch, &mut self.out).map(|appended| appended.base_offset)
+    }
+
+    fn flush(&mut self) {
+        if let Some(flush) = self.partition.flush_plan(FlushScope::Records, &mut self.out) {
+            let result = flush.run();
+            self.partition.on_flushed(result, &mut self.out);
+        }
+    }
+
+    /// The errors among the effects since the last look, in words.
+    fn errors(&mut self) -> Vec<String> {
+        let name = |effect: Effect| match effect {
+            Effect::Retire(error) => Some(format!("retire: {}", error.operation)),
+            Effect::Offline(error) => Some(format!("offline: {}", error.operation)),
+            Effect::Refused(error) => Some(format!("refused: {}", error.operation)),
+            Effect::Flush | Effect::Appended { .. } | Effect::Committed(_) => None,
+        };
+        self.out.drain().filter_map(name).collect()
+    }
+}
+
+#[test]
+fn a_failed_write_retires_the_directory() {
+    let mut story = Story::new(FlushPolicy::Os);
+    story.disk.fail(Some("write"));
+    story.append().expect_err("told to fail");
+    assert_eq!(story.errors(), ["retire: write"]);
+    story.disk.fail(None);
+    assert!(matches!(story.append(), Err(AppendError::Retired)));
+    assert_eq!(story.errors(), Vec::<String>::new(), "once");
+}
+
+#[test]
+fn without_descriptors_an_append_is_refused_and_the_next_goes_well() {
+    let mut story = Story::new(FlushPolicy::Os);
+    story.append().expect("memory");
+    story.append().expect("memory");
+    story.disk.fail(Some("open"));
+    assert!(matches!(story.append(), Err(AppendError::Log(storage::AppendError::Disk(_)))), "it needs a segment");
+    assert_eq!(story.errors(), ["refused: open"]);
+    story.disk.fail(None);
+    assert_eq!(story.append().expect("memory"), Offset(2));
+    assert!(!story.partition.is_failed());
+}
+
+#[test]
+fn a_flush_without_descriptors_is_made_good_by_the_next() {
+    let mut story = Story::new(FlushPolicy::Ack);
+    story.append().expect("memory");
+    let flush = story.partition.flush_plan(FlushScope::Records, &mut story.out).expect("something");
+    drop(flush);
+    let (operation, reason) = ("open", "too many open files".to_owned());
+    let error = DiskError { operation, path: PathBuf::new(), reason, failed: Failed::Process };
+    story.partition.on_flushed(Err(error), &mut story.out);
+    assert_eq!((story.errors(), story.partition.high_watermark()), (vec!["refused: open".into()], Offset(0)));
+    story.flush();
+    assert_eq!(story.partition.high_watermark(), Offset(1));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_fails_one_look() {
+    let mut story = Story::new(FlushPolicy::Os);
+    for _ in 0..4 {
+        story.append().expect("memory");
+    }
+    story.disk.fail(Some("read_at"));
+    let look = |story: &mut Story| {
+        let spec = OffsetSpec::At(TimestampMs(1));
+        story.partition.offset_for(spec, LeaderEpoch::NONE, false, &mut story.out)
+    };
+    assert!(matches!(look(&mut story), Err(FetchError::Disk(_))));
+    assert_eq!(story.errors(), ["refused: read_at"]);
+    story.disk.fail(None);
+    assert!(look(&mut story).is_ok_and(|found| found.is_some()));
+    story.append().expect("memory");
+}
+
+#[test]
+fn a_file_that_fails_a_change_takes_its_partition_offline() {
+    let mut story = Story::new(FlushPolicy::Os);
+    story.append().expect("memory");
+    let (operation, reason) = ("rename", "permission denied".to_owned());
+    let error = DiskError { operation, path: PathBuf::new(), reason, failed: Failed::File };
+    story.partition.on_flushed(Err(error), &mut story.out);
+    assert_eq!(story.errors(), ["offline: rename"]);
+    assert!(matches!(story.append(), Err(AppendError::Retired)));
+    assert!(story.partition.is_failed());
+}
+
+#[test]
+fn so_many_records_wait_for_a_flush_and_no_more() {
+    let mut story = Story::new(FlushPolicy::Interval { every: Duration::MAX, bytes: u64::MAX, records: 3 });
+    let mut flushes = Vec::new();
+    for at in 0..7 {
+        story.append().expect("memory");
+        if story.out.drain().any(|effect| matches!(effect, Effect::Flush)) {
+            flushes.push(at);
+            story.flush();
+        }
+    }
+    assert_eq!(flushes, [2, 5]);
+}
