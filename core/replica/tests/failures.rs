@@ -72,7 +72,10 @@ fn without_descriptors_an_append_is_refused_and_the_next_goes_well() {
     story.append().expect("memory");
     story.append().expect("memory");
     story.disk.fail(Some("open"));
-    assert!(matches!(story.append(), Err(AppendError::Log(storage::AppendError::Disk(_)))), "it needs a segment");
+    assert!(
+        matches!(story.append(), Err(AppendError::Log(storage::AppendError::Disk(_)))),
+        "it needs a segment"
+    );
     assert_eq!(story.errors(), ["refused: open"]);
     story.disk.fail(None);
     assert_eq!(story.append().expect("memory"), Offset(2));

@@ -36,8 +36,8 @@ mod recovery; // how it comes back
 pub use epochs::Epochs;
 pub use index::{AbortedTxn, OffsetEntry, TimeEntry};
 pub use log::{
-    AppendError, Appended, DeleteError, Flush, FlushScope, Flushed, Log, LookupError, Removal,
-    Removed, TimestampedOffset,
+    AppendError, Appended, DeleteError, Flush, FlushScope, Flushed, Log, LookupError, Removal, Removed,
+    TimestampedOffset,
 };
 pub use producer::{ProducerError, ProducerView, SnapshotEntry, SnapshotError, parse_snapshot};
 pub use read::{FileSlice, ReadError, ReadPlan};

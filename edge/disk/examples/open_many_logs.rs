@@ -26,7 +26,8 @@ fn main() {
     let dir = |index: usize| PathBuf::from(format!("events-{index}"));
     let raw = batch();
     let points = on_threads(count, |index| {
-        let mut log = Log::create(disk.clone(), dir(index), topic(), LogSettings::default(), NOW).expect("made");
+        let mut log =
+            Log::create(disk.clone(), dir(index), topic(), LogSettings::default(), NOW).expect("made");
         let mut scratch = Scratch::default();
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
         log.append(NOW, &batch, LeaderEpoch(0)).expect("appended");

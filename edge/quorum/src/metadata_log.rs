@@ -170,8 +170,7 @@ fn open_log(
     let durable = offsets.get(&partition()).copied().unwrap_or(Offset::ZERO);
     let end = scan::read_all(disk.as_ref(), dir, durable, replay)?;
     // All of it was just read; what is behind its end is what a crash left.
-    let known =
-        Known { recovery_point: Offset::ZERO, log_start: Offset::ZERO, clean: false, adopted: false };
+    let known = Known { recovery_point: Offset::ZERO, log_start: Offset::ZERO, clean: false, adopted: false };
     let (mut log, recovered) = Log::open(disk.clone(), dir.to_owned(), settings(), known, now)?;
     if log.end() != end {
         return Err(OpenError::Missing { path: dir.to_owned(), end: log.end(), durable: end });

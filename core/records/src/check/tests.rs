@@ -275,7 +275,8 @@ fn what_was_recompressed_can_be_read() {
     builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
     let limits = BatchLimits { batch_bytes_max: 64 << 20, ..BatchLimits::default() };
     let checked = CheckedBatch::check(&raw, &limits, &mut scratch).expect("a good batch");
-    let packed = checked.recompress(Compression::Zstd, None, &limits, &mut scratch, &mut out).expect("it fits");
+    let packed =
+        checked.recompress(Compression::Zstd, None, &limits, &mut scratch, &mut out).expect("it fits");
     // It shrank by more than a producer's batch may grow.
     let stored = StoredBatch::check(packed.bytes()).expect("whole");
     assert!(CheckedBatch::check(packed.bytes(), &limits, &mut scratch).is_err());

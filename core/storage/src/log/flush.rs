@@ -197,8 +197,7 @@ impl Log {
             names,
             epochs: epochs.then(|| self.epochs.last().unwrap_or(LeaderEpoch::NONE)),
         };
-        let epochs =
-            epochs.then(|| (self.home.child(EPOCHS_FILE), format_epochs(self.epochs.kept())));
+        let epochs = epochs.then(|| (self.home.child(EPOCHS_FILE), format_epochs(self.epochs.kept())));
         Flush { files, disk: self.home.disk.clone(), epochs, dir, proof }
     }
 
