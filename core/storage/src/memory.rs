@@ -24,6 +24,8 @@ struct State {
     files: BTreeMap<PathBuf, Arc<Contents>>,
     dirs: BTreeMap<PathBuf, ()>,
     failing: Option<&'static str>,
+    /// One operation that will fail, and how many of its kind go well before.
+    failing_once: Option<(&'static str, usize)>,
     /// How often each operation was asked for.
     counts: BTreeMap<&'static str, usize>,
 }
@@ -49,6 +51,11 @@ impl MemoryDisk {
     /// as if the process had no descriptors left, reading as if that file alone could not be read.
     pub fn fail(&self, operation: Option<&'static str>) {
         self.lock().failing = operation;
+    }
+
+    /// This operation fails once, after `well` of its kind went well.
+    pub fn fail_once(&self, operation: &'static str, well: usize) {
+        self.lock().failing_once = Some((operation, well));
     }
 
     /// How often an operation was asked for.
@@ -88,10 +95,21 @@ impl MemoryDisk {
     fn enter(&self, operation: &'static str, path: &Path) -> Result<MutexGuard<'_, State>, DiskError> {
         let mut state = self.lock();
         *state.counts.entry(operation).or_default() += 1;
-        match state.failing {
-            Some(failing) if failing == operation => Err(failing_disk(operation, path)),
-            _ => Ok(state),
+        let fails_now = match &mut state.failing_once {
+            Some((failing, 0)) if *failing == operation => true,
+            Some((failing, well)) if *failing == operation => {
+                *well -= 1;
+                false
+            }
+            _ => false,
+        };
+        if fails_now {
+            state.failing_once = None;
         }
+        if fails_now || state.failing == Some(operation) {
+            return Err(failing_disk(operation, path));
+        }
+        Ok(state)
     }
 }
 

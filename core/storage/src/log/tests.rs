@@ -564,3 +564,49 @@ fn segments_of_many_logs_are_not_closed_at_once() {
     assert!(ages.iter().all(|age| (601..=1001).contains(age)), "{ages:?}");
     assert!(ages.len() > 10, "{ages:?}");
 }
+
+#[test]
+fn whichever_file_finds_no_descriptor_nothing_is_lost() {
+    for well in 0..4 {
+        let disk = MemoryDisk::new();
+        let settings = LogSettings { file_delete_delay: Duration::ZERO, ..LogSettings::tiny() };
+        let mut log = create(&disk, settings.clone());
+        let mut refused = 0;
+        for i in 0..120 {
+            let raw = match i % 3 {
+                0 => batch(&[i], 100),
+                1 => transactional(producer(1, 0, i32::try_from(i / 3).expect("small")), 1),
+                _ => marker(1, 0, i % 2 == 0, 1),
+            };
+            let epoch = i32::try_from(i / 50).expect("small");
+            // Now and then everything is closed, so that everything has to be opened again.
+            if i % 11 == 0 {
+                log.flush(FlushScope::Checkpoint).expect("memory");
+                (0..2).for_each(|_| log.rest());
+            }
+            disk.fail_once("open", well);
+            match append_at(&mut log, now(1), &raw, epoch) {
+                Ok(appended) => assert_eq!(appended.base_offset, Offset(i)),
+                Err(error) => {
+                    assert!(matches!(error, AppendError::Disk(_)), "{error}");
+                    assert_eq!((log.end(), log.poison()), (Offset(i), None));
+                    append_at(&mut log, now(1), &raw, epoch).expect("again");
+                    refused += 1;
+                }
+            }
+            disk.fail_once("open", well);
+            if log.flush(FlushScope::Checkpoint).is_err() {
+                log.flush(FlushScope::Checkpoint).expect("again");
+            }
+            disk.fail_once("open", usize::MAX);
+        }
+        assert!(refused > 0 || well > 1, "{well}");
+        let known = unclean(log.recovery_point());
+        let (again, recovered) = open(&disk, settings, known).expect("good");
+        assert_eq!((again.end(), recovered.cut), (Offset(120), None));
+        let aborted = |log: &Log| log.aborted_transactions(Offset(0), log.end()).expect("memory");
+        assert_eq!(aborted(&again), aborted(&log));
+        assert!(again.epochs().eq(log.epochs()));
+        assert_eq!(read_all(&again, Offset(0)), read_all(&log, Offset(0)));
+    }
+}
