@@ -78,7 +78,8 @@ fn settings() -> LogSettings {
 }
 
 fn open(disk: &MemoryDisk, dir: &str, recovery_point: i64, clean: bool) -> (Log, Recovered) {
-    let known = Known { recovery_point: Offset(recovery_point), log_start: Offset(0), clean };
+    let (recovery_point, log_start) = (Offset(recovery_point), Offset(0));
+    let known = Known { recovery_point, log_start, clean, adopted: false };
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Log::open(disk, Path::new("/kafka").join(dir), settings(), known, NOW).expect("Kafka's own files")
 }

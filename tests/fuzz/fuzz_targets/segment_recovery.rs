@@ -93,9 +93,10 @@ fuzz_target!(|input: &[u8]| {
     }
     disk.put(&file, bytes);
     let recovery_point = Offset(i64::from(*known) % (end.0 + 1));
-    let known = Known { recovery_point, log_start: Offset::ZERO, clean: known & 0x80 != 0, adopted: known & 0x40 != 0 };
+    let (clean, adopted) = (known & 0x80 != 0, known & 0x40 != 0);
+    let known = Known { recovery_point, log_start: Offset::ZERO, clean, adopted };
     let opened = Log::open(Arc::new(disk), PathBuf::from(DIR), LogSettings::tiny(), known, now());
-    if let Ok((log, _)) = opened {
+    if let Ok((mut log, _)) = opened {
         assert!(
             known.clean || log.end() >= recovery_point,
             "{} was durable, {} is left",
