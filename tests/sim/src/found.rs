@@ -118,6 +118,11 @@ impl Restart {
         }
     }
 
+    /// Whether batches are gone that were promised, because damage was cut.
+    pub(crate) fn is_shorter_than_promised(&self) -> bool {
+        matches!(&self.found, Found::Opened { state, .. } if state.edges.end < self.must_end)
+    }
+
     /// Whether the log has damage in it that recovery did not meet.
     pub(crate) fn is_undetected(&self) -> bool {
         match &self.found {

@@ -189,6 +189,8 @@ impl World {
     fn take_over(&mut self, restart: Restart, rotten: Option<Rotten>) {
         let undetected = restart.is_undetected();
         let quarantined = matches!(restart.found, Found::Quarantined { .. });
+        // What was cut does not come back with the bits; there may be other damage that was not met.
+        let was_cut = restart.is_shorter_than_promised();
         let judged = restart.judge().is_ok();
         let stop = restart.stop;
         if let Found::Opened { state, .. } = &restart.found
@@ -202,7 +204,7 @@ impl World {
         self.restart = Some(restart);
         if let Some(rotten) = rotten
             && judged
-            && (undetected || quarantined)
+            && (quarantined || (undetected && !was_cut))
         {
             self.make_good(stop, &rotten);
         }

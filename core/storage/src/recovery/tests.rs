@@ -464,14 +464,13 @@ fn a_length_that_is_damaged_makes_room_for_nothing() {
     let disk = MemoryDisk::new();
     let mut log = create(&disk, LogSettings::default());
     append(&mut log, &batch(&[1, 2, 3, 4, 5, 6, 7], 100_000));
-    let mut options = records::BatchLimits::default();
-    options.batch_bytes_max = 8 << 20;
+    let limits = records::BatchLimits { batch_bytes_max: 8 << 20, ..records::BatchLimits::default() };
     let mut builder = records::BatchBuilder::new(8 << 20);
     let value = vec![7; 5 << 20];
     builder.try_append(TimestampMs(1), None, Some(&value), &[]).expect("fits");
     let (mut raw, mut scratch) = (Vec::new(), records::Scratch::default());
     builder.finish(&records::BatchOptions::default(), &mut scratch, &mut raw).expect("fits");
-    let large = records::CheckedBatch::check(&raw, &options, &mut scratch).expect("good");
+    let large = records::CheckedBatch::check(&raw, &limits, &mut scratch).expect("good");
     log.append(now(1), &large, LeaderEpoch(0)).expect("appended");
     append(&mut log, &batch(&[1], 10));
     let (again, recovered) = open(&disk.copy(), LogSettings::default(), unclean(Offset(0))).expect("good");
