@@ -38,7 +38,7 @@ fn under_os_a_record_is_committed_when_it_is_appended() {
 #[test]
 fn under_interval_a_flush_is_asked_for_by_bytes_and_due_by_time() {
     let every = std::time::Duration::from_millis(100);
-    let mut world = World::new(FlushPolicy::Interval { every, bytes: 200 });
+    let mut world = World::new(FlushPolicy::Interval { every, bytes: 200, records: u64::MAX });
     assert!(!world.flush_is_due(0));
     assert_eq!(world.append(&[1]), "committed 1");
     assert!(!world.flush_is_due(99));

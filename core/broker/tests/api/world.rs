@@ -287,7 +287,8 @@ impl World {
                     metadata::settings::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
                 };
                 let log_settings = LogSettings { timestamp_type, ..LogSettings::default() };
-                let known = Known { recovery_point: Offset::ZERO, log_start: Offset::ZERO, clean: false };
+                let (recovery_point, log_start) = (Offset::ZERO, Offset::ZERO);
+                let known = Known { recovery_point, log_start, clean: false, adopted: false };
                 let log = match disk.list(&dir) {
                     Ok(_) => Log::open(disk, dir, log_settings, known, self.now).unwrap().0,
                     Err(_) => Log::create(disk, dir, topic.id, log_settings, self.now).unwrap(),

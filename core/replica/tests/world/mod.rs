@@ -53,7 +53,8 @@ impl World {
     /// The same log after a crash of the process, led in a later epoch.
     pub(crate) fn led_in(self, epoch: i32) -> Self {
         let policy = self.partition.policy();
-        let known = Known { recovery_point: Offset::ZERO, log_start: Offset::ZERO, clean: false };
+        let (recovery_point, log_start) = (Offset::ZERO, Offset::ZERO);
+        let known = Known { recovery_point, log_start, clean: false, adopted: false };
         let disk = self.disk.clone() as Arc<dyn Disk>;
         let (log, _) = Log::open(disk, dir(), LogSettings::default(), known, now(0)).unwrap();
         Self { partition: Partition::lead(log, LeaderEpoch(epoch), policy), disk: self.disk }
@@ -67,6 +68,8 @@ impl World {
             Effect::Flush => Some("flush".to_owned()),
             Effect::Committed(upto) => Some(format!("committed {upto}")),
             Effect::Retire(error) => Some(format!("retire: {error}")),
+            Effect::Offline(error) => Some(format!("offline: {error}")),
+            Effect::Refused(error) => Some(format!("refused: {error}")),
             Effect::Appended { .. } => None,
         });
         (result, words.collect::<Vec<_>>().join(" "))
