@@ -1,10 +1,13 @@
 //! Brokers: who is in the cluster, and the ids they are given.
 
-use base::{BrokerEpoch, LeaderEpoch, ProducerId};
+use base::{BrokerEpoch, LeaderEpoch, PartitionIndex, ProducerId, TopicId, Uuid};
 use metadata::{Broker, MetadataRecord, PartitionChange, ProducerIds};
 
 use crate::PRODUCER_IDS_PER_BLOCK;
-use crate::command::{AllocateProducerIds, ProducerIdBlock, RegisterBroker, UnregisterBroker};
+use crate::command::{
+    AllocateProducerIds, AssignReplicasToDirs, ProducerIdBlock, RegisterBroker, SkipProducerIds,
+    UnregisterBroker,
+};
 use crate::controller::Controller;
 use crate::error::ControllerError;
 
@@ -78,5 +81,44 @@ impl Controller {
         let record = ProducerIds { broker: broker.id, broker_epoch: broker.epoch, next: ProducerId(next) };
         let block = ProducerIdBlock { first, len: PRODUCER_IDS_PER_BLOCK as i32 };
         Ok((block, vec![MetadataRecord::ProducerIds(record)]))
+    }
+
+    pub(crate) fn skip_producer_ids(
+        &self,
+        command: SkipProducerIds,
+    ) -> Result<Vec<MetadataRecord>, ControllerError> {
+        let broker =
+            self.image.broker(command.broker).ok_or(ControllerError::UnknownBroker(command.broker))?;
+        if command.largest < self.image.producer_id_next() {
+            return Ok(Vec::new());
+        }
+        let next = ProducerId(command.largest.0.saturating_add(1));
+        let record = ProducerIds { broker: broker.id, broker_epoch: broker.epoch, next };
+        Ok(vec![MetadataRecord::ProducerIds(record)])
+    }
+
+    pub(crate) fn assign_replicas_to_dirs(
+        &self,
+        command: &AssignReplicasToDirs,
+    ) -> Result<Vec<MetadataRecord>, ControllerError> {
+        if self.image.broker(command.broker).is_none() {
+            return Err(ControllerError::UnknownBroker(command.broker));
+        }
+        let change = |&(topic, index, directory): &(TopicId, PartitionIndex, Uuid)| {
+            let partition = self.image.partition(topic, index)?;
+            let place = partition.replicas.iter().position(|replica| *replica == command.broker)?;
+            let mut directories = partition.directories.to_vec();
+            let known = directories.get_mut(place)?;
+            if *known == directory {
+                return None;
+            }
+            *known = directory;
+            let change = PartitionChange::of(topic, index);
+            Some(MetadataRecord::PartitionChange(PartitionChange {
+                directories: Some(directories),
+                ..change
+            }))
+        };
+        Ok(command.replicas.iter().filter_map(change).collect())
     }
 }

@@ -29,8 +29,12 @@ pub enum Command {
     UnregisterBroker(UnregisterBroker),
     /// A broker needs producer ids.
     AllocateProducerIds(AllocateProducerIds),
+    /// Producer ids were found in use.
+    SkipProducerIds(SkipProducerIds),
     /// A topic was found on a disk.
     AdoptTopic(AdoptTopic),
+    /// A broker says which of its log directories have which replicas.
+    AssignReplicasToDirs(AssignReplicasToDirs),
 }
 
 impl Command {
@@ -60,8 +64,12 @@ pub enum Reply {
     UnregisterBroker,
     /// Ids that nobody else has.
     AllocateProducerIds(ProducerIdBlock),
+    /// They will not be given to anybody.
+    SkipProducerIds,
     /// The topic is in the cluster.
     AdoptTopic(TopicCreated),
+    /// It is written down.
+    AssignReplicasToDirs,
 }
 
 /// How each part of a command went.
@@ -254,8 +262,39 @@ pub struct AdoptTopic {
     pub name: TopicName,
     /// Its id, as the partitions' directories have it.
     pub id: TopicId,
-    /// The partitions that were found, each with the highest leader epoch in its log.
-    pub partitions: BTreeMap<PartitionIndex, LeaderEpoch>,
+    /// The partitions that were found.
+    pub partitions: BTreeMap<PartitionIndex, FoundPartition>,
     /// The broker that found them.
     pub broker: BrokerId,
+}
+
+/// A partition that was found on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundPartition {
+    /// The highest leader epoch in its log.
+    pub last_epoch: LeaderEpoch,
+    /// The id of the log directory that it is in.
+    pub directory: Uuid,
+}
+
+/// Replicas of one broker and the log directories they are in.
+///
+/// Written down once the log is there, and before it takes its first record: so a broker knows where
+/// each of its logs must be, and never begins an empty one in the place of one that it cannot find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AssignReplicasToDirs {
+    /// The broker.
+    pub broker: BrokerId,
+    /// Partitions, each with the id of a log directory. What the broker has no replica of is passed
+    /// over: it may have been deleted meanwhile.
+    pub replicas: Vec<(TopicId, PartitionIndex, Uuid)>,
+}
+
+/// Producer ids that are in logs, but were not given out by this cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkipProducerIds {
+    /// The broker that found them.
+    pub broker: BrokerId,
+    /// The largest of them.
+    pub largest: ProducerId,
 }

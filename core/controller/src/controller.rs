@@ -98,6 +98,12 @@ impl Controller {
                 let (block, records) = self.allocate_producer_ids(*command)?;
                 Ok((Reply::AllocateProducerIds(block), records))
             }
+            Command::SkipProducerIds(command) => {
+                Ok((Reply::SkipProducerIds, self.skip_producer_ids(*command)?))
+            }
+            Command::AssignReplicasToDirs(command) => {
+                Ok((Reply::AssignReplicasToDirs, self.assign_replicas_to_dirs(command)?))
+            }
             Command::AdoptTopic(command) => {
                 let (topic, records) = self.adopt_topic(command)?;
                 Ok((Reply::AdoptTopic(topic), records))

@@ -23,10 +23,10 @@ mod tests;
 mod topics;
 
 pub use command::{
-    AdoptTopic, AllocateProducerIds, AlterConfigs, Command, ConfigOp, CreatePartitions, CreateTopics,
-    DeleteTopics, IncrementalAlterConfigs, NewTopic, Outcomes, PartitionsCreated, ProducerIdBlock,
-    RegisterBroker, Reply, ResourceConfigs, TopicCreated, TopicDeleted, TopicGrowth, TopicKey,
-    UnregisterBroker,
+    AdoptTopic, AllocateProducerIds, AlterConfigs, AssignReplicasToDirs, Command, ConfigOp, CreatePartitions,
+    CreateTopics, DeleteTopics, FoundPartition, IncrementalAlterConfigs, NewTopic, Outcomes,
+    PartitionsCreated, ProducerIdBlock, RegisterBroker, Reply, ResourceConfigs, SkipProducerIds,
+    TopicCreated, TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker,
 };
 pub use controller::{Controller, ControllerSettings};
 pub use error::ControllerError;

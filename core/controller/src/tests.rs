@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{
-    BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TimestampMs, TopicId,
-    TopicName, Uuid,
+    BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, ProducerId, TimestampMs,
+    TopicId, TopicName, Uuid,
 };
 use metadata::{ConfigMap, ConfigResource, Delta, Endpoint, Image};
 
@@ -607,12 +607,59 @@ fn no_producer_id_is_given_twice() {
     assert_eq!(refusal(refused).0, ErrorCode::BrokerIdNotRegistered);
 }
 
+fn directories(cluster: &Cluster, topic: &str) -> Vec<Uuid> {
+    let topic = cluster.controller.image().topic(topic).expect("it is there");
+    topic.partitions().iter().flat_map(|p| p.directories.to_vec()).collect()
+}
+
+#[test]
+fn a_broker_says_where_its_replicas_lie() {
+    let mut cluster = Cluster::of(&[1]);
+    let created = cluster.create_one(topic("a", 2, 1)).expect("it may");
+    let unassigned = metadata::Partition::DIRECTORY_UNASSIGNED;
+    assert_eq!(directories(&cluster, "a"), [unassigned, unassigned], "nobody has made the logs yet");
+    let assign = |index: i32, id: u8| {
+        let replicas = vec![
+            (created.id, PartitionIndex(index), Uuid([id; 16])),
+            (TopicId(Uuid([1; 16])), PartitionIndex(0), Uuid([id; 16])),
+            (created.id, PartitionIndex(9), Uuid([id; 16])),
+        ];
+        Command::AssignReplicasToDirs(AssignReplicasToDirs { broker: BrokerId(1), replicas })
+    };
+    let (_, delta) = cluster.run(assign(1, 7)).expect("what is not there is passed over");
+    assert_eq!(delta.partitions_changed.len(), 1);
+    assert_eq!(directories(&cluster, "a"), [unassigned, Uuid([7; 16])]);
+    let (leader_epoch, records) = (cluster.controller.image().topic("a"), cluster.log.len());
+    assert_eq!(leader_epoch.expect("it is there").partitions()[1].leader_epoch, LeaderEpoch(0));
+    cluster.run(assign(1, 7)).expect("it is known");
+    assert_eq!(cluster.log.len(), records);
+    cluster.run(assign(1, 8)).expect("it moved");
+    assert_eq!(directories(&cluster, "a"), [unassigned, Uuid([8; 16])]);
+    let stranger = AssignReplicasToDirs { broker: BrokerId(7), replicas: Vec::new() };
+    let refused = cluster.run(Command::AssignReplicasToDirs(stranger));
+    assert_eq!(refusal(refused).0, ErrorCode::BrokerIdNotRegistered);
+}
+
+#[test]
+fn producer_ids_that_are_in_logs_are_not_given_out() {
+    let mut cluster = Cluster::of(&[1]);
+    let skip = |largest| {
+        Command::SkipProducerIds(SkipProducerIds { broker: BrokerId(1), largest: ProducerId(largest) })
+    };
+    cluster.run(skip(4711)).expect("it may");
+    assert_eq!(cluster.controller.image().producer_id_next(), ProducerId(4712));
+    let records = cluster.log.len();
+    cluster.run(skip(4711)).expect("it is known");
+    assert_eq!(cluster.log.len(), records);
+}
+
 #[test]
 fn a_topic_found_on_a_disk_is_adopted() {
     let mut cluster = Cluster::of(&[1]);
     let id = TopicId(Uuid([5; 16]));
     let found = |partitions: &[(i32, i32)]| {
-        let partitions = partitions.iter().map(|&(index, epoch)| (PartitionIndex(index), LeaderEpoch(epoch)));
+        let found = |epoch| FoundPartition { last_epoch: LeaderEpoch(epoch), directory: Uuid([9; 16]) };
+        let partitions = partitions.iter().map(|&(index, epoch)| (PartitionIndex(index), found(epoch)));
         AdoptTopic { name: name("a"), id, partitions: partitions.collect(), broker: BrokerId(1) }
     };
     cluster.run(Command::AdoptTopic(found(&[(0, 4), (2, -1)]))).expect("nobody has it");
@@ -622,6 +669,8 @@ fn a_topic_found_on_a_disk_is_adopted() {
         topic.partitions().iter().map(|p| p.leader_epoch.0).collect::<Vec<_>>()
     };
     assert_eq!(epochs(&cluster), [5, 0, 0], "above what its log has; the missing one is there, empty");
+    let unassigned = metadata::Partition::DIRECTORY_UNASSIGNED;
+    assert_eq!(directories(&cluster, "a"), [Uuid([9; 16]), unassigned, Uuid([9; 16])]);
     let records = cluster.log.len();
     cluster.run(Command::AdoptTopic(found(&[(0, 4)]))).expect("it is there");
     assert_eq!(cluster.log.len(), records);

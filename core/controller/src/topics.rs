@@ -193,8 +193,9 @@ impl Controller {
             let index = PartitionIndex(index);
             let replicas = vec![command.broker];
             let mut new = NewPartition::first(command.id, index, replicas.clone(), replicas);
-            if let Some(last) = command.partitions.get(&index) {
-                new.partition.leader_epoch = LeaderEpoch(last.0.saturating_add(1).max(0));
+            if let Some(found) = command.partitions.get(&index) {
+                new.partition.leader_epoch = LeaderEpoch(found.last_epoch.0.saturating_add(1).max(0));
+                new.partition.directories = [found.directory].into();
             }
             new
         };

@@ -9,15 +9,16 @@
 //!           events-0/  events-1/ …             its partitions
 //! ```
 //!
-//! One directory lies on one disk. The first error of a write or a barrier retires it, for good: what
-//! the disk still says about it cannot be believed. The others go on.
+//! The checkpoints have an entry for each partition that lies in the directory, served or not: an entry
+//! goes when its partition is deleted, never because its log could not be opened.
 
 mod properties;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{BrokerId, Offset, TopicPartition, Uuid};
+use base::{BrokerId, TopicPartition, Uuid};
 
 use crate::checkpoint::{CheckpointError, PartitionOffsets, read_offsets, write_offsets};
 use crate::disk::{Disk, DiskError};
@@ -37,13 +38,18 @@ pub struct Owner {
     pub cluster_id: Option<String>,
     /// The node.
     pub node_id: BrokerId,
+    /// The directory that has the metadata log; `None` if it is this one.
+    pub metadata_directory: Option<Uuid>,
 }
 
 /// Why a log directory cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogDirError {
     /// It belongs to another cluster or node.
-    #[error("{path} belongs to {what} {found}, this is {what} {expected}", path = path.display())]
+    #[error(
+        "{path} belongs to {what} {found}, this is {what} {expected}; give this node another directory, or set \
+         {what} to what the directory says", path = path.display()
+    )]
     Foreign {
         /// Which directory.
         path: PathBuf,
@@ -55,7 +61,10 @@ pub enum LogDirError {
         expected: String,
     },
     /// It has partitions, but does not say whose they are.
-    #[error("{path} holds partitions but no meta.properties", path = path.display())]
+    #[error(
+        "{path} holds partitions but no meta.properties, so nothing says whose they are; put the file back, \
+         or give this node another directory", path = path.display()
+    )]
     Unowned {
         /// Which directory.
         path: PathBuf,
@@ -75,7 +84,10 @@ pub enum LogDirError {
         error: PropertiesError,
     },
     /// A checkpoint is damaged. Nothing tells which records were durable.
-    #[error("{path}: {error}", path = path.display())]
+    #[error(
+        "{path}: {error}; put back a copy of it from a backup, or move it away to have all logs of the directory \
+         taken as they are", path = path.display()
+    )]
     Checkpoint {
         /// Which file.
         path: PathBuf,
@@ -116,9 +128,10 @@ pub struct LogDir {
     path: PathBuf,
     properties: MetaProperties,
     clean: Option<i64>,
+    /// As they are on the media.
     checkpoints: Checkpoints,
-    partitions_count: usize,
-    failure: Option<DiskError>,
+    /// Partitions whose entries go with the next save.
+    forgotten: BTreeSet<TopicPartition>,
 }
 
 impl LogDir {
@@ -139,20 +152,13 @@ impl LogDir {
             high_watermarks: read_checkpoint(disk.as_ref(), &path, HIGH_WATERMARKS_FILE)?,
         };
         let clean = take_clean_mark(disk.as_ref(), &path)?;
-        let partitions_count = contents.partitions.len();
-        let failure = None;
-        let dir = Self { disk, path, properties, clean, checkpoints, partitions_count, failure };
+        let dir = Self { disk, path, properties, clean, checkpoints, forgotten: BTreeSet::new() };
         Ok((dir, contents))
     }
 
     /// The disk it lies on.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
-    }
-
-    /// Where it lies.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Its id, which stays the same wherever it is mounted.
@@ -175,157 +181,67 @@ impl LogDir {
         &self.checkpoints
     }
 
-    /// How many partitions lie in it.
-    pub fn partitions_count(&self) -> usize {
-        self.partitions_count
+    /// Keeps the offsets of the partitions that are served.
+    ///
+    /// A partition that is not among them keeps the entries it has, until it is forgotten: a log that
+    /// cannot be served now may be repaired, and only its recovery point tells what was promised of it.
+    pub fn save(&mut self, served: Checkpoints) -> Result<(), DiskError> {
+        let Checkpoints { recovery_points, log_starts, high_watermarks } = served;
+        self.save_one(RECOVERY_POINTS_FILE, recovery_points, |kept| &mut kept.recovery_points)?;
+        self.save_one(LOG_STARTS_FILE, log_starts, |kept| &mut kept.log_starts)?;
+        self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
+        self.forgotten.clear();
+        Ok(())
     }
 
-    /// Why it was retired, if it was.
-    pub fn failure(&self) -> Option<&DiskError> {
-        self.failure.as_ref()
-    }
-
-    /// Retires it. The first reason stays.
-    pub fn fail(&mut self, error: DiskError) {
-        self.failure.get_or_insert(error);
-    }
-
-    /// The directory of a partition.
-    pub fn partition_dir(&self, partition: &TopicPartition) -> PathBuf {
-        partition_dir(&self.path, partition)
-    }
-
-    /// Counts a partition that was made in it.
-    pub fn added(&mut self) {
-        self.partitions_count += 1;
-    }
-
-    /// Keeps up to where records are on media.
-    pub fn save_recovery_points(&mut self, offsets: PartitionOffsets) -> Result<(), DiskError> {
-        self.save(RECOVERY_POINTS_FILE, offsets, |checkpoints| &mut checkpoints.recovery_points)
-    }
-
-    /// Lowers one recovery point, before its log is cut. Durable when it returns.
-    pub fn lower_recovery_point(&mut self, partition: &TopicPartition, to: Offset) -> Result<(), DiskError> {
-        let mut offsets = self.checkpoints.recovery_points.clone();
-        match offsets.get_mut(partition) {
-            Some(point) if *point > to => *point = to,
-            _ => return Ok(()),
+    fn save_one(
+        &mut self,
+        file: &str,
+        served: PartitionOffsets,
+        place: impl Fn(&mut Checkpoints) -> &mut PartitionOffsets,
+    ) -> Result<(), DiskError> {
+        let kept = place(&mut self.checkpoints);
+        let mut offsets = kept.clone();
+        offsets.retain(|partition, _| !self.forgotten.contains(partition));
+        offsets.extend(served);
+        if *kept != offsets {
+            write_offsets(self.disk.as_ref(), &self.path.join(file), &offsets)?;
+            *kept = offsets;
         }
-        self.save_recovery_points(offsets)
+        Ok(())
     }
 
-    /// Keeps where readers may begin.
-    pub fn save_log_starts(&mut self, offsets: PartitionOffsets) -> Result<(), DiskError> {
-        self.save(LOG_STARTS_FILE, offsets, |checkpoints| &mut checkpoints.log_starts)
+    /// Drops the entries of these partitions, durably: whoever gets their names next begins at nothing.
+    pub fn forget(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) -> Result<(), DiskError> {
+        self.forgotten.extend(partitions);
+        self.save(Checkpoints::default())
     }
 
-    /// Keeps the high watermarks.
-    pub fn save_high_watermarks(&mut self, offsets: PartitionOffsets) -> Result<(), DiskError> {
-        self.save(HIGH_WATERMARKS_FILE, offsets, |checkpoints| &mut checkpoints.high_watermarks)
-    }
-
-    /// Renames a partition's directory so that it is no partition any more, durably. The name it has
-    /// then; `unique` must be new.
+    /// Renames a partition's directory so that it is no partition any more, durably; its entries in the
+    /// checkpoints go with the next save. The name it has then; `unique` must be new.
     pub fn set_aside(&mut self, partition: &TopicPartition, unique: Uuid) -> Result<String, DiskError> {
         let name = deleted_dir_name(partition, unique);
-        self.changing(|dir| {
-            dir.disk.rename(&dir.partition_dir(partition), &dir.path.join(&name))?;
-            dir.disk.sync_dir(&dir.path)
-        })?;
-        self.partitions_count = self.partitions_count.saturating_sub(1);
+        self.disk.rename(&partition_dir(&self.path, partition), &self.path.join(&name))?;
+        self.disk.sync_dir(&self.path)?;
+        self.forgotten.insert(partition.clone());
         Ok(name)
-    }
-
-    /// Removes a directory that [`LogDir::set_aside`] renamed.
-    pub fn remove(&mut self, name: &str) -> Result<(), DiskError> {
-        // Only what is called so may go: a name is all that stands between here and the records.
-        if parse_dir_name(name) != DirName::Deleted {
-            return Ok(());
-        }
-        self.changing(|dir| dir.disk.remove_dir(&dir.path.join(name)))
     }
 
     /// Leaves the mark of an orderly stop. Every log must be closed by then.
     pub fn mark_clean(&mut self, broker_epoch: i64) -> Result<(), DiskError> {
         let text = format!("{{\"version\":0,\"brokerEpoch\":{broker_epoch}}}");
-        let path = self.path.join(CLEAN_SHUTDOWN_FILE);
-        self.changing(|dir| dir.disk.replace(&path, text.as_bytes()))
-    }
-
-    fn save(
-        &mut self,
-        file: &str,
-        offsets: PartitionOffsets,
-        place: impl Fn(&mut Checkpoints) -> &mut PartitionOffsets,
-    ) -> Result<(), DiskError> {
-        if *place(&mut self.checkpoints) == offsets {
-            return Ok(());
-        }
-        self.changing(|dir| write_offsets(dir.disk.as_ref(), &dir.path.join(file), &offsets))?;
-        *place(&mut self.checkpoints) = offsets;
-        Ok(())
-    }
-
-    fn changing<T>(&mut self, change: impl FnOnce(&Self) -> Result<T, DiskError>) -> Result<T, DiskError> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        let done = change(self);
-        if let Err(error) = &done {
-            self.fail(error.clone());
-        }
-        done
+        self.disk.replace(&self.path.join(CLEAN_SHUTDOWN_FILE), text.as_bytes())
     }
 }
 
-/// All log directories of a broker.
-#[derive(Debug, Default)]
-pub struct LogDirs {
-    dirs: Vec<LogDir>,
-}
-
-impl LogDirs {
-    /// No directory yet.
-    pub fn new() -> Self {
-        Self::default()
+/// Removes a directory that [`LogDir::set_aside`] renamed, in the log directory at `path`. Takes long
+/// if there is much in it.
+pub fn remove_deleted(disk: &dyn Disk, path: &Path, name: &str) -> Result<(), DiskError> {
+    // Only what is called so may go: a name is all that stands between here and the records.
+    if parse_dir_name(name) != DirName::Deleted {
+        return Ok(());
     }
-
-    /// Adds a directory; its place among them.
-    pub fn add(&mut self, dir: LogDir) -> Result<usize, LogDirError> {
-        if self.dirs.iter().any(|known| known.id() == dir.id()) {
-            return Err(LogDirError::Copy { path: dir.path });
-        }
-        self.dirs.push(dir);
-        Ok(self.dirs.len() - 1)
-    }
-
-    /// Where a new partition goes: the directory with the fewest, the first of several. `None` if all
-    /// were retired.
-    pub fn place(&self) -> Option<usize> {
-        let usable = self.dirs.iter().enumerate().filter(|(_, dir)| dir.failure.is_none());
-        usable.min_by_key(|(_, dir)| dir.partitions_count).map(|(index, _)| index)
-    }
-
-    /// The directory at a place.
-    pub fn get(&self, index: usize) -> Option<&LogDir> {
-        self.dirs.get(index)
-    }
-
-    /// The directory at a place, to change it.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut LogDir> {
-        self.dirs.get_mut(index)
-    }
-
-    /// All of them, in the order they were added.
-    pub fn iter(&self) -> impl Iterator<Item = &LogDir> {
-        self.dirs.iter()
-    }
-
-    /// All of them, to change them.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut LogDir> {
-        self.dirs.iter_mut()
-    }
+    disk.remove_dir(&path.join(name))
 }
 
 fn read_contents(disk: &dyn Disk, path: &Path) -> Result<Contents, DiskError> {
@@ -351,40 +267,50 @@ fn own(
     contents: &Contents,
 ) -> Result<MetaProperties, LogDirError> {
     let file = path.join(META_PROPERTIES_FILE);
-    let Some(bytes) = disk.read(&file, SMALL_FILE_BYTES_MAX)? else {
-        if !contents.partitions.is_empty() {
+    let stored = match disk.read(&file, SMALL_FILE_BYTES_MAX)? {
+        None if !contents.partitions.is_empty() => {
             return Err(LogDirError::Unowned { path: path.to_owned() });
         }
-        let properties = MetaProperties {
-            cluster_id: owner.cluster_id.clone().unwrap_or_default(),
-            node_id: owner.node_id,
-            directory_id: fresh_id,
-        };
-        disk.replace(&file, properties.format().as_bytes())?;
-        if let Some(parent) = path.parent() {
-            disk.sync_dir(parent)?;
+        None => None,
+        Some(bytes) => {
+            let parsed = MetaProperties::parse(&bytes);
+            let error = |error| LogDirError::Properties { path: file.clone(), error };
+            Some(parsed.map_err(error)?)
         }
-        return Ok(properties);
     };
-    let parsed = MetaProperties::parse(&bytes);
-    let mut properties = parsed.map_err(|error| LogDirError::Properties { path: file.clone(), error })?;
+    if let Some(stored) = &stored {
+        check_owner(path, stored, owner)?;
+    }
+    let mut properties = stored.clone().unwrap_or_else(|| MetaProperties {
+        cluster_id: owner.cluster_id.clone().unwrap_or_default(),
+        node_id: owner.node_id,
+        directory_id: Uuid::ZERO,
+        metadata_directory: Uuid::ZERO,
+    });
+    if properties.directory_id.is_zero() {
+        properties.directory_id = fresh_id;
+    }
+    properties.metadata_directory = owner.metadata_directory.unwrap_or(properties.directory_id);
+    if stored.as_ref() != Some(&properties) {
+        disk.replace(&file, properties.format().as_bytes())?;
+    }
+    Ok(properties)
+}
+
+fn check_owner(path: &Path, stored: &MetaProperties, owner: &Owner) -> Result<(), LogDirError> {
     let foreign = |what, found: &dyn ToString, expected: &dyn ToString| LogDirError::Foreign {
         path: path.to_owned(),
         what,
         found: found.to_string(),
         expected: expected.to_string(),
     };
-    if let Some(expected) = owner.cluster_id.as_ref().filter(|&id| *id != properties.cluster_id) {
-        return Err(foreign("cluster", &properties.cluster_id, expected));
+    if let Some(expected) = owner.cluster_id.as_ref().filter(|&id| *id != stored.cluster_id) {
+        return Err(foreign("cluster", &stored.cluster_id, expected));
     }
-    if properties.node_id != owner.node_id {
-        return Err(foreign("node", &properties.node_id, &owner.node_id));
+    if stored.node_id != owner.node_id {
+        return Err(foreign("node", &stored.node_id, &owner.node_id));
     }
-    if properties.directory_id.is_zero() {
-        properties.directory_id = fresh_id;
-        disk.replace(&file, properties.format().as_bytes())?;
-    }
-    Ok(properties)
+    Ok(())
 }
 
 fn read_checkpoint(disk: &dyn Disk, dir: &Path, file: &str) -> Result<PartitionOffsets, LogDirError> {

@@ -35,7 +35,8 @@ const FILE_NAME_BYTES_MAX: usize = 255;
 const DELETED_SUFFIX: &str = ".deleted";
 const SWAP_SUFFIX: &str = ".swap";
 const DELETE_DIR_SUFFIX: &str = "-delete";
-const OTHER_DIR_SUFFIXES: [&str; 2] = ["-future", "-stray"];
+const STRAY_DIR_SUFFIX: &str = "-stray";
+const OTHER_DIR_SUFFIXES: [&str; 2] = ["-future", STRAY_DIR_SUFFIX];
 
 /// The files that make up a segment, and the snapshots beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,8 +136,18 @@ pub fn partition_dir(log_dir: &Path, partition: &TopicPartition) -> PathBuf {
 /// The name that a partition's directory gets when it is to be removed. `unique` makes it differ from
 /// that of an earlier topic of the same name.
 pub fn deleted_dir_name(partition: &TopicPartition, unique: Uuid) -> String {
+    aside_dir_name(partition, unique, DELETE_DIR_SUFFIX)
+}
+
+/// The name that a directory gets which has a partition's name and is none of this cluster's. It is
+/// never removed.
+pub fn stray_dir_name(partition: &TopicPartition, unique: Uuid) -> String {
+    aside_dir_name(partition, unique, STRAY_DIR_SUFFIX)
+}
+
+fn aside_dir_name(partition: &TopicPartition, unique: Uuid, why: &str) -> String {
     let unique = u128::from_be_bytes(unique.0);
-    let suffix = format!("-{}.{unique:032x}{DELETE_DIR_SUFFIX}", partition.partition);
+    let suffix = format!("-{}.{unique:032x}{why}", partition.partition);
     // A name at the limit is cut: the id, not the topic, tells such directories apart. Topic names
     // are ASCII, so that any byte is a boundary.
     let topic = partition.topic.as_str();
@@ -229,5 +240,8 @@ mod tests {
         let name = deleted_dir_name(&long, Uuid([1; 16]));
         assert_eq!(name.len(), FILE_NAME_BYTES_MAX);
         assert_eq!(parse_dir_name(&name), DirName::Deleted);
+        let name = stray_dir_name(&long, Uuid([1; 16]));
+        assert_eq!(name.len(), FILE_NAME_BYTES_MAX);
+        assert_eq!(parse_dir_name(&name), DirName::Aside);
     }
 }

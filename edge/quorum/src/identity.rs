@@ -32,7 +32,12 @@ pub(crate) fn cluster_id(
         return Err(OpenError::Unowned { path: log_dir.to_owned() });
     }
     // The directory gets its own id when it is opened as a log directory.
-    let properties = MetaProperties { cluster_id: fresh.to_string(), node_id, directory_id: Uuid::ZERO };
+    let properties = MetaProperties {
+        cluster_id: fresh.to_string(),
+        node_id,
+        directory_id: Uuid::ZERO,
+        metadata_directory: Uuid::ZERO,
+    };
     disk.replace(&path, properties.format().as_bytes())?;
     Ok(properties.cluster_id)
 }

@@ -23,7 +23,7 @@ mod error;
 mod tests;
 
 pub use error::{CommitError, ExecuteError, OpenError};
-pub use metadata_log::MetadataLog;
+pub use metadata_log::{MetadataLog, has_log};
 pub use quorum::{Executed, Quorum, Start};
 
 /// The topic whose one partition is the metadata log. Its directory lies among those of the partitions

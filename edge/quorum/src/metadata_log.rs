@@ -39,6 +39,11 @@ pub struct MetadataLog {
     bytes: Vec<u8>,
 }
 
+/// Whether there is a metadata log in a log directory, or a sign that there was one.
+pub fn has_log(disk: &dyn Disk, log_dir: &Path) -> Result<bool, OpenError> {
+    scan::has_log(disk, log_dir, &partition_dir(log_dir, &partition()))
+}
+
 /// Where the log lies, and who asks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {

@@ -16,7 +16,7 @@ use crate::metadata_log::{MetadataLog, Place};
 /// What a node brings along when it opens its quorum.
 #[derive(Debug)]
 pub struct Start<'a> {
-    /// The directory that has the metadata log, or gets it: the first of `log.dirs`.
+    /// The directory that has the metadata log, or gets it.
     pub log_dir: &'a Path,
     /// This node.
     pub node_id: BrokerId,

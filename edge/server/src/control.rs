@@ -112,9 +112,11 @@ impl ControlThread {
             Err(refused) => return Ok(Err(refused)),
         };
         if !delta.is_empty() {
-            let image = Arc::new(self.quorum.image().clone());
             // Partitions are there before clients can hear of them, and gone after.
-            self.hosting.prepare(&image, &delta);
+            let made = self.hosting.make_new(self.quorum.image(), &delta);
+            self.serve(made)?;
+            let image = Arc::new(self.quorum.image().clone());
+            self.hosting.reconfigure(&image, &delta);
             self.image.store(image);
             self.hosting.clear(&delta);
             self.count();

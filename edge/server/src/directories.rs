@@ -1,21 +1,27 @@
 //! The log directories at start: locked, known to be this node's, and looked through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{LeaderEpoch, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
+use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
 use disk::{DirLock, FlushPool, FsDisk, LockError};
 use metadata::settings::BrokerSettings;
 use quorum::METADATA_TOPIC;
-use storage::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
+use storage::checkpoint::{parse_epochs, read_partition_metadata};
 use storage::dirs::{Checkpoints, LogDir, LogDirError, MetaProperties, Owner};
-use storage::disk::{Disk, DiskError};
-use storage::layout::{EPOCHS_FILE, META_PROPERTIES_FILE};
+use storage::disk::{DirEntry, Disk, DiskError};
+use storage::layout::{
+    DirName, EPOCHS_FILE, FileKind, FileName, META_PROPERTIES_FILE, parse_dir_name, parse_file_name,
+};
 use telemetry::Metrics;
 use tracing::{info, warn};
 
-use crate::log_dir::LogDirectory;
+use crate::log_dir::{LogDirectory, Parts};
+use crate::metadata_home::{self, HomeError, Root};
 use crate::random::random;
 
 /// A log directory that is about to be used.
@@ -26,13 +32,26 @@ pub(crate) struct Directory {
     /// Whether it was used before.
     pub(crate) is_new: bool,
     pub(crate) checkpoints: Checkpoints,
-    /// The partitions in it and the ids of their topics; zero if the directory does not say.
-    pub(crate) partitions: Vec<(TopicPartition, TopicId)>,
+    /// What is in it that has a partition's name.
+    pub(crate) partitions: BTreeMap<TopicPartition, Whose>,
 }
 
-/// All log directories of the node.
+/// Whose log lies in a directory that has a partition's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// That of the topic with this id.
+    Topic(TopicId),
+    /// The directory does not say.
+    Nobodys,
+    /// What it says cannot be read.
+    Unreadable(String),
+}
+
+/// All log directories of the node, in the order of the settings.
 pub(crate) struct Directories {
     pub(crate) all: Vec<Directory>,
+    /// The place of the one with the metadata log.
+    pub(crate) home: usize,
     pub(crate) cluster_id: String,
 }
 
@@ -45,7 +64,7 @@ pub enum DirectoryError {
         /// Which.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Another process uses it.
     #[error(transparent)]
@@ -58,19 +77,29 @@ pub enum DirectoryError {
         /// Why.
         error: LogDirError,
     },
-    /// A partition in it does not say whose it is.
-    #[error("log directory {root}, partition {name}: {error}", root = root.display())]
-    Partition {
+    /// It cannot be told where the metadata is.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// It cannot be looked whether it has a metadata log.
+    #[error("log directory {root}: {error}", root = root.display())]
+    Metadata {
         /// Which.
         root: PathBuf,
-        /// Which partition.
-        name: TopicPartition,
         /// Why.
-        error: CheckpointError,
+        error: Box<quorum::OpenError>,
     },
     /// Its threads cannot be started.
     #[error("cannot start the flush threads: {0}")]
-    Threads(std::io::Error),
+    Threads(io::Error),
+}
+
+/// Who opens the directories.
+struct Opening<'a> {
+    settings: &'a BrokerSettings,
+    metrics: &'a Arc<Metrics>,
+    cluster_id: &'a str,
+    /// Whether no directory belonged to a cluster.
+    is_new_cluster: bool,
 }
 
 impl Directories {
@@ -78,75 +107,118 @@ impl Directories {
     /// that was used before, or a new one.
     pub(crate) fn open(settings: &BrokerSettings, metrics: &Arc<Metrics>) -> Result<Self, DirectoryError> {
         let locks = settings.log_dirs.iter().map(|root| lock(root)).collect::<Result<Vec<_>, _>>()?;
-        let named = settings.log_dirs.iter().find_map(|root| cluster_of(root));
-        let is_new_cluster = named.is_none();
-        let cluster_id = named.unwrap_or_else(|| Uuid::from_random(random()).to_string());
-        let mut all: Vec<Directory> = Vec::with_capacity(locks.len());
-        for (root, lock) in settings.log_dirs.iter().zip(locks) {
-            let directory = open_one(root, lock, settings, &cluster_id, is_new_cluster, metrics)?;
-            if all.iter().any(|known| known.dir.id == directory.dir.id) {
+        let roots = settings.log_dirs.iter().map(|root| look(root)).collect::<Result<Vec<_>, _>>()?;
+        let home = metadata_home::choose(&roots)?;
+        let first_used =
+            std::iter::once(&roots[home]).chain(&roots).find_map(|root| root.properties.as_ref());
+        let is_new_cluster = first_used.is_none();
+        let cluster_id = first_used
+            .map_or_else(|| Uuid::from_random(random()).to_string(), |known| known.cluster_id.clone());
+        let opening = Opening { settings, metrics, cluster_id: &cluster_id, is_new_cluster };
+        let mut all: Vec<Option<Directory>> = locks.iter().map(|_| None).collect();
+        let mut locks: Vec<Option<DirLock>> = locks.into_iter().map(Some).collect();
+        // The one with the metadata first: the others say which one that is.
+        let others = (0..all.len()).filter(|place| *place != home);
+        for place in std::iter::once(home).chain(others) {
+            let root = &settings.log_dirs[place];
+            let metadata_directory = all[home].as_ref().map(|home| home.dir.id);
+            let lock = locks[place].take().expect("each place comes once");
+            let directory = opening.open(root, lock, metadata_directory)?;
+            if all.iter().flatten().any(|known| known.dir.id == directory.dir.id) {
                 let error = LogDirError::Copy { path: root.clone() };
                 return Err(DirectoryError::Unusable { root: root.clone(), error });
             }
-            all.push(directory);
+            all[place] = Some(directory);
         }
-        Ok(Self { all, cluster_id })
+        Ok(Self { all: all.into_iter().flatten().collect(), home, cluster_id })
     }
 }
 
 fn lock(root: &Path) -> Result<DirLock, DirectoryError> {
-    std::fs::create_dir_all(root).map_err(|source| DirectoryError::Make { path: root.to_owned(), source })?;
+    make(root).map_err(|source| DirectoryError::Make { path: root.to_owned(), source })?;
     Ok(DirLock::acquire(root)?)
 }
 
-/// The cluster that a directory says it belongs to. What is damaged is reported when it is opened.
-fn cluster_of(root: &Path) -> Option<String> {
-    let bytes = std::fs::read(root.join(META_PROPERTIES_FILE)).ok()?;
-    MetaProperties::parse(&bytes).ok().map(|properties| properties.cluster_id)
+/// Makes a directory and those above it that are missing, so that they survive a power cut.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Ok(()),
+    };
+    make(parent)?;
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
+        _ => {}
+    }
+    File::open(parent)?.sync_all()
 }
 
-fn open_one(
-    root: &Path,
-    lock: DirLock,
-    settings: &BrokerSettings,
-    cluster_id: &str,
-    is_new_cluster: bool,
-    metrics: &Arc<Metrics>,
-) -> Result<Directory, DirectoryError> {
-    let unusable = |error: LogDirError| DirectoryError::Unusable { root: root.to_owned(), error };
-    let disk: Arc<dyn Disk> = Arc::new(FsDisk::new(root));
-    let is_new = !root.join(META_PROPERTIES_FILE).exists();
-    let owner = Owner { cluster_id: Some(cluster_id.to_owned()), node_id: settings.node_id };
-    if is_new && is_new_cluster {
-        claim(disk.as_ref(), &owner).map_err(|error| unusable(error.into()))?;
-    }
-    let here = PathBuf::new();
-    let (marks, contents) =
-        LogDir::open(Arc::clone(&disk), here, &owner, Uuid::from_random(random())).map_err(unusable)?;
-    for name in &contents.aside {
-        warn!(dir = %root.display(), name, "left alone: moved or given up by another program");
-    }
-    let mut partitions = Vec::with_capacity(contents.partitions.len());
-    for name in contents.partitions {
-        if name.topic.as_str() == METADATA_TOPIC {
-            continue;
+/// What a directory is, before anything in it is changed.
+fn look(path: &Path) -> Result<Root<'_>, DirectoryError> {
+    let unusable = |error| DirectoryError::Unusable { root: path.to_owned(), error };
+    let disk = FsDisk::new(path);
+    let bytes =
+        disk.read(Path::new(META_PROPERTIES_FILE), 1 << 20).map_err(|error| unusable(error.into()))?;
+    let properties = bytes.map(|bytes| MetaProperties::parse(&bytes)).transpose().map_err(|error| {
+        unusable(LogDirError::Properties { path: path.join(META_PROPERTIES_FILE), error })
+    })?;
+    let has_log = quorum::has_log(&disk, Path::new(""))
+        .map_err(|error| DirectoryError::Metadata { root: path.to_owned(), error: Box::new(error) })?;
+    let entries = disk.list(Path::new("")).map_err(|error| unusable(error.into()))?;
+    let is_partition = |entry: &DirEntry| match parse_dir_name(&entry.name) {
+        DirName::Partition(name) => entry.is_dir && name.topic.as_str() != METADATA_TOPIC,
+        DirName::Deleted | DirName::Aside | DirName::Other => false,
+    };
+    Ok(Root { path, properties, has_log, has_partitions: entries.iter().any(is_partition) })
+}
+
+impl Opening<'_> {
+    fn open(
+        &self,
+        root: &Path,
+        lock: DirLock,
+        metadata_directory: Option<Uuid>,
+    ) -> Result<Directory, DirectoryError> {
+        let unusable = |error: LogDirError| DirectoryError::Unusable { root: root.to_owned(), error };
+        let fs = FsDisk::new(root);
+        let health = Arc::clone(fs.health());
+        let disk: Arc<dyn Disk> = Arc::new(fs);
+        let is_new = !root.join(META_PROPERTIES_FILE).exists();
+        let owner = Owner {
+            cluster_id: Some(self.cluster_id.to_owned()),
+            node_id: self.settings.node_id,
+            metadata_directory,
+        };
+        if is_new && self.is_new_cluster {
+            claim(disk.as_ref(), &owner).map_err(|error| unusable(error.into()))?;
         }
-        let id = read_partition_metadata(disk.as_ref(), Path::new(&name.to_string())).map_err(|error| {
-            DirectoryError::Partition { root: root.to_owned(), name: name.clone(), error }
-        })?;
-        partitions.push((name, id.unwrap_or(TopicId(Uuid::ZERO))));
+        let here = PathBuf::new();
+        let (marks, contents) =
+            LogDir::open(Arc::clone(&disk), here, &owner, Uuid::from_random(random())).map_err(unusable)?;
+        for name in &contents.aside {
+            warn!(dir = %root.display(), name, "left alone: moved or given up by another program");
+        }
+        let mut partitions = BTreeMap::new();
+        for name in contents.partitions {
+            let whose = whose(disk.as_ref(), &name).map_err(|error| unusable(error.into()))?;
+            partitions.extend(whose.map(|whose| (name, whose)));
+        }
+        let flush_metrics = Arc::clone(self.metrics);
+        let label = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let flushes = FlushPool::start(&label, FlushPool::THREADS_DEFAULT, move |took| {
+            flush_metrics.log.flushes.observe(took);
+        })
+        .map_err(DirectoryError::Threads)?;
+        let (clean, checkpoints) = (marks.clean_shutdown().is_some(), marks.checkpoints().clone());
+        let metrics = Arc::clone(self.metrics);
+        let dir = LogDirectory::new(Parts { path: root.to_owned(), marks, health, flushes, lock, metrics });
+        contents.deleted.into_iter().for_each(|name| dir.discard(name));
+        Ok(Directory { dir: Arc::new(dir), clean, is_new, checkpoints, partitions })
     }
-    let flush_metrics = Arc::clone(metrics);
-    let label = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let flushes = FlushPool::start(&label, FlushPool::THREADS_DEFAULT, move |took| {
-        flush_metrics.log.flushes.observe(took);
-    })
-    .map_err(DirectoryError::Threads)?;
-    let (clean, checkpoints) = (marks.clean_shutdown().is_some(), marks.checkpoints().clone());
-    let dir = Arc::new(LogDirectory::new(root.to_owned(), marks, flushes, lock, Arc::clone(metrics)));
-    let directory = Directory { dir, clean, is_new, checkpoints, partitions };
-    directory.remove_deleted(&contents.deleted);
-    Ok(directory)
 }
 
 /// Makes a directory this node's although there are partitions in it already: there is no cluster yet
@@ -156,19 +228,42 @@ fn claim(disk: &dyn Disk, owner: &Owner) -> Result<(), DiskError> {
         cluster_id: owner.cluster_id.clone().unwrap_or_default(),
         node_id: owner.node_id,
         directory_id: Uuid::from_random(random()),
+        metadata_directory: owner.metadata_directory.unwrap_or(Uuid::ZERO),
     };
     disk.replace(Path::new(META_PROPERTIES_FILE), properties.format().as_bytes())
 }
 
-impl Directory {
-    fn remove_deleted(&self, names: &[String]) {
-        for name in names {
-            self.dir.mark(|marks| marks.remove(name));
-            info!(dir = %self.dir.path.display(), name, "removed what was left of a deleted partition");
-        }
+/// Whose log lies in a directory with this name; `None` if there is none. What a crash has left of one
+/// that was being made is removed.
+fn whose(disk: &dyn Disk, name: &TopicPartition) -> Result<Option<Whose>, DiskError> {
+    if name.topic.as_str() == METADATA_TOPIC {
+        return Ok(None);
     }
+    let dir = PathBuf::from(name.to_string());
+    match read_partition_metadata(disk, &dir) {
+        Ok(Some(id)) => Ok(Some(Whose::Topic(id))),
+        Ok(None) if is_unfinished(disk, &dir) => {
+            disk.remove_dir(&dir)?;
+            disk.sync_dir(Path::new(""))?;
+            Ok(None)
+        }
+        Ok(None) => Ok(Some(Whose::Nobodys)),
+        Err(why) => Ok(Some(Whose::Unreadable(why.to_string()))),
+    }
+}
 
-    /// Removes what a crash has left of topics that were deleted.
+/// Whether a directory has nothing in it but what a log begins with: it was never served.
+pub(crate) fn is_unfinished(disk: &dyn Disk, dir: &Path) -> bool {
+    let is_beginning = |entry: &DirEntry| match parse_file_name(&entry.name) {
+        FileName::Part(FileKind::Log, base) => base == Offset::ZERO && entry.len == 0,
+        FileName::Leftover => true,
+        FileName::Part(..) | FileName::Swap(..) | FileName::Other => false,
+    };
+    disk.list(dir).is_ok_and(|entries| entries.iter().all(|entry| !entry.is_dir && is_beginning(entry)))
+}
+
+impl Directory {
+    /// Takes out of the way what a crash has left of topics that were deleted.
     ///
     /// Behind an orderly stop nothing is left: what is there then, somebody has put there.
     pub(crate) fn finish_deletions(&mut self, deleted: &BTreeSet<TopicId>) {
@@ -176,10 +271,11 @@ impl Directory {
             return;
         }
         let Self { dir, partitions, .. } = self;
-        for (name, _) in partitions.extract_if(.., |(_, topic)| deleted.contains(topic)) {
-            let aside = dir.mark(|marks| marks.set_aside(&name, Uuid::from_random(random())));
-            if aside.is_some_and(|aside| dir.mark(|marks| marks.remove(&aside)).is_some()) {
+        let is_deleted = |whose: &mut Whose| matches!(whose, Whose::Topic(id) if deleted.contains(id));
+        for (name, _) in partitions.extract_if(.., |_, whose| is_deleted(whose)) {
+            if let Some(aside) = dir.mark(|marks| marks.set_aside(&name, Uuid::from_random(random()))) {
                 info!(dir = %dir.path.display(), partition = %name, "partition deleted, as was decided before a crash");
+                dir.discard(aside);
             }
         }
     }

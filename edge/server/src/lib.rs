@@ -4,13 +4,15 @@
 //!   io-0 … io-n     connections: frames in, steps of partitions, answers out
 //!   control         the one who decides, commits and makes logs
 //!   flush-…         group commits of each log directory
-//!   housekeeping    checkpoints, retention, removal
+//!   flush-timer     flushes by time, of each log directory
+//!   housekeeping    checkpoints, retention, removal, of each log directory
 //!   edge            accepting, HTTP, signals
 //! ```
 //!
 //! **Invariant:** decides nothing that the core could: it reads clocks, holds locks, and carries
 //! effects to where they are done.
 
+mod bring_up;
 mod clock;
 mod complaints;
 mod config;
@@ -21,7 +23,9 @@ mod error;
 mod files;
 mod hosting;
 mod housekeeping;
+mod locate;
 mod log_dir;
+mod metadata_home;
 mod node;
 mod partition;
 mod random;

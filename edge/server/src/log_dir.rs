@@ -1,18 +1,18 @@
 //! One log directory of a running node: its checkpoints, its flush threads, and whether it can still
 //! be trusted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use base::Uuid;
-use disk::{DirLock, FlushPool};
+use disk::{DirHealth, DirLock, FlushPool};
 use parking_lot::Mutex;
-use storage::dirs::LogDir;
+use storage::dirs::{LogDir, remove_deleted};
 use storage::disk::{Disk, DiskError};
 use telemetry::Metrics;
-use tracing::error;
+use tracing::{error, info};
 
 use crate::complaints::Complaints;
 
@@ -28,25 +28,34 @@ pub(crate) struct LogDirectory {
     pub(crate) metrics: Arc<Metrics>,
     /// Partitions that live here, to place new ones evenly.
     pub(crate) partitions: AtomicUsize,
-    /// Its checkpoints and marks.
+    /// Its checkpoints and marks. Whoever holds it may lock partitions, never the other way round.
     pub(crate) marks: Mutex<LogDir>,
     /// What its disk refused, for a while.
     pub(crate) complaints: Complaints,
     /// Since when that is counted.
     pub(crate) since: Instant,
-    retired: AtomicBool,
+    /// Directories of deleted partitions that can be removed when there is time.
+    discarded: Mutex<Vec<String>>,
+    health: Arc<DirHealth>,
+    /// Whether it was said that the directory is retired.
+    told: AtomicBool,
     on_retired: OnceLock<WhenRetired>,
     _lock: DirLock,
 }
 
+/// What a [`LogDirectory`] is made of.
+pub(crate) struct Parts {
+    pub(crate) path: PathBuf,
+    pub(crate) marks: LogDir,
+    pub(crate) health: Arc<DirHealth>,
+    pub(crate) flushes: FlushPool,
+    pub(crate) lock: DirLock,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 impl LogDirectory {
-    pub(crate) fn new(
-        path: PathBuf,
-        marks: LogDir,
-        flushes: FlushPool,
-        lock: DirLock,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let Parts { path, marks, health, flushes, lock, metrics } = parts;
         Self {
             path,
             id: marks.id(),
@@ -57,7 +66,9 @@ impl LogDirectory {
             marks: Mutex::new(marks),
             complaints: Complaints::default(),
             since: Instant::now(),
-            retired: AtomicBool::new(false),
+            discarded: Mutex::default(),
+            health,
+            told: AtomicBool::new(false),
             on_retired: OnceLock::new(),
             _lock: lock,
         }
@@ -68,29 +79,59 @@ impl LogDirectory {
         let _ = self.on_retired.set(Box::new(act));
     }
 
-    /// Gives the directory up for good, the first time: nothing that lies in it is written any more.
-    pub(crate) fn retire(&self, why: &DiskError) {
-        if self.retired.swap(true, Ordering::AcqRel) {
-            return;
+    /// Takes note of an error: if it is one after which nothing is known of the directory, the
+    /// directory is given up for good, and so are the partitions in it. Not to be called by one who
+    /// holds a partition. Whether the directory was at fault.
+    pub(crate) fn on_error(&self, why: &DiskError) -> bool {
+        if !why.is_of_directory() {
+            return false;
         }
-        error!(
-            dir = %self.path.display(), error = %why,
-            "log directory given up after a failed write: its partitions are offline until the disk is \
-             repaired and the node started again"
-        );
-        if let Some(act) = self.on_retired.get() {
-            act(why);
+        if !self.told.swap(true, Ordering::AcqRel) {
+            error!(
+                dir = %self.path.display(), error = %why,
+                "log directory given up after a failed write: its partitions are offline until the disk is \
+                 repaired and the node started again"
+            );
+            if let Some(act) = self.on_retired.get() {
+                act(why);
+            }
         }
+        true
     }
 
+    /// Whether the disk refuses every change since one has failed.
     pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.health.retired().is_some()
     }
 
-    /// Does something with checkpoints and marks; an error retires the directory.
+    /// Does something with checkpoints and marks; `None` if it failed, which was told.
     pub(crate) fn mark<T>(&self, act: impl FnOnce(&mut LogDir) -> Result<T, DiskError>) -> Option<T> {
         let done = act(&mut self.marks.lock());
-        done.inspect_err(|why| self.retire(why)).ok()
+        if let Err(why) = &done
+            && !self.on_error(why)
+        {
+            error!(dir = %self.path.display(), error = %why, "could not be written; it is tried again");
+        }
+        done.ok()
+    }
+
+    /// Has the directory of a deleted partition removed when there is time.
+    pub(crate) fn discard(&self, name: String) {
+        self.discarded.lock().push(name);
+    }
+
+    /// Removes what was discarded. May take long.
+    pub(crate) fn remove_discarded(&self) {
+        let names = std::mem::take(&mut *self.discarded.lock());
+        for name in names {
+            match remove_deleted(self.disk.as_ref(), Path::new(""), &name) {
+                Ok(()) => info!(dir = %self.path.display(), name, "removed a deleted partition"),
+                Err(why) if self.on_error(&why) => return,
+                Err(why) => {
+                    error!(dir = %self.path.display(), error = %why, "a deleted partition stays until the next start");
+                }
+            }
+        }
     }
 
     /// As DescribeLogDirs shows it, without its partitions.

@@ -3,6 +3,7 @@
 //! The lock is held across one step: an append to the page cache, a plan of a read. Never across a
 //! wait, a sync or a send. What the step asks for is done after the lock is released.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use metadata::settings::{self, TopicSettings};
 use parking_lot::Mutex;
 use records::TimestampType;
 use replica::{FlushPolicy, Partition};
+use storage::disk::DiskError;
 use storage::{FlushScope, LogSettings};
 use tracing::{error, warn};
 
@@ -27,6 +29,13 @@ pub(crate) struct PartitionCell {
     state: Mutex<Hosted>,
     settings: ArcSwap<TopicSettings>,
     flush: FlushTicket,
+    /// Whether the next flush is to cover the tables, too.
+    checkpoint_asked: AtomicBool,
+    /// Held while files are synced. The kernel tells an error of a file to one of those who sync it at
+    /// the same time: the other would take records for durable that are not.
+    syncing: Mutex<()>,
+    /// Whether it takes no writes any more, for those who must not wait for the lock.
+    offline: AtomicBool,
 }
 
 impl PartitionCell {
@@ -44,6 +53,9 @@ impl PartitionCell {
             dir,
             state: Mutex::new(Hosted::new(partition)),
             settings: ArcSwap::new(settings),
+            checkpoint_asked: AtomicBool::new(false),
+            syncing: Mutex::new(()),
+            offline: AtomicBool::new(false),
         })
     }
 
@@ -73,6 +85,7 @@ impl PartitionCell {
 
     /// Takes no more writes; whoever waits is told.
     pub(crate) fn retire(&self) {
+        self.offline.store(true, Ordering::Release);
         let mut woken = Vec::new();
         let mut hosted = self.state.lock();
         hosted.partition.retire();
@@ -94,13 +107,9 @@ impl PartitionCell {
                     self.dir.metrics.produce.bytes.add(bytes as u64);
                 }
                 Effect::Wake(waiter) => waiter.bell.wake(),
-                Effect::Retire(error) => self.dir.retire(&error),
+                Effect::Retire(error) => self.on_error(&error),
                 Effect::Offline(error) => {
-                    error!(
-                        partition = %self.name, %error,
-                        "partition is offline after a failed change: repair its file or remove its \
-                         directory, then start the node again"
-                    );
+                    self.on_error(&error);
                     self.retire();
                 }
                 Effect::Refused(error) => {
@@ -112,16 +121,44 @@ impl PartitionCell {
         }
     }
 
-    /// Asks for a flush, whatever the policy.
+    /// Whether it takes no writes any more.
+    pub(crate) fn is_offline(&self) -> bool {
+        self.offline.load(Ordering::Acquire)
+    }
+
+    /// An error after which the partition takes no writes: its own, or that of its directory.
+    fn on_error(&self, error: &DiskError) {
+        let was_offline = self.offline.swap(true, Ordering::AcqRel);
+        if self.dir.on_error(error) || was_offline {
+            return;
+        }
+        error!(
+            partition = %self.name, dir = %self.dir.path.display(), %error,
+            "partition is offline after an error of one of its files; look at the file and start the node again"
+        );
+    }
+
+    /// Asks for a flush of all records, whatever the policy.
     pub(crate) fn ask_flush(&self) {
         self.flush.ask();
     }
 
-    /// Syncs what is not on the disk. A failure retires the directory, which says so.
-    pub(crate) fn flush_now(&self, scope: FlushScope) {
-        if let Some(flush) = self.act(|partition, out| partition.flush_plan(scope, out)) {
-            let result = flush.run();
-            self.act(|partition, out| partition.on_flushed(result, out));
+    /// Asks for a flush that moves the recovery point to the end of the log, if it is not there.
+    pub(crate) fn ask_checkpoint(&self) {
+        if self.with(|partition| partition.log().recovery_point() < partition.log().end()) {
+            self.checkpoint_asked.store(true, Ordering::Release);
+            self.flush.ask();
+        }
+    }
+
+    /// Brings everything to the disk, in the form that needs no recovery.
+    pub(crate) fn close(&self) {
+        let _alone = self.syncing.lock();
+        if self.is_offline() {
+            return;
+        }
+        if let Err(why) = self.with(|partition| partition.log_mut().close()) {
+            self.on_error(&why);
         }
     }
 }
@@ -135,7 +172,7 @@ impl HostedPartition for PartitionCell {
         let mut effects = Effects::new();
         let locked = {
             let panicked_before = std::thread::panicking();
-            let mut step = Step { hosted: self.state.lock(), panicked_before };
+            let mut step = Step { hosted: self.state.lock(), offline: &self.offline, panicked_before };
             let since = Instant::now();
             act(&mut step.hosted, &mut effects);
             since.elapsed()
@@ -151,6 +188,7 @@ impl HostedPartition for PartitionCell {
 /// cleans up after a panic elsewhere is not to blame for it.
 struct Step<'a> {
     hosted: parking_lot::MutexGuard<'a, Hosted>,
+    offline: &'a AtomicBool,
     panicked_before: bool,
 }
 
@@ -158,13 +196,21 @@ impl Drop for Step<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.panicked_before {
             self.hosted.partition.retire();
+            self.offline.store(true, Ordering::Release);
         }
     }
 }
 
 impl FlushJob for PartitionCell {
+    /// Syncs what is not on the disk.
     fn flush(&self) {
-        self.flush_now(FlushScope::Records);
+        let _alone = self.syncing.lock();
+        let checkpoint = self.checkpoint_asked.swap(false, Ordering::AcqRel);
+        let scope = if checkpoint { FlushScope::Checkpoint } else { FlushScope::Records };
+        if let Some(flush) = self.act(|partition, out| partition.flush_plan(scope, out)) {
+            let result = flush.run();
+            self.act(|partition, out| partition.on_flushed(result, out));
+        }
     }
 }
 

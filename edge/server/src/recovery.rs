@@ -1,149 +1,223 @@
-//! Opens the logs that are there, at start.
+//! Finds and opens the logs of this node, at start.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{TopicId, TopicPartition};
-use metadata::Image;
+use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
+use metadata::{Image, Partition, Topic};
+use storage::disk::Failed;
 use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
 
-use crate::directories::Directory;
-use crate::hosting::Hosting;
+use crate::directories::{Directory, Whose};
+use crate::hosting::{Hosting, Unmade};
+use crate::locate::{Lost, Place, Unreadable, locate};
 use crate::partition::{PartitionCell, log_settings};
+use crate::table::Offline;
 use crate::threads::on_threads;
 
-/// Threads that open logs, at least: after a crash each waits for the disk now and then.
-const OPENING_THREADS: usize = 8;
-
 /// What was found in the log directories.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Recovery {
-    /// Partitions that are served.
-    pub(crate) opened: usize,
-    /// Partitions of this node that cannot be.
-    pub(crate) offline: usize,
+    /// Partitions that can be served, once it is written down where they are.
+    pub(crate) cells: Vec<Arc<PartitionCell>>,
     /// Bytes that had to be read again.
     pub(crate) scanned_bytes: u64,
 }
 
-/// A log to open: which of the directories it is in, whose it is.
-struct Found<'a> {
-    directory: &'a Directory,
-    name: TopicPartition,
-    topic: TopicId,
+/// Where each log directory was when it was last seen, those that are not there now included.
+pub(crate) type KnownPaths = BTreeMap<Uuid, PathBuf>;
+
+/// A partition of this node.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    topic: &'a Arc<Topic>,
+    partition: &'a Arc<Partition>,
+    at: usize,
+}
+
+/// What lies in the directories under one partition's name, by the places of the directories.
+#[derive(Default)]
+struct Copies {
+    of: Vec<(usize, TopicId)>,
+    unreadable: Option<Unreadable>,
 }
 
 /// Opens every partition that the image gives to this node, on several threads, and makes those that
 /// were decided on but not made before the last stop.
-///
-/// `complete` says that every directory which this node had before is there. If one is not, a log that
-/// is missing may be in it: making an empty one in its place would lose it for good.
 pub(crate) fn open_all(
     hosting: &Hosting,
     directories: &[Directory],
     image: &Image,
-    complete: bool,
+    paths: &KnownPaths,
 ) -> Recovery {
-    let mut found: BTreeMap<TopicPartition, Found<'_>> = BTreeMap::new();
-    for directory in directories {
-        for (name, topic) in &directory.partitions {
-            let here = Found { directory, name: name.clone(), topic: *topic };
-            if let Some(other) = found.insert(name.clone(), here) {
-                let other = other.directory.dir.path.display().to_string();
-                error!(partition = %name, other, "partition is in two log directories; the later one is used");
-            }
-        }
-    }
-    let (mut wanted, mut missing) = (Vec::new(), Vec::new());
+    let mut copies = copies(directories);
+    let ids: Vec<Uuid> = directories.iter().map(|directory| directory.dir.id).collect();
+    let (mut wanted, mut unmade) = (Vec::new(), Vec::new());
     for topic in image.topics() {
-        for partition in topic.partitions().iter().filter(|p| p.replicas.contains(&hosting.node)) {
+        for partition in topic.partitions() {
+            let Some(assigned) = assigned(hosting, partition) else { continue };
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
-            match found.remove(&name).filter(|found| found.topic == topic.id) {
-                Some(found) => wanted.push((topic, partition, found)),
-                None => missing.push((topic, partition, name)),
+            let Copies { of, unreadable } = copies.remove(&name).unwrap_or_default();
+            let found: Vec<usize> = of.iter().filter(|(_, id)| *id == topic.id).map(|(at, _)| *at).collect();
+            let others = of.iter().filter(|(_, id)| *id != topic.id);
+            others.for_each(|(at, _)| stray(&name, &directories[*at]));
+            match locate(assigned, &ids, &found, unreadable.as_ref()) {
+                Place::Open(at) => {
+                    warn_of_copies(&name, directories, &found, at);
+                    wanted.push(Wanted { topic, partition, at });
+                }
+                Place::Make => {
+                    let settings = hosting.topic_settings(image, topic);
+                    unmade.push(Unmade { topic, partition, settings });
+                }
+                Place::Offline(lost) => offline(hosting, directories, topic.id, name, &lost, paths),
             }
         }
     }
-    for stray in found.values() {
-        let dir = stray.directory.dir.path.display();
-        warn!(partition = %stray.name, %dir, "directory of no topic of this cluster: left as it is");
+    for (name, Copies { of, .. }) in &copies {
+        of.iter().for_each(|(at, _)| stray(name, &directories[*at]));
     }
-    let mut recovery = open_found(hosting, &wanted, image);
-    for (topic, partition, name) in missing {
-        if !complete {
-            error!(partition = %name, "partition is offline: it may be in a log directory that is not there");
-            recovery.offline += 1;
-            continue;
-        }
-        let made = hosting.make(topic, partition, &hosting.topic_settings(image, topic));
-        recovery.offline += usize::from(made.is_none());
-        hosting.table.add(made);
-    }
+    forget_the_gone(directories, image);
+    let mut recovery = open_found(hosting, directories, wanted, image);
+    recovery.cells.extend(hosting.make_all(unmade));
     recovery
 }
 
-type Wanted<'a> = (&'a Arc<metadata::Topic>, &'a Arc<metadata::Partition>, Found<'a>);
+/// The directory that a partition of this node was assigned to; `None` inside if to none yet.
+#[expect(clippy::option_option, reason = "a partition of another node, and one that is nowhere yet")]
+fn assigned(hosting: &Hosting, partition: &Partition) -> Option<Option<Uuid>> {
+    let place = partition.replicas.iter().position(|replica| *replica == hosting.node)?;
+    let directory = partition.directories.get(place).copied();
+    Some(directory.filter(|id| *id != Partition::DIRECTORY_UNASSIGNED))
+}
 
-fn open_found(hosting: &Hosting, wanted: &[Wanted<'_>], image: &Image) -> Recovery {
-    let opened = on_threads(OPENING_THREADS.max(hosting.settings.recovery_threads), wanted, |wanted| {
-        let (topic, partition, found) = wanted;
-        open(hosting, topic, partition, found, image)
-    });
-    let mut recovery = Recovery::default();
-    let mut cells = Vec::with_capacity(opened.len());
-    for opened in opened {
-        match opened {
-            Some((cell, scanned_bytes)) => {
-                recovery.opened += 1;
-                recovery.scanned_bytes += scanned_bytes;
-                cells.push(cell);
+fn copies(directories: &[Directory]) -> BTreeMap<TopicPartition, Copies> {
+    let mut copies: BTreeMap<TopicPartition, Copies> = BTreeMap::new();
+    for (at, directory) in directories.iter().enumerate() {
+        for (name, whose) in &directory.partitions {
+            let here = copies.entry(name.clone()).or_default();
+            match whose {
+                Whose::Topic(id) => here.of.push((at, *id)),
+                Whose::Nobodys => stray(name, directory),
+                Whose::Unreadable(why) => here.unreadable = Some(Unreadable { at, why: why.clone() }),
             }
-            None => recovery.offline += 1,
         }
     }
-    hosting.table.add(cells);
+    copies
+}
+
+fn stray(name: &TopicPartition, directory: &Directory) {
+    let dir = directory.dir.path.display();
+    warn!(partition = %name, %dir, "directory of no topic of this cluster: left as it is");
+}
+
+fn warn_of_copies(name: &TopicPartition, directories: &[Directory], found: &[usize], used: usize) {
+    let used_dir = directories[used].dir.path.display().to_string();
+    for at in found.iter().filter(|at| **at != used) {
+        error!(
+            partition = %name, used = used_dir, other = %directories[*at].dir.path.display(),
+            "partition is in two log directories: look which of them has its records, and move the other away"
+        );
+    }
+}
+
+fn offline(
+    hosting: &Hosting,
+    directories: &[Directory],
+    topic: TopicId,
+    name: TopicPartition,
+    lost: &Lost,
+    paths: &KnownPaths,
+) {
+    let at = match lost {
+        Lost::Vanished { at } | Lost::Unreadable(Unreadable { at, .. }) => Some(*at),
+        Lost::NoDirectory(_) => None,
+    };
+    let path = match lost {
+        Lost::NoDirectory(id) => paths.get(id).map(PathBuf::as_path),
+        _ => at.map(|at| directories[at].dir.path.as_path()),
+    };
+    error!(partition = %name, why = lost.advice(path), "partition is offline");
+    let dir = at.map(|at| Arc::clone(&directories[at].dir));
+    hosting.table.add_offline(topic, Offline { name, dir, has_log: false, unmade: false });
+}
+
+/// Drops what was noted of partitions of which there is neither a directory nor a topic any more: a
+/// crash came between their deletion and the next checkpoint.
+fn forget_the_gone(directories: &[Directory], image: &Image) {
+    for directory in directories {
+        let is_known = |name: &TopicPartition| {
+            let topic = image.topic(name.topic.as_str());
+            directory.partitions.contains_key(name)
+                || topic.is_some_and(|topic| topic.partition(name.partition).is_some())
+        };
+        let noted = directory.checkpoints.recovery_points.keys();
+        let noted = noted.chain(directory.checkpoints.log_starts.keys());
+        let noted = noted.chain(directory.checkpoints.high_watermarks.keys());
+        let gone: BTreeSet<_> = noted.filter(|name| !is_known(name)).cloned().collect();
+        if !gone.is_empty() {
+            directory.dir.mark(|marks| marks.forget(gone));
+        }
+    }
+}
+
+/// Opens logs; each directory with as many threads as the settings give to one.
+fn open_found(
+    hosting: &Hosting,
+    directories: &[Directory],
+    wanted: Vec<Wanted<'_>>,
+    image: &Image,
+) -> Recovery {
+    let opened = std::thread::scope(|scope| {
+        let open_in = |at: usize| {
+            let here: Vec<Wanted<'_>> = wanted.iter().filter(|wanted| wanted.at == at).copied().collect();
+            scope.spawn(move || {
+                on_threads(hosting.settings.recovery_threads, &here, |wanted| {
+                    open(hosting, &directories[at], wanted, image)
+                })
+            })
+        };
+        let threads: Vec<_> = (0..directories.len()).map(open_in).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.flat_map(|opened| opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let opened: Vec<Option<(Arc<PartitionCell>, u64)>> = opened;
+    let mut recovery = Recovery::default();
+    for (cell, scanned_bytes) in opened.into_iter().flatten() {
+        recovery.scanned_bytes += scanned_bytes;
+        recovery.cells.push(cell);
+    }
     recovery
 }
 
 fn open(
     hosting: &Hosting,
-    topic: &metadata::Topic,
-    partition: &metadata::Partition,
-    found: &Found<'_>,
+    directory: &Directory,
+    wanted: &Wanted<'_>,
     image: &Image,
 ) -> Option<(Arc<PartitionCell>, u64)> {
-    let Found { directory, name, .. } = found;
+    let Wanted { topic, partition, .. } = wanted;
+    let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
     let settings = hosting.topic_settings(image, topic);
+    let noted = |offsets: &storage::checkpoint::PartitionOffsets| offsets.get(&name).copied();
     let known = Known {
-        recovery_point: directory
-            .checkpoints
-            .recovery_points
-            .get(name)
-            .copied()
-            .unwrap_or(base::Offset::ZERO),
-        log_start: directory.checkpoints.log_starts.get(name).copied().unwrap_or(base::Offset::ZERO),
+        recovery_point: noted(&directory.checkpoints.recovery_points).unwrap_or(Offset::ZERO),
+        log_start: noted(&directory.checkpoints.log_starts).unwrap_or(Offset::ZERO),
         clean: directory.clean,
         adopted: false,
     };
     let log_settings = log_settings(&settings, hosting.settings.producer_id_expiration);
     let dir = &directory.dir;
-    let opened = Log::open(
-        Arc::clone(&dir.disk),
-        PathBuf::from(name.to_string()),
-        log_settings,
-        known,
-        hosting.clock.now(),
-    );
+    let path = PathBuf::from(name.to_string());
+    let opened = Log::open(Arc::clone(&dir.disk), path, log_settings, known, hosting.clock.now());
     let (log, recovered) = match opened {
         Ok(opened) => opened,
-        Err(OpenError::Disk(why)) => {
-            dir.retire(&why);
-            return None;
-        }
-        Err(why @ (OpenError::Quarantined { .. } | OpenError::Metadata(_))) => {
-            error!(partition = %name, dir = %dir.path.display(), %why, "partition is offline: its log is damaged");
+        Err(why) => {
+            cannot_open(directory, &name, &why);
+            let dir = Some(Arc::clone(dir));
+            hosting.table.add_offline(topic.id, Offline { name, dir, has_log: true, unmade: false });
             return None;
         }
     };
@@ -153,6 +227,73 @@ fn open(
     }
     debug!(partition = %name, end = %log.end(), scanned = recovered.scanned_bytes, "log opened");
     dir.partitions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let cell = hosting.host(dir, name.clone(), log, partition, &settings);
+    let cell = hosting.host(dir, name, log, partition, &settings);
     Some((cell, recovered.scanned_bytes))
+}
+
+fn cannot_open(directory: &Directory, name: &TopicPartition, why: &OpenError) {
+    let dir = &directory.dir;
+    let advice = match why {
+        OpenError::Disk(error) if dir.on_error(error) => return,
+        OpenError::Disk(error) if error.failed == Failed::Process => {
+            "the process has too few descriptors or too little memory: raise `ulimit -n` and start again"
+        }
+        OpenError::Disk(_) => "look at the file that is named, and start again",
+        OpenError::Quarantined { .. } => {
+            "records that were durable are damaged; nothing was changed: put the partition's directory back from \
+             a backup, or delete the topic to give its records up"
+        }
+        OpenError::Metadata(_) => "put partition.metadata back from a backup, and start again",
+    };
+    error!(partition = %name, dir = %dir.path.display(), %why, advice, "partition is offline");
+}
+
+/// The largest producer id in the logs that a cluster may have given out, if there is one.
+pub(crate) fn largest_producer_id(cells: &[Arc<PartitionCell>]) -> Option<ProducerId> {
+    let largest_of = |cell: &Arc<PartitionCell>| {
+        cell.with(|partition| partition.producers().map(|producer| producer.id).filter(is_given).max())
+    };
+    cells.iter().filter_map(largest_of).max()
+}
+
+/// Ids are given out in order, so one from the upper half was made up by a client: if it counted, the
+/// ids could be used up by a single batch.
+fn is_given(id: &ProducerId) -> bool {
+    id.0 < i64::MAX / 2
+}
+
+/// The file beside the metadata that says where each log directory was, for those who look for one.
+const PATHS_FILE: &str = "vltava-log-dirs";
+
+/// Reads where the log directories were, and notes where they are. Directories that are not there are
+/// kept for as long as a partition is assigned to them.
+pub(crate) fn note_paths(
+    hosting: &Hosting,
+    home: usize,
+    directories: &[Directory],
+    image: &Image,
+) -> KnownPaths {
+    let disk = &directories[home].dir.disk;
+    let stored = disk.read(Path::new(PATHS_FILE), 1 << 20).ok().flatten().unwrap_or_default();
+    let parse = |line: &str| {
+        let (id, path) = line.split_once(' ')?;
+        Some((id.parse().ok()?, PathBuf::from(path)))
+    };
+    let mut paths: KnownPaths = String::from_utf8_lossy(&stored).lines().filter_map(parse).collect();
+    let used: BTreeSet<Uuid> = image
+        .topics()
+        .flat_map(|topic| topic.partitions().iter().filter_map(|partition| assigned(hosting, partition)?))
+        .collect();
+    paths.retain(|id, _| used.contains(id));
+    for directory in directories {
+        let path = &directory.dir.path;
+        paths.insert(directory.dir.id, std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    }
+    let text: String = paths.iter().map(|(id, path)| format!("{id} {}\n", path.display())).collect();
+    if text.as_bytes() != stored
+        && let Err(why) = disk.replace(Path::new(PATHS_FILE), text.as_bytes())
+    {
+        directories[home].dir.on_error(&why);
+    }
+    paths
 }

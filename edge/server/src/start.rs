@@ -1,35 +1,28 @@
 //! From settings to a node that serves, and back to a clean stop.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
-use base::{TopicPartition, Uuid};
 use broker::api::APIS;
-use controller::{AdoptTopic, Command, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, SecurityProtocol};
-use metadata::{Endpoint, Image};
 use net::{FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits};
-use parking_lot::Mutex;
-use quorum::{Quorum, Start};
 use telemetry::{Build, Metrics};
 use tracing::{error, info, warn};
 
+use crate::bring_up::bring_up;
 use crate::clock::Clock;
 use crate::complaints::Complaints;
 use crate::config;
 use crate::connection;
 use crate::control::{Control, ControlThread};
-use crate::directories::{Directories, Directory};
+use crate::directories::Directories;
 use crate::error::ServerError;
 use crate::hosting::Hosting;
 use crate::housekeeping::Housekeeping;
 use crate::node::{FetchSessionSlots, Node, ProducerIds};
-use crate::random::random;
-use crate::recovery::{self, Recovery};
 use crate::stop::{self, ControlHandle, Started};
 use crate::table::PartitionTable;
 use crate::{ServerArgs, watch};
@@ -42,7 +35,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
     let began = Instant::now();
     let settings = config::settings(&args)?;
     telemetry::init_logging()?;
-    net::raise_descriptors_max();
+    let descriptors = net::raise_descriptors_max();
     let edge = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("edge")
@@ -52,13 +45,28 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         let _inside = edge.enter();
         listen(&settings)?
     };
-    let started = start(settings, &listener)?;
+    let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
+    let metrics = Metrics::new(BUILD, &names);
+    // Whoever watches the node can see that it lives while its logs are opened, which may take long.
+    let watched = Arc::new(OnceLock::new());
+    let http = match &settings.http_listen {
+        Some(address) => Some(edge.block_on(http::bind(http_address(address)?))?),
+        None => None,
+    };
+    let switch = StopSwitch::new();
+    let http = http.map(|bound| {
+        let mut stop = switch.watch();
+        let state = watch::http_state(Arc::clone(&watched), Arc::clone(&metrics));
+        edge.spawn(async move { http::serve(bound, state, async move { stop.stopped().await }).await })
+    });
+    let started = start(settings, descriptors, metrics, &listener)?;
+    let _ = watched.set(Arc::downgrade(&started.node));
     let node = Arc::clone(&started.node);
     info!(
         kafka = %listener.address(), node = %node.settings.node_id, cluster = node.cluster_id,
         partitions = node.partitions.len(), took_ms = began.elapsed().as_millis(), "serving"
     );
-    let outcome = edge.block_on(serve(&node, listener, &started.io, &started.control));
+    let outcome = edge.block_on(serve(&node, listener, &started, switch, http));
     stop::in_order(started)?;
     outcome
 }
@@ -93,191 +101,104 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServerError> {
     })
 }
 
-/// Where clients are told to connect.
-fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
-    let listeners = settings.advertised_listeners().iter();
-    listeners
-        .map(|listener| Endpoint {
-            listener: listener.name.clone(),
-            host: match listener.host.as_str() {
-                "" | "0.0.0.0" | "::" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-                host => host.to_owned(),
-            },
-            port: if listener.port == 0 { bound.port() } else { listener.port },
-            security_protocol: listener.protocol.code(),
-        })
-        .collect()
-}
-
-pub(crate) fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
-    let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
-    let metrics = Metrics::new(BUILD, &names);
-    let Directories { all: mut directories, cluster_id } =
-        Directories::open(&settings, &metrics).map_err(Box::new)?;
-    let (discarded, to_remove) = mpsc::channel();
+fn start(
+    settings: BrokerSettings,
+    descriptors: u64,
+    metrics: Arc<Metrics>,
+    listener: &Listener,
+) -> Result<Started, ServerError> {
+    let mut directories = Directories::open(&settings, &metrics).map_err(Box::new)?;
+    let cluster_id = directories.cluster_id.clone();
     let hosting = Hosting {
         node: settings.node_id,
         settings: settings.clone(),
         table: Arc::new(PartitionTable::default()),
-        dirs: directories.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
-        discarded,
+        dirs: directories.all.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
         clock: Clock::start(),
         metrics,
-        placing: Mutex::new(()),
     };
-    retire_together(&hosting);
+    retire_together(&hosting, directories.home);
     let control = bring_up(hosting, &mut directories, listener.address())?;
-    let housekeeping = Housekeeping {
-        table: Arc::clone(&control.hosting.table),
-        dirs: control.hosting.dirs.clone(),
-        discarded: to_remove,
-        retention_every: settings.retention_check_interval,
-        clock: control.clock,
-    };
+    drop(directories);
+    let (table, dirs) = (Arc::clone(&control.hosting.table), control.hosting.dirs.clone());
     let (to_control, requests) = Control::channel();
     let node = Arc::new(node(settings, cluster_id, &control, to_control));
     watch::all(&node, listener);
-    let (housekeeping_stop, stopped) = mpsc::channel();
-    let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
-    let bell = StopSwitch::new();
-    let ended = bell.watch();
-    let thread = spawn("control").spawn(move || {
-        let _rings_when_dropped = bell;
-        control.run(requests)
-    })?;
+    let vital = Arc::new(StopSwitch::new());
+    let (mut housekeeping, mut housekeeping_stop) = (Vec::new(), Vec::new());
+    for dir in dirs {
+        let work = Housekeeping {
+            table: Arc::clone(&table),
+            dir,
+            retention_every: node.settings.retention_check_interval,
+            checkpoint_every: node.settings.checkpoint_interval,
+            open_logs_max: open_logs_max(descriptors),
+            clock: control.clock,
+        };
+        let flushes = work.clone();
+        let works: [(&str, Box<dyn FnOnce(&mpsc::Receiver<()>) + Send>); 2] = [
+            ("housekeeping", Box::new(move |stop| work.run(stop))),
+            ("flush-timer", Box::new(move |stop| flushes.run_flushes(stop))),
+        ];
+        for (name, work) in works {
+            let (stop, stopped) = mpsc::channel();
+            housekeeping_stop.push(stop);
+            housekeeping.push(vital_thread(name, &vital, move || work(&stopped))?);
+        }
+    }
+    let ended = vital.watch();
+    let thread = vital_thread("control", &vital, move || control.run(requests))?;
     let threads = node.settings.io_threads.unwrap_or_else(IoThreads::count_default);
     Ok(Started {
         io: Arc::new(IoThreads::start(threads)?),
-        housekeeping: spawn("housekeeping").spawn(move || housekeeping.run(&stopped))?,
+        housekeeping,
         control: ControlHandle { thread, ended },
         housekeeping_stop,
         node,
     })
 }
 
-/// Reads the metadata, begins a new life of this broker, and opens its logs.
-fn bring_up(
-    hosting: Hosting,
-    directories: &mut [Directory],
-    bound: SocketAddr,
-) -> Result<ControlThread, ServerError> {
-    let (settings, clock) = (hosting.settings.clone(), hosting.clock);
-    let opening = Start {
-        log_dir: Path::new(""),
-        node_id: settings.node_id,
-        settings: ControllerSettings {
-            partitions_default: settings.partitions_default,
-            replication_factor_default: settings.replication_factor_default,
-            delete_topics: settings.delete_topics,
-            fixed: settings.fixed.clone(),
-        },
-        fresh_cluster_id: Uuid::from_random(random()),
-        now: clock.now(),
-    };
-    let quorum = Quorum::open(Arc::clone(&directories[0].dir.disk), opening).map_err(Box::new)?;
-    // Before anything else looks at them: a node without topics takes in those it finds.
-    directories.iter_mut().for_each(|directory| directory.finish_deletions(quorum.deleted()));
-    let image = Arc::new(ArcSwap::from_pointee(Image::default()));
-    let mut control = ControlThread { quorum, image, hosting, clock, commits: 0 };
-    let complete = is_complete(&control, directories);
-    register(&mut control, &settings, directories, bound)?;
-    adopt(&mut control, directories)?;
-    let recovered = recovery::open_all(&control.hosting, directories, control.quorum.image(), complete);
-    control.image.store(Arc::new(control.quorum.image().clone()));
-    control.count();
-    control.hosting.metrics.state.partitions_offline.set(recovered.offline as u64);
-    let Recovery { opened, offline, scanned_bytes } = recovered;
-    if opened + offline > 0 {
-        info!(opened, offline, scanned_bytes, "logs opened");
+/// A thread without which the node cannot go on: when it ends, for whatever reason, the node stops.
+fn vital_thread<T: Send + 'static>(
+    name: &str,
+    vital: &Arc<StopSwitch>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    struct Rings(Arc<StopSwitch>);
+    impl Drop for Rings {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
     }
-    Ok(control)
+    let rings = Rings(Arc::clone(vital));
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _rings_when_dropped = rings;
+        work()
+    })
+}
+
+/// How many logs may keep their files open, given how many descriptors the process may have: half of
+/// them are for logs, and one that is written to has four.
+fn open_logs_max(descriptors: u64) -> usize {
+    usize::try_from(descriptors / 8).unwrap_or(usize::MAX)
 }
 
 /// A directory that fails takes its partitions offline; the one with the metadata takes the node.
-fn retire_together(hosting: &Hosting) {
+fn retire_together(hosting: &Hosting, home: usize) {
     for (place, dir) in hosting.dirs.iter().enumerate() {
         let (table, id) = (Arc::downgrade(&hosting.table), dir.id);
         dir.when_retired(move |_| {
             if let Some(table) = table.upgrade() {
                 table.retire_in(id);
             }
-            if place == 0 {
-                error!("the metadata is in this directory, so the node cannot go on");
+            if place == home {
+                error!(
+                    "the metadata is in this directory, so the node stops; repair the disk and start again"
+                );
                 std::process::exit(1);
             }
         });
     }
-}
-
-/// Whether every log directory that this node had in its last life is there.
-fn is_complete(control: &ControlThread, directories: &[Directory]) -> bool {
-    let node = control.hosting.node;
-    let Some(before) = control.quorum.image().broker(node) else {
-        return true;
-    };
-    let missing: Vec<&Uuid> = before
-        .log_dirs
-        .iter()
-        .filter(|id| !directories.iter().any(|directory| directory.dir.id == **id))
-        .collect();
-    for id in &missing {
-        error!(directory = %id, "a log directory that this node had is not among log.dirs");
-    }
-    missing.is_empty()
-}
-
-fn register(
-    control: &mut ControlThread,
-    settings: &BrokerSettings,
-    directories: &[Directory],
-    bound: SocketAddr,
-) -> Result<(), ServerError> {
-    let command = Command::RegisterBroker(RegisterBroker {
-        id: settings.node_id,
-        incarnation: Uuid::from_random(random()),
-        endpoints: endpoints(settings, bound),
-        features: Vec::new(),
-        rack: settings.rack.clone(),
-        log_dirs: directories.iter().map(|directory| directory.dir.id).collect(),
-        fenced: false,
-        after_crash: directories.iter().any(|directory| !directory.clean && !directory.is_new),
-    });
-    control.commit(&command)?.map_err(|refused| ServerError::Control(refused.to_string()))?;
-    Ok(())
-}
-
-/// Takes topics in that another program left in the log directories, Apache Kafka say.
-///
-/// Only a node without any topics does so: on any other a directory that nobody knows is a mistake
-/// that a person should look at.
-fn adopt(control: &mut ControlThread, directories: &[Directory]) -> Result<(), ServerError> {
-    if control.quorum.image().topic_count() > 0 {
-        return Ok(());
-    }
-    let mut topics: std::collections::BTreeMap<_, AdoptTopic> = std::collections::BTreeMap::new();
-    for directory in directories {
-        for (TopicPartition { topic, partition }, id) in &directory.partitions {
-            if id.0.is_zero() {
-                warn!(%topic, %partition, "left alone: its directory does not say the topic's id");
-                continue;
-            }
-            let adopted = topics.entry(topic.clone()).or_insert_with(|| AdoptTopic {
-                name: topic.clone(),
-                id: *id,
-                partitions: std::collections::BTreeMap::new(),
-                broker: control.hosting.node,
-            });
-            adopted.partitions.insert(*partition, directory.last_epoch(topic, *partition));
-        }
-    }
-    for (name, command) in topics {
-        let partitions = command.partitions.len();
-        match control.commit(&Command::AdoptTopic(command))? {
-            Ok(_) => info!(topic = %name, partitions, "took in a topic that was in the log directories"),
-            Err(why) => warn!(topic = %name, %why, "a topic in the log directories was left alone"),
-        }
-    }
-    Ok(())
 }
 
 fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, to_control: Control) -> Node {
@@ -310,25 +231,16 @@ fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, t
 async fn serve(
     node: &Arc<Node>,
     listener: Listener,
-    io: &Arc<IoThreads>,
-    control: &ControlHandle,
+    started: &Started,
+    switch: StopSwitch,
+    http: Option<tokio::task::JoinHandle<()>>,
 ) -> Result<(), ServerError> {
-    let switch = StopSwitch::new();
-    let http = match &node.settings.http_listen {
-        Some(address) => Some(http::bind(http_address(address)?).await?),
-        None => None,
-    };
-    let http = http.map(|bound| {
-        let mut stop = switch.watch();
-        let state = watch::http_state(node);
-        tokio::spawn(async move { http::serve(bound, state, async move { stop.stopped().await }).await })
-    });
     let (node, stop) = (Arc::clone(node), switch.watch());
-    let connections = listener.serve(Arc::clone(io), switch.watch(), move |connection| {
+    let connections = listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
         connection::serve(Arc::clone(&node), connection, stop.clone())
     });
     let connections = tokio::spawn(connections);
-    let mut control_ended = control.ended.clone();
+    let mut control_ended = started.control.ended.clone();
     let outcome = tokio::select! {
         signal = stop::signal() => signal.map_err(ServerError::System),
         () = control_ended.stopped() => Ok(()),
@@ -345,10 +257,30 @@ async fn serve(
 fn http_address(text: &str) -> Result<SocketAddr, ServerError> {
     let wrong = || ServerError::Listener(format!("http.listen: {text} is not host:port, as 127.0.0.1:9644"));
     let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let host = if host.is_empty() { "0.0.0.0" } else { host };
+    let host = match host.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']').ok_or_else(wrong)?,
+        None if host.contains(':') => return Err(wrong()),
+        None if host.is_empty() => "0.0.0.0",
+        None => host,
+    };
     resolve(host, port.parse().map_err(|_| wrong())?)
 }
 
 /// How long a client may take no byte of an answer. A consumer reads its socket only when it polls,
 /// and `max.poll.interval.ms` lets it work five minutes between two polls.
 const STALL_MAX: Duration = Duration::from_secs(330);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_http_may_be_of_either_kind() {
+        assert_eq!(http_address("127.0.0.1:9644").unwrap().to_string(), "127.0.0.1:9644");
+        assert_eq!(http_address("[::1]:9644").unwrap().to_string(), "[::1]:9644");
+        assert_eq!(http_address(":9644").unwrap().to_string(), "0.0.0.0:9644");
+        for wrong in ["9644", "::1:9644", "[::1:9644", "127.0.0.1:port"] {
+            assert!(http_address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

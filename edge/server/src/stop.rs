@@ -11,6 +11,7 @@ use tracing::info;
 use crate::control::{ControlFailed, ControlThread};
 use crate::error::ServerError;
 use crate::housekeeping::write_checkpoints;
+use crate::log_dir::LogDirectory;
 use crate::node::Node;
 use crate::threads::on_threads;
 
@@ -19,11 +20,12 @@ pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
     pub(crate) io: Arc<IoThreads>,
     pub(crate) control: ControlHandle,
-    pub(crate) housekeeping: JoinHandle<()>,
-    pub(crate) housekeeping_stop: mpsc::Sender<()>,
+    pub(crate) housekeeping: Vec<JoinHandle<()>>,
+    /// Dropping them ends the house-keeping threads.
+    pub(crate) housekeeping_stop: Vec<mpsc::Sender<()>>,
 }
 
-/// The control thread, and a bell that rings when it ends.
+/// The control thread, and a bell that rings when it or a house-keeping thread ends.
 pub(crate) struct ControlHandle {
     pub(crate) thread: JoinHandle<Result<ControlThread, ControlFailed>>,
     pub(crate) ended: net::Stop,
@@ -45,19 +47,20 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
     let Started { node, io, control, housekeeping, housekeeping_stop } = started;
     drop(housekeeping_stop);
     // A panic was reported by the panic hook; then the next start recovers.
-    let housekept = housekeeping.join().is_ok();
+    let housekept = housekeeping.into_iter().map(JoinHandle::join).filter(Result::is_err).count() == 0;
     node.control.stop();
     let control = match control.thread.join() {
         Ok(ended) => ended?,
         Err(_) => return Err(ServerError::Control("the control thread failed".to_owned())),
     };
     drop(io);
-    close_logs(&node);
+    on_threads(CLOSING_THREADS, &node.partitions.all(), |cell| cell.close());
     let closed = control.quorum.close().is_ok();
-    write_checkpoints(&node.partitions, &node.dirs);
-    let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
+    node.dirs.iter().for_each(|dir| write_checkpoints(&node.partitions, dir));
     if housekept && closed {
-        for dir in node.dirs.iter().filter(|dir| !dir.is_retired()) {
+        let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
+        let clean = node.dirs.iter().filter(|dir| is_clean(&node, dir));
+        for dir in clean {
             dir.mark(|marks| marks.mark_clean(epoch));
         }
         info!("stopped in good order");
@@ -65,16 +68,10 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
     Ok(())
 }
 
-fn close_logs(node: &Node) {
-    let cells = node.partitions.all();
-    on_threads(CLOSING_THREADS, &cells, |cell| {
-        if cell.dir.is_retired() {
-            return;
-        }
-        if let Err(why) = cell.with(|partition| partition.log_mut().close()) {
-            cell.dir.retire(&why);
-        }
-    });
+/// Whether the next start may believe what lies in a directory. Of a log that could not be served
+/// nobody knows: the next start looks at it again, whatever was done to it meanwhile.
+fn is_clean(node: &Node, dir: &LogDirectory) -> bool {
+    !dir.is_retired() && !node.partitions.is_any_offline_in(dir.id)
 }
 
 /// Threads that close logs: each waits for the disk most of the time, and their waits are shared.

@@ -1,11 +1,11 @@
 //! What others may look at: numbers that somebody keeps anyway, and whether the node is ready.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use http::{HttpState, Readiness};
 use net::Listener;
-use telemetry::WatchKind;
+use telemetry::{Metrics, WatchKind};
 
 use crate::node::Node;
 
@@ -65,20 +65,32 @@ fn connections(node: &Arc<Node>, listener: &Listener) {
     count(counter, "vltava_connections_refused", refused, &[("limit", "address")], |c| &c.refused_address);
 }
 
-/// What HTTP answers from.
-pub(crate) fn http_state(node: &Arc<Node>) -> HttpState {
-    let watched = Arc::downgrade(node);
+/// What HTTP answers from. The node is not there yet while its logs are opened.
+pub(crate) fn http_state(watched: Arc<OnceLock<Weak<Node>>>, metrics: Arc<Metrics>) -> HttpState {
     HttpState {
         ready: Arc::new(move || {
-            let Some(node) = watched.upgrade() else {
+            let Some(node) = watched.get() else {
+                return Readiness::NotReady(vec!["recovering: the logs are being opened".to_owned()]);
+            };
+            let Some(node) = node.upgrade() else {
                 return Readiness::NotReady(vec!["the node stops".to_owned()]);
             };
-            let retired = node.dirs.iter().filter(|dir| dir.is_retired());
-            let reasons: Vec<String> = retired
-                .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
-                .collect();
+            let reasons = reasons(&node);
             if reasons.is_empty() { Readiness::Ready } else { Readiness::NotReady(reasons) }
         }),
-        metrics: Arc::clone(&node.metrics),
+        metrics,
     }
+}
+
+/// Why a node is not ready, in words.
+fn reasons(node: &Node) -> Vec<String> {
+    let retired = node.dirs.iter().filter(|dir| dir.is_retired());
+    let mut reasons: Vec<String> = retired
+        .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
+        .collect();
+    let offline = node.metrics.state.partitions_offline.get();
+    if offline > 0 {
+        reasons.push(format!("{offline} partitions are offline; the log of the node says which, and why"));
+    }
+    reasons
 }

@@ -5,11 +5,16 @@
 //!   cluster.id=5L6g3nShT-eMCtK--X86sw
 //!   node.id=1
 //!   directory.id=TtJdFzJ2SYq2XQ3pQWg0Mg
+//!   vltava.metadata.directory.id=TtJdFzJ2SYq2XQ3pQWg0Mg
 //! ```
+//!
+//! The last one is ours: it names the directory that has the metadata log, so that a node which was
+//! started without it does not begin a new one. Kafka passes over what it does not know.
 
 use base::{BrokerId, Uuid};
 
 const VERSION: &str = "1";
+const METADATA_DIRECTORY: &str = "vltava.metadata.directory.id";
 
 /// Whose a log directory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub struct MetaProperties {
     pub node_id: BrokerId,
     /// The directory itself; zero if it was never given an id.
     pub directory_id: Uuid,
+    /// The directory of this node that has the metadata log; zero if it does not say.
+    pub metadata_directory: Uuid,
 }
 
 /// Why `meta.properties` cannot be read.
@@ -44,10 +51,14 @@ pub enum PropertiesError {
 impl MetaProperties {
     /// The text of the file.
     pub fn format(&self) -> String {
-        let Self { cluster_id, node_id, directory_id } = self;
-        format!(
+        let Self { cluster_id, node_id, directory_id, metadata_directory } = self;
+        let mut text = format!(
             "version={VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
-        )
+        );
+        if !metadata_directory.is_zero() {
+            text += &format!("{METADATA_DIRECTORY}={metadata_directory}\n");
+        }
+        text
     }
 
     /// Reads the text of the file. Properties that are not known are passed over.
@@ -64,14 +75,15 @@ impl MetaProperties {
             return Err(bad("version", version));
         }
         let node_id = required("node.id")?;
-        let directory_id = match find("directory.id") {
-            Some(id) => id.parse().map_err(|_| bad("directory.id", id))?,
-            None => Uuid::ZERO,
+        let id = |key: &'static str| match find(key) {
+            Some(id) => id.parse().map_err(|_| bad(key, id)),
+            None => Ok(Uuid::ZERO),
         };
         Ok(Self {
             cluster_id: required("cluster.id")?.to_owned(),
             node_id: BrokerId(node_id.parse().map_err(|_| bad("node.id", node_id))?),
-            directory_id,
+            directory_id: id("directory.id")?,
+            metadata_directory: id(METADATA_DIRECTORY)?,
         })
     }
 }
@@ -93,7 +105,9 @@ mod tests {
         assert_eq!(found.cluster_id, "5L6g3nShT-eMCtK--X86sw");
         assert_eq!(found.node_id, BrokerId(7));
         assert_eq!(found.directory_id.to_string(), "TtJdFzJ2SYq2XQ3pQWg0Mg");
-        assert_eq!(MetaProperties::parse(found.format().as_bytes()), Ok(found));
+        assert_eq!(MetaProperties::parse(found.format().as_bytes()), Ok(found.clone()));
+        let ours = MetaProperties { metadata_directory: Uuid([3; 16]), ..found };
+        assert_eq!(MetaProperties::parse(ours.format().as_bytes()), Ok(ours));
     }
 
     #[test]

@@ -1,7 +1,6 @@
-use base::{PartitionIndex, TopicName};
+use base::{Offset, PartitionIndex, TopicName};
 
 use super::*;
-use crate::disk::Failed;
 use crate::memory::MemoryDisk;
 
 fn at(topic: &str, partition: i32) -> TopicPartition {
@@ -9,7 +8,7 @@ fn at(topic: &str, partition: i32) -> TopicPartition {
 }
 
 fn owner(node: i32) -> Owner {
-    Owner { cluster_id: Some("cluster-a".to_owned()), node_id: BrokerId(node) }
+    Owner { cluster_id: Some("cluster-a".to_owned()), node_id: BrokerId(node), metadata_directory: None }
 }
 
 fn open(disk: &MemoryDisk, path: &str, owner: &Owner, id: u8) -> Result<(LogDir, Contents), LogDirError> {
@@ -23,7 +22,12 @@ fn a_new_directory_gets_an_id_and_keeps_it() {
     assert_eq!((dir.id(), contents), (Uuid([7; 16]), Contents::default()));
     let (dir, _) = open(&disk, "/data", &owner(1), 8).expect("known");
     assert_eq!(dir.id(), Uuid([7; 16]));
-    let any = Owner { cluster_id: None, node_id: BrokerId(1) };
+    assert_eq!(dir.properties().metadata_directory, dir.id());
+    let elsewhere = Owner { metadata_directory: Some(Uuid([5; 16])), ..owner(1) };
+    open(&disk, "/data", &elsewhere, 8).expect("known");
+    let (dir, _) = open(&disk, "/data", &elsewhere, 8).expect("known");
+    assert_eq!(dir.properties().metadata_directory, Uuid([5; 16]));
+    let any = Owner { cluster_id: None, ..owner(1) };
     assert_eq!(open(&disk, "/data", &any, 9).expect("any").0.properties().cluster_id, "cluster-a");
 }
 
@@ -32,14 +36,10 @@ fn a_directory_of_someone_else_is_refused() {
     let disk = MemoryDisk::new();
     open(&disk, "/data", &owner(1), 7).expect("new");
     assert!(matches!(open(&disk, "/data", &owner(2), 7), Err(LogDirError::Foreign { what: "node", .. })));
-    let other = Owner { cluster_id: Some("cluster-b".to_owned()), node_id: BrokerId(1) };
+    let other = Owner { cluster_id: Some("cluster-b".to_owned()), ..owner(1) };
     assert!(matches!(open(&disk, "/data", &other, 7), Err(LogDirError::Foreign { what: "cluster", .. })));
     disk.create_dir(Path::new("/lost/events-0")).expect("memory");
     assert!(matches!(open(&disk, "/lost", &owner(1), 7), Err(LogDirError::Unowned { .. })));
-    let mut dirs = LogDirs::new();
-    dirs.add(open(&disk, "/data", &owner(1), 7).expect("own").0).expect("first");
-    let copy = open(&disk, "/copy", &owner(1), 7).expect("own").0;
-    assert!(matches!(dirs.add(copy), Err(LogDirError::Copy { .. })));
 }
 
 #[test]
@@ -63,61 +63,60 @@ fn contents_are_told_apart() {
         disk.create_dir(&Path::new("/data").join(name)).expect("memory");
     }
     let gone = dir.set_aside(&at("a", 0), Uuid([0xaa; 16])).expect("memory");
-    let (mut dir, contents) = open(&disk, "/data", &owner(1), 7).expect("known");
+    let (_, contents) = open(&disk, "/data", &owner(1), 7).expect("known");
     assert_eq!(contents.partitions, [at("events", 2), at("events", 10)]);
     assert_eq!(contents.deleted, std::slice::from_ref(&gone));
     assert_eq!(contents.aside.len(), 1);
-    assert_eq!(dir.partitions_count(), 2);
-    dir.remove("events-2").expect("refused silently");
-    dir.remove(&gone).expect("memory");
+    remove_deleted(&disk, Path::new("/data"), "events-2").expect("refused silently");
+    remove_deleted(&disk, Path::new("/data"), &gone).expect("memory");
     let (_, contents) = open(&disk, "/data", &owner(1), 7).expect("known");
     assert_eq!((contents.partitions.len(), contents.deleted.len()), (2, 0));
+}
+
+fn offsets(of: &[(&str, i64)]) -> Checkpoints {
+    let offsets: PartitionOffsets =
+        of.iter().map(|&(topic, offset)| (at(topic, 0), Offset(offset))).collect();
+    Checkpoints { recovery_points: offsets.clone(), log_starts: offsets.clone(), high_watermarks: offsets }
+}
+
+fn kept(disk: &MemoryDisk) -> Checkpoints {
+    open(disk, "/data", &owner(1), 7).expect("known").0.checkpoints().clone()
 }
 
 #[test]
 fn checkpoints_come_back_and_damage_is_told() {
     let disk = MemoryDisk::new();
     let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
-    let offsets = PartitionOffsets::from([(at("a", 0), Offset(9)), (at("b", 1), Offset(5))]);
-    dir.save_recovery_points(offsets.clone()).expect("memory");
-    dir.save_log_starts(PartitionOffsets::from([(at("a", 0), Offset(3))])).expect("memory");
-    dir.lower_recovery_point(&at("a", 0), Offset(4)).expect("memory");
-    dir.lower_recovery_point(&at("b", 1), Offset(6)).expect("not lower");
-    let (dir, _) = open(&disk, "/data", &owner(1), 7).expect("known");
-    let points = &dir.checkpoints().recovery_points;
-    assert_eq!((points[&at("a", 0)], points[&at("b", 1)]), (Offset(4), Offset(5)));
-    assert_eq!(dir.checkpoints().log_starts[&at("a", 0)], Offset(3));
+    dir.save(offsets(&[("a", 9), ("b", 5)])).expect("memory");
+    assert_eq!(kept(&disk), offsets(&[("a", 9), ("b", 5)]));
     disk.put(Path::new("/data/recovery-point-offset-checkpoint"), b"0\n9\n".to_vec());
     assert!(matches!(open(&disk, "/data", &owner(1), 7), Err(LogDirError::Checkpoint { .. })));
 }
 
 #[test]
-fn partitions_are_spread_over_the_directories_that_work() {
+fn a_partition_that_is_not_served_keeps_its_entries_until_it_is_deleted() {
     let disk = MemoryDisk::new();
-    let mut dirs = LogDirs::new();
-    for (id, path) in (1..).zip(["/a", "/b", "/c"]) {
-        dirs.add(open(&disk, path, &owner(1), id).expect("new").0).expect("distinct");
-    }
-    let mut placed = Vec::new();
-    for _ in 0..4 {
-        let index = dirs.place().expect("all work");
-        dirs.get_mut(index).expect("placed").added();
-        placed.push(index);
-    }
-    assert_eq!(placed, [0, 1, 2, 0]);
-    disk.fail(Some("replace"));
-    let broken = dirs.get_mut(1).expect("there");
-    broken.mark_clean(1).expect_err("told to fail");
-    disk.fail(None);
-    broken.mark_clean(1).expect_err("retired for good");
-    assert_eq!(dirs.place(), Some(2));
-    for dir in dirs.iter_mut() {
-        dir.fail(DiskError {
-            operation: "sync",
-            path: PathBuf::new(),
-            reason: String::new(),
-            failed: Failed::Directory,
-        });
-    }
-    assert_eq!(dirs.place(), None);
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
+    dir.save(offsets(&[("broken", 9), ("good", 5)])).expect("memory");
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("known");
+    dir.save(offsets(&[("good", 6)])).expect("memory");
+    assert_eq!(kept(&disk), offsets(&[("broken", 9), ("good", 6)]));
+    disk.create_dir(Path::new("/data/broken-0")).expect("memory");
+    dir.set_aside(&at("broken", 0), Uuid([1; 16])).expect("memory");
+    dir.save(offsets(&[("good", 6)])).expect("memory");
+    assert_eq!(kept(&disk), offsets(&[("good", 6)]));
+}
+
+#[test]
+fn what_is_forgotten_is_gone_when_it_is_said() {
+    let disk = MemoryDisk::new();
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
+    dir.save(offsets(&[("a", 9), ("b", 5)])).expect("memory");
+    let written = disk.count("replace");
+    dir.forget([at("c", 0)]).expect("memory");
+    assert_eq!(disk.count("replace"), written, "there was nothing to forget");
+    dir.forget([at("a", 0)]).expect("memory");
+    assert_eq!(kept(&disk), offsets(&[("b", 5)]));
+    dir.save(offsets(&[("a", 1), ("b", 5)])).expect("memory");
+    assert_eq!(kept(&disk), offsets(&[("a", 1), ("b", 5)]), "a new one of the name begins anew");
 }
