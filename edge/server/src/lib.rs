@@ -33,6 +33,8 @@ mod recovery;
 mod start; // start here
 mod stop;
 mod table;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod watch;
 

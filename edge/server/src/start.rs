@@ -45,8 +45,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         let _inside = edge.enter();
         listen(&settings)?
     };
-    let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
-    let metrics = Metrics::new(BUILD, &names);
+    let metrics = metrics();
     // Whoever watches the node can see that it lives while its logs are opened, which may take long.
     let watched = Arc::new(OnceLock::new());
     let http = match &settings.http_listen {
@@ -99,6 +98,17 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServerError> {
     resolved.ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
         ServerError::Listener(format!("{host} is no address of this machine that can be found"))
     })
+}
+
+fn metrics() -> Arc<Metrics> {
+    let names: Vec<(i16, &'static str)> = APIS.iter().map(|api| (api.key.code(), api.key.name())).collect();
+    Metrics::new(BUILD, &names)
+}
+
+/// A node without HTTP and signals, for tests.
+#[cfg(test)]
+pub(crate) fn start_on(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
+    start(settings, u64::MAX, metrics(), listener)
 }
 
 fn start(

@@ -1,0 +1,476 @@
+//! Stories of a node over its lives: started, stopped, killed, its directories moved and damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid};
+use broker::host::Host;
+use controller::{
+    AllocateProducerIds, Command, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated, TopicKey,
+};
+use metadata::settings::BrokerSettings;
+use net::{Listener, ListenerLimits};
+use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Producer, Scratch};
+use tempfile::TempDir;
+
+use crate::error::ServerError;
+use crate::housekeeping::write_checkpoints;
+use crate::start::start_on;
+use crate::stop::{self, Started};
+
+/// Where a node has its data: directories that can be moved, copied and damaged between its lives.
+struct Site {
+    root: TempDir,
+}
+
+/// A node that runs.
+struct Life {
+    started: Started,
+    /// The listener's sockets are registered with it.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Site {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn try_start(&self, dirs: &[&str]) -> Result<Life, ServerError> {
+        let dirs: Vec<String> = dirs.iter().map(|dir| self.at(dir).display().to_string()).collect();
+        let given = [
+            ("log.dirs", dirs.join(",")),
+            ("listeners", "PLAINTEXT://127.0.0.1:0".to_owned()),
+            ("http.listen", String::new()),
+            ("num.io.threads", "1".to_owned()),
+        ];
+        let settings = BrokerSettings::parse(given).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = {
+            let _inside = runtime.enter();
+            Listener::bind("127.0.0.1:0".parse().unwrap(), ListenerLimits::default()).unwrap()
+        };
+        Ok(Life { started: start_on(settings, &listener)?, _runtime: runtime })
+    }
+
+    fn start(&self, dirs: &[&str]) -> Life {
+        self.try_start(dirs).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn refusal(&self, dirs: &[&str]) -> String {
+        match self.try_start(dirs) {
+            Ok(_) => panic!("it starts"),
+            Err(why) => why.to_string(),
+        }
+    }
+
+    /// Ends a life as `kill -9` does: what was written is in the page cache, and nothing else happens.
+    fn kill(&self, life: Life) {
+        let (data, then) = (self.root.path().to_owned(), self.root.path().with_extension("then"));
+        copy(&data, &then);
+        life.stop();
+        fs::remove_dir_all(&data).unwrap();
+        fs::rename(then, data).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+impl Life {
+    fn decide(&self, command: Command) -> Reply {
+        let answer = self._runtime.block_on(async { self.started.node.control.decide(command).await.await });
+        answer.unwrap().unwrap()
+    }
+
+    fn create(&self, name: &str, partitions: i32) -> TopicCreated {
+        let topic = NewTopic {
+            name: name.to_owned(),
+            partitions,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+            random: crate::random::random(),
+        };
+        let command = CreateTopics { topics: vec![topic], validate_only: false };
+        match self.decide(Command::CreateTopics(command)) {
+            Reply::CreateTopics(mut outcomes) => outcomes.pop().unwrap().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn delete(&self, topic: TopicId) {
+        self.decide(Command::DeleteTopics(DeleteTopics { topics: vec![TopicKey::Id(topic)] }));
+    }
+
+    fn topic(&self, name: &str) -> TopicId {
+        self.started.node.image.load().topic(name).expect("it was made").id
+    }
+
+    /// Appends records, waits until they are durable, as acks=all does, and says where the log ends.
+    fn append(&self, topic: TopicId, partition: i32, count: usize) -> Option<i64> {
+        self.append_of(topic, partition, count, Producer::NONE)
+    }
+
+    /// Appends as many records to each of the first partitions.
+    fn fill(&self, topic: TopicId, partitions: i32, count: usize) {
+        for partition in 0..partitions {
+            self.append(topic, partition, count).unwrap();
+        }
+    }
+
+    fn append_of(&self, topic: TopicId, partition: i32, count: usize, producer: Producer) -> Option<i64> {
+        let cell = self.started.node.partitions.get(topic, PartitionIndex(partition))?;
+        let mut builder = BatchBuilder::new(1 << 20);
+        for _ in 0..count {
+            builder.try_append(self.started.node.clock.now().wall, None, Some(b"value"), &[]).unwrap();
+        }
+        let mut raw = Vec::new();
+        let options = BatchOptions { producer, ..BatchOptions::default() };
+        builder.finish(&options, &mut Scratch::default(), &mut raw).unwrap();
+        let mut scratch = Scratch::default();
+        let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).unwrap();
+        let now = self.started.node.clock.now();
+        cell.act(|partition, out| partition.append(now, &batch, out)).ok()?;
+        disk::FlushJob::flush(cell.as_ref());
+        Some(cell.with(|partition| partition.log().durable_end()).0)
+    }
+
+    /// Where a log that is served begins and ends.
+    fn bounds(&self, topic: TopicId, partition: i32) -> Option<(i64, i64)> {
+        let index = PartitionIndex(partition);
+        let cell = self.started.node.partitions.get(topic, index).filter(|cell| !cell.is_offline())?;
+        Some(cell.with(|partition| (partition.log().start().0, partition.log().end().0)))
+    }
+
+    fn dir_of(&self, topic: TopicId, partition: i32) -> PathBuf {
+        let cell = self.started.node.partitions.get(topic, PartitionIndex(partition)).unwrap();
+        cell.dir.path.join(cell.name.to_string())
+    }
+
+    fn offline(&self) -> usize {
+        self.started.node.partitions.offline_count()
+    }
+
+    /// Moves the recovery points to the ends of the logs, and writes them down.
+    fn checkpoint(&self) {
+        for cell in self.started.node.partitions.all() {
+            cell.ask_checkpoint();
+            disk::FlushJob::flush(cell.as_ref());
+        }
+        self.started.node.dirs.iter().for_each(|dir| write_checkpoints(&self.started.node.partitions, dir));
+    }
+
+    fn stop(self) {
+        stop::in_order(self.started).unwrap();
+    }
+}
+
+/// The records of a partition's directory.
+fn log_file(dir: &Path) -> PathBuf {
+    dir.join("00000000000000000000.log")
+}
+
+/// Breaks the first batch.
+fn damage(dir: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(log_file(dir)).unwrap();
+    bytes[40] ^= 1;
+    fs::write(log_file(dir), &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn partitions_are_spread_and_found_again_whatever_the_order() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 4).id;
+    life.fill(topic, 4, 3);
+    let in_b = (0..4).filter(|partition| life.dir_of(topic, *partition).starts_with(site.at("b"))).count();
+    assert_eq!(in_b, 2);
+    life.stop();
+    let life = site.start(&["b", "a"]);
+    (0..4).for_each(|partition| assert_eq!(life.bounds(topic, partition), Some((0, 3))));
+    assert_eq!(life.create("u", 1).partitions, 1, "the metadata log goes on where it was");
+    site.kill(life);
+    let life = site.start(&["a", "b"]);
+    (0..4).for_each(|partition| assert_eq!(life.bounds(topic, partition), Some((0, 3))));
+    assert_eq!(life.bounds(life.topic("u"), 0), Some((0, 0)));
+    life.stop();
+}
+
+#[test]
+fn a_directory_that_is_gone_for_two_starts_is_missed_both_times() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 2).id;
+    life.fill(topic, 2, 5);
+    let in_b = (0..2).find(|partition| life.dir_of(topic, *partition).starts_with(site.at("b"))).unwrap();
+    life.stop();
+    fs::rename(site.at("b"), site.at("elsewhere")).unwrap();
+    for dirs in [&["a"][..], &["a", "b"], &["a", "b"]] {
+        let life = site.start(dirs);
+        assert_eq!((life.offline(), life.bounds(topic, in_b)), (1, None));
+        assert_eq!(life.bounds(topic, 1 - in_b), Some((0, 5)));
+        life.stop();
+    }
+    fs::remove_dir_all(site.at("b")).unwrap();
+    fs::rename(site.at("elsewhere"), site.at("b")).unwrap();
+    let life = site.start(&["a", "b"]);
+    assert_eq!((life.offline(), life.bounds(topic, in_b)), (0, Some((0, 5))));
+    life.stop();
+}
+
+#[test]
+fn without_the_directory_of_the_metadata_a_node_does_not_start() {
+    let site = Site::new();
+    site.start(&["a", "b"]).stop();
+    fs::rename(site.at("a"), site.at("elsewhere")).unwrap();
+    for _ in 0..2 {
+        assert!(site.refusal(&["a", "b"]).contains("mount it"), "{}", site.refusal(&["a", "b"]));
+        assert!(site.refusal(&["b"]).contains("log.dirs"));
+    }
+    fs::remove_dir_all(site.at("a")).unwrap();
+    copy(&site.at("elsewhere"), &site.at("c"));
+    fs::rename(site.at("elsewhere"), site.at("a")).unwrap();
+    assert!(site.refusal(&["a", "b", "c"]).contains("one of them is old"));
+    site.start(&["b", "a"]).stop();
+}
+
+#[test]
+fn a_log_that_vanished_is_not_made_anew() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 2).id;
+    life.fill(topic, 2, 5);
+    life.stop();
+    fs::rename(site.at("a/t-1"), site.at("kept")).unwrap();
+    for _ in 0..2 {
+        let life = site.start(&["a"]);
+        assert_eq!((life.offline(), life.bounds(topic, 1)), (1, None));
+        assert!(!site.at("a/t-1").exists());
+        assert_eq!(life.bounds(topic, 0), Some((0, 5)));
+        life.stop();
+    }
+    fs::rename(site.at("kept"), site.at("a/t-1")).unwrap();
+    let life = site.start(&["a"]);
+    assert_eq!(life.bounds(topic, 1), Some((0, 5)));
+    life.stop();
+}
+
+#[test]
+fn quarantine_lasts_whatever_the_stops_in_between() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 2).id;
+    for _ in 0..2 {
+        life.fill(topic, 2, 5);
+    }
+    life.checkpoint();
+    site.kill(life);
+    let damaged = damage(&site.at("a/t-0"));
+    let is_quarantined = |life: &Life| {
+        life.checkpoint();
+        assert_eq!((life.offline(), life.bounds(topic, 0)), (1, None));
+        assert_eq!(life.bounds(topic, 1), Some((0, 10)));
+        assert_eq!(fs::read(log_file(&site.at("a/t-0"))).unwrap(), damaged, "nothing was cut");
+    };
+    for _ in 0..2 {
+        let life = site.start(&["a"]);
+        is_quarantined(&life);
+        site.kill(life);
+        let life = site.start(&["a"]);
+        is_quarantined(&life);
+        life.stop();
+    }
+    let life = site.start(&["a"]);
+    is_quarantined(&life);
+    life.delete(topic);
+    assert_eq!(life.offline(), 0);
+    assert!(!site.at("a/t-0").exists());
+    life.stop();
+}
+
+#[test]
+fn of_two_copies_the_assigned_one_is_served_whatever_the_order() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    life.stop();
+    site.start(&["a", "b"]).stop();
+    copy(&site.at("a/t-0"), &site.at("b/t-0"));
+    let life = site.start(&["b", "a"]);
+    life.append(topic, 0, 2);
+    assert!(life.dir_of(topic, 0).starts_with(site.at("a")));
+    life.stop();
+    fs::remove_dir_all(site.at("b/t-0")).unwrap();
+    fs::rename(site.at("a/t-0"), site.at("b/t-0")).unwrap();
+    for _ in 0..2 {
+        let life = site.start(&["a", "b"]);
+        assert_eq!(life.bounds(topic, 0), Some((0, 7)), "a person has moved it");
+        assert!(life.dir_of(topic, 0).starts_with(site.at("b")));
+        life.stop();
+    }
+}
+
+#[test]
+fn a_directory_of_another_topic_shadows_nothing() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    let home = if life.dir_of(topic, 0).starts_with(site.at("a")) { "a" } else { "b" };
+    let other = if home == "a" { "b" } else { "a" };
+    life.stop();
+    let stray = site.at(&format!("{other}/t-0"));
+    copy(&site.at(&format!("{home}/t-0")), &stray);
+    let foreign = storage::checkpoint::format_partition_metadata(TopicId(Uuid::from_random(99)));
+    fs::write(stray.join("partition.metadata"), foreign).unwrap();
+    for dirs in [["a", "b"], ["b", "a"]] {
+        let life = site.start(&dirs);
+        assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 5))));
+        assert!(log_file(&stray).exists());
+        life.stop();
+    }
+}
+
+#[test]
+fn a_stray_log_gives_way_with_its_records_even_if_its_name_is_long() {
+    let site = Site::new();
+    let name = "x".repeat(249);
+    site.start(&["a"]).stop();
+    let stray = site.at(&format!("a/{name}-0"));
+    fs::create_dir(&stray).unwrap();
+    fs::write(log_file(&stray), b"records of somebody").unwrap();
+    let life = site.start(&["a"]);
+    let topic = life.create(&name, 1).id;
+    assert_eq!(life.append(topic, 0, 1), Some(1));
+    life.stop();
+    let is_stray = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with("-stray");
+    let kept = fs::read_dir(site.at("a")).unwrap().map(Result::unwrap).find(is_stray).unwrap();
+    assert_eq!(fs::read(log_file(&kept.path())).unwrap(), b"records of somebody");
+}
+
+#[test]
+fn an_entry_of_a_deleted_topic_is_not_its_successors() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let old = life.create("t", 1).id;
+    life.append(old, 0, 50);
+    life.checkpoint();
+    let cell = life.started.node.partitions.get(old, PartitionIndex(0)).unwrap();
+    cell.act(|partition, out| partition.delete_records(Some(Offset(40)), out)).unwrap();
+    drop(cell);
+    life.checkpoint();
+    life.delete(old);
+    let new = life.create("t", 1).id;
+    assert_eq!(life.append(new, 0, 10), Some(10));
+    site.kill(life);
+    let life = site.start(&["a"]);
+    assert_eq!((life.offline(), life.bounds(new, 0)), (0, Some((0, 10))));
+    life.stop();
+}
+
+#[test]
+fn a_creation_that_a_crash_cut_short_is_begun_again() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    life.stop();
+    let unfinished = site.at("a/u-0");
+    fs::create_dir(&unfinished).unwrap();
+    fs::write(log_file(&unfinished), b"").unwrap();
+    fs::write(unfinished.join("partition.metadata.tmp"), b"vers").unwrap();
+    let life = site.start(&["a"]);
+    assert!(!unfinished.exists());
+    assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 5))));
+    life.stop();
+}
+
+#[test]
+fn one_bad_partition_metadata_takes_one_partition_offline() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 2).id;
+    life.fill(topic, 2, 5);
+    life.stop();
+    let file = site.at("a/t-0/partition.metadata");
+    let good = fs::read(&file).unwrap();
+    fs::write(&file, b"version: 9\n").unwrap();
+    let life = site.start(&["a"]);
+    assert_eq!((life.bounds(topic, 0), life.bounds(topic, 1)), (None, Some((0, 5))));
+    life.stop();
+    fs::write(&file, good).unwrap();
+    let life = site.start(&["a"]);
+    assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 5))));
+    life.stop();
+}
+
+#[test]
+fn topics_of_another_cluster_are_taken_in_and_their_producers_ids_are_not_given_out() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    let producer = Producer { id: ProducerId(4711), epoch: ProducerEpoch(0), base_sequence: Sequence(0) };
+    life.append_of(topic, 0, 5, producer);
+    let made_up = Producer { id: ProducerId(i64::MAX - 1), ..producer };
+    life.append_of(topic, 0, 5, made_up);
+    life.stop();
+    // As Kafka leaves it to a broker: partitions, and whose the directory is; its metadata is elsewhere.
+    fs::remove_dir_all(site.at("a/__cluster_metadata-0")).unwrap();
+    let properties = fs::read_to_string(site.at("a/meta.properties")).unwrap();
+    let kafkas: String =
+        properties.lines().filter(|l| !l.starts_with("vltava.")).map(|l| format!("{l}\n")).collect();
+    fs::write(site.at("a/meta.properties"), kafkas).unwrap();
+    let life = site.start(&["a"]);
+    assert_eq!(life.bounds(topic, 0), Some((0, 10)));
+    let node = &life.started.node;
+    let broker = node.image.load().broker(node.settings.node_id).unwrap().clone();
+    let block = life
+        .decide(Command::AllocateProducerIds(AllocateProducerIds { broker: broker.id, epoch: broker.epoch }));
+    assert!(
+        matches!(block, Reply::AllocateProducerIds(block) if block.first == ProducerId(4712)),
+        "{block:?}"
+    );
+    assert_eq!(node.producer_id(), None);
+    life.stop();
+}
+
+#[test]
+fn after_a_kill_the_leader_epoch_is_a_new_one() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 1);
+    site.kill(life);
+    let life = site.start(&["a"]);
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    assert_eq!(cell.with(|partition| partition.epoch()), LeaderEpoch(1));
+    drop(cell);
+    life.stop();
+}
+
+#[test]
+fn log_directories_are_nobody_elses_business() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = Site::new();
+    site.start(&["deep/er/a"]).stop();
+    for path in ["deep", "deep/er", "deep/er/a"] {
+        let mode = fs::metadata(site.at(path)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{path}");
+    }
+}
