@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Effects, PartitionIndex, ProducerId, TopicId, TopicPartition};
+use base::{Effects, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
 use metadata::settings::TopicSettings;
 use replica::Partition;
 use storage::disk::DiskError;
@@ -40,6 +40,16 @@ pub trait HostedPartition: Send + Sync {
     fn settings(&self) -> Arc<TopicSettings>;
     /// Runs `act` on the partition alone, then performs the effects. Not to be called from within `act`.
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>));
+    /// Whether the disk has room for more records.
+    fn has_room(&self) -> bool {
+        true
+    }
+    /// Up to where the start of the log is durable: it comes back no lower than this.
+    fn start_saved(&self) -> Offset {
+        Offset(i64::MAX)
+    }
+    /// Has the start of the log made durable; then everybody who waits for a commit looks again.
+    fn save_start(&self) {}
 }
 
 /// A partition and those who wait for it.

@@ -77,6 +77,11 @@ pub enum ControllerError {
     /// All producer ids were given away.
     #[error("Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit")]
     ProducerIdsExhausted,
+    /// No log directory has room for a new log.
+    #[error(
+        "No log directory has room for new partitions: delete topics or records, or give the node another log directory."
+    )]
+    NoRoom,
 }
 
 impl ControllerError {
@@ -98,6 +103,7 @@ impl ControllerError {
             Self::UnknownBroker(_) => ErrorCode::BrokerIdNotRegistered,
             Self::StaleBrokerEpoch { .. } => ErrorCode::StaleBrokerEpoch,
             Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
+            Self::NoRoom => ErrorCode::KafkaStorageError,
         }
     }
 }

@@ -104,7 +104,7 @@ impl Hosting {
                     );
                 }
             }
-            None => error!(partition = %name, "partition is offline: no log directory is left to make it in"),
+            None => error!(partition = %name, "partition is offline: no log directory takes it"),
         }
         self.table.add_offline(new.topic.id, Offline { name, dir: None, has_log: false, unmade: true });
         None
@@ -186,9 +186,14 @@ impl Hosting {
         PartitionCell::new(name, topic, Arc::clone(dir), led, Arc::clone(settings))
     }
 
+    /// Whether a new log could be made anywhere.
+    pub(crate) fn has_room(&self) -> bool {
+        self.dirs.iter().any(|dir| !dir.is_retired() && dir.has_room())
+    }
+
     /// The directory with the fewest partitions, which has one more from here on.
     fn reserve(&self) -> Option<&Arc<LogDirectory>> {
-        let healthy = self.dirs.iter().filter(|dir| !dir.is_retired());
+        let healthy = self.dirs.iter().filter(|dir| !dir.is_retired() && dir.has_room());
         let dir = healthy.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
         dir.partitions.fetch_add(1, Ordering::Relaxed);
         Some(dir)

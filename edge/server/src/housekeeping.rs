@@ -7,11 +7,11 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use storage::checkpoint::PartitionOffsets;
+use broker::host::HostedPartition;
 use storage::dirs::Checkpoints;
 
 use crate::clock::Clock;
-use crate::log_dir::LogDirectory;
+use crate::log_dir::{DiskReserve, LogDirectory};
 use crate::table::PartitionTable;
 
 /// How often it looks around. `flush.interval.ms` cannot be kept better than this.
@@ -24,7 +24,7 @@ const WRITE_AFTER: Duration = Duration::from_millis(500);
 /// How often the files of logs that nobody uses are closed.
 const REST_EVERY: Duration = Duration::from_secs(60);
 
-/// How often it is counted what cannot be served.
+/// How often it is counted what cannot be served, and looked how much is free.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// The work of one directory's house-keeping threads.
@@ -39,6 +39,8 @@ pub(crate) struct Housekeeping {
     /// With more logs than this on the node, the files of each are closed as soon as all of it is on the
     /// disk: they would soon be more than a process may have open.
     pub(crate) open_logs_max: usize,
+    /// What is kept free of records.
+    pub(crate) reserve: DiskReserve,
     pub(crate) clock: Clock,
 }
 
@@ -86,6 +88,7 @@ impl Housekeeping {
         if now >= due.count {
             due.count = now + COUNT_EVERY;
             self.dir.metrics.state.partitions_offline.set(self.table.offline_count() as u64);
+            self.dir.look_at_space(self.reserve);
         }
         if self.dir.is_retired() {
             return;
@@ -94,6 +97,9 @@ impl Housekeeping {
             due.checkpoint = now + self.checkpoint_every;
             due.write.get_or_insert(now + WRITE_AFTER);
             self.table.in_dir(self.dir.id).iter().for_each(|cell| cell.ask_checkpoint());
+        }
+        if self.dir.take_save_asked() {
+            write_checkpoints(&self.table, &self.dir);
         }
         if due.write.is_some_and(|write| now >= write) {
             due.write = None;
@@ -134,19 +140,25 @@ impl Housekeeping {
 
 /// Writes the three offset checkpoints of a directory, where they changed.
 pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) {
-    dir.mark(|marks| {
+    let mut starts = Vec::new();
+    let saved = dir.mark(|marks| {
         // Looked up while nobody else can write: what is deleted meanwhile must not come back.
-        let mut offsets = [PartitionOffsets::new(), PartitionOffsets::new(), PartitionOffsets::new()];
+        let mut served = Checkpoints::default();
         for cell in table.in_dir(dir.id) {
-            let places = cell.with(|partition| {
+            let (recovery_point, start, high_watermark) = cell.with(|partition| {
                 let log = partition.log();
-                [log.recovery_point(), log.start(), partition.high_watermark()]
+                (log.recovery_point(), log.start(), partition.high_watermark())
             });
-            for (map, offset) in offsets.iter_mut().zip(places) {
-                map.insert(cell.name.clone(), offset);
+            served.recovery_points.insert(cell.name.clone(), recovery_point);
+            served.log_starts.insert(cell.name.clone(), start);
+            served.high_watermarks.insert(cell.name.clone(), high_watermark);
+            if cell.start_saved() < start {
+                starts.push((cell, start));
             }
         }
-        let [recovery_points, log_starts, high_watermarks] = offsets;
-        marks.save(Checkpoints { recovery_points, log_starts, high_watermarks })
+        marks.save(served)
     });
+    if saved.is_some() {
+        starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
+    }
 }

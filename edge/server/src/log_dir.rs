@@ -37,10 +37,30 @@ pub(crate) struct LogDirectory {
     /// Directories of deleted partitions that can be removed when there is time.
     discarded: Mutex<Vec<String>>,
     health: Arc<DirHealth>,
+    /// Whether its checkpoints are to be written soon.
+    save_asked: AtomicBool,
+    /// Whether so little is free that no more records are taken.
+    full: AtomicBool,
     /// Whether it was said that the directory is retired.
     told: AtomicBool,
     on_retired: OnceLock<WhenRetired>,
     _lock: DirLock,
+}
+
+/// How much of a file system is kept free of records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DiskReserve(
+    /// In bytes; `None` for what suits the file system.
+    pub(crate) Option<u64>,
+);
+
+impl DiskReserve {
+    const BYTES_MIN: u64 = 1 << 30;
+
+    /// Two in a hundred, but at least a gibibyte; of a small file system no more than one in ten.
+    fn bytes_of(self, total: u64) -> u64 {
+        self.0.unwrap_or_else(|| (total / 50).max(Self::BYTES_MIN).min(total / 10))
+    }
 }
 
 /// What a [`LogDirectory`] is made of.
@@ -68,6 +88,8 @@ impl LogDirectory {
             since: Instant::now(),
             discarded: Mutex::default(),
             health,
+            save_asked: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             told: AtomicBool::new(false),
             on_retired: OnceLock::new(),
             _lock: lock,
@@ -115,6 +137,40 @@ impl LogDirectory {
         done.ok()
     }
 
+    /// Has the checkpoints written soon.
+    pub(crate) fn ask_save(&self) {
+        self.save_asked.store(true, Ordering::Release);
+    }
+
+    /// Whether somebody has asked for the checkpoints since the last call.
+    pub(crate) fn take_save_asked(&self) -> bool {
+        self.save_asked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether there is room for more records.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.full.load(Ordering::Relaxed)
+    }
+
+    /// Looks how much is free. With less than the reserve no records are taken and no logs made, so that
+    /// metadata, checkpoints and deletions still find room.
+    pub(crate) fn look_at_space(&self, reserve: DiskReserve) {
+        let Ok(space) = rustix::fs::statvfs(&self.path) else { return };
+        let (total, free) =
+            (space.f_blocks.saturating_mul(space.f_frsize), space.f_bavail.saturating_mul(space.f_frsize));
+        let reserve_bytes = reserve.bytes_of(total);
+        let full = free < reserve_bytes;
+        if full == self.full.swap(full, Ordering::Relaxed) {
+            return;
+        }
+        let dir = self.path.display();
+        if full {
+            error!(%dir, free_bytes = free, reserve_bytes, "log directory is full: it takes no records until some are deleted");
+        } else {
+            info!(%dir, free_bytes = free, reserve_bytes, "log directory has room again and takes records");
+        }
+    }
+
     /// Has the directory of a deleted partition removed when there is time.
     pub(crate) fn discard(&self, name: String) {
         self.discarded.lock().push(name);
@@ -144,5 +200,20 @@ impl LogDirectory {
             bytes_usable: space.as_ref().map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
             partitions: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_free_suits_the_file_system() {
+        let kept = |total| DiskReserve(None).bytes_of(total);
+        assert_eq!(kept(1 << 40), (1 << 40) / 50);
+        assert_eq!(kept(20 << 30), 1 << 30);
+        assert_eq!(kept(1 << 30), (1 << 30) / 10);
+        assert_eq!(DiskReserve(Some(7)).bytes_of(1 << 40), 7);
+        assert_eq!(DiskReserve(Some(0)).bytes_of(1 << 40), 0);
     }
 }

@@ -22,6 +22,7 @@ use crate::directories::Directories;
 use crate::error::ServerError;
 use crate::hosting::Hosting;
 use crate::housekeeping::Housekeeping;
+use crate::log_dir::DiskReserve;
 use crate::node::{FetchSessionSlots, Node, ProducerIds};
 use crate::stop::{self, ControlHandle, Started};
 use crate::table::PartitionTable;
@@ -127,6 +128,8 @@ fn start(
         clock: Clock::start(),
         metrics,
     };
+    let reserve = DiskReserve(settings.disk_reserve_bytes);
+    hosting.dirs.iter().for_each(|dir| dir.look_at_space(reserve));
     retire_together(&hosting, directories.home);
     let control = bring_up(hosting, &mut directories, listener.address())?;
     drop(directories);
@@ -143,6 +146,7 @@ fn start(
             retention_every: node.settings.retention_check_interval,
             checkpoint_every: node.settings.checkpoint_interval,
             open_logs_max: open_logs_max(descriptors),
+            reserve,
             clock: control.clock,
         };
         let flushes = work.clone();

@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid};
-use broker::host::Host;
+use broker::host::{Host, HostedPartition};
+use broker::parked::{Waiter, WaiterId, Wake};
 use controller::{
-    AllocateProducerIds, Command, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated, TopicKey,
+    AllocateProducerIds, Command, ControllerError, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated,
+    TopicKey,
 };
 use metadata::settings::BrokerSettings;
 use net::{Listener, ListenerLimits};
@@ -26,8 +29,7 @@ struct Site {
 /// A node that runs.
 struct Life {
     started: Started,
-    /// The listener's sockets are registered with it.
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl Site {
@@ -39,29 +41,35 @@ impl Site {
         self.root.path().join(path)
     }
 
-    fn try_start(&self, dirs: &[&str]) -> Result<Life, ServerError> {
+    fn try_start(&self, dirs: &[&str], set: &[(&str, &str)]) -> Result<Life, ServerError> {
         let dirs: Vec<String> = dirs.iter().map(|dir| self.at(dir).display().to_string()).collect();
-        let given = [
-            ("log.dirs", dirs.join(",")),
-            ("listeners", "PLAINTEXT://127.0.0.1:0".to_owned()),
-            ("http.listen", String::new()),
-            ("num.io.threads", "1".to_owned()),
+        let dirs = dirs.join(",");
+        let mut given = vec![
+            ("log.dirs", dirs.as_str()),
+            ("listeners", "PLAINTEXT://127.0.0.1:0"),
+            ("http.listen", ""),
+            ("num.io.threads", "1"),
         ];
+        given.extend(set);
         let settings = BrokerSettings::parse(given).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let listener = {
             let _inside = runtime.enter();
             Listener::bind("127.0.0.1:0".parse().unwrap(), ListenerLimits::default()).unwrap()
         };
-        Ok(Life { started: start_on(settings, &listener)?, _runtime: runtime })
+        Ok(Life { started: start_on(settings, &listener)?, runtime: runtime })
     }
 
     fn start(&self, dirs: &[&str]) -> Life {
-        self.try_start(dirs).unwrap_or_else(|why| panic!("{why}"))
+        self.start_with(dirs, &[])
+    }
+
+    fn start_with(&self, dirs: &[&str], set: &[(&str, &str)]) -> Life {
+        self.try_start(dirs, set).unwrap_or_else(|why| panic!("{why}"))
     }
 
     fn refusal(&self, dirs: &[&str]) -> String {
-        match self.try_start(dirs) {
+        match self.try_start(dirs, &[]) {
             Ok(_) => panic!("it starts"),
             Err(why) => why.to_string(),
         }
@@ -91,12 +99,16 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Life {
-    fn decide(&self, command: Command) -> Reply {
-        let answer = self._runtime.block_on(async { self.started.node.control.decide(command).await.await });
-        answer.unwrap().unwrap()
+    fn try_decide(&self, command: Command) -> Result<Reply, ControllerError> {
+        let answer = self.runtime.block_on(async { self.started.node.control.decide(command).await.await });
+        answer.unwrap()
     }
 
-    fn create(&self, name: &str, partitions: i32) -> TopicCreated {
+    fn decide(&self, command: Command) -> Reply {
+        self.try_decide(command).unwrap()
+    }
+
+    fn new_topic(&self, name: &str, partitions: i32) -> Command {
         let topic = NewTopic {
             name: name.to_owned(),
             partitions,
@@ -105,8 +117,11 @@ impl Life {
             configs: Vec::new(),
             random: crate::random::random(),
         };
-        let command = CreateTopics { topics: vec![topic], validate_only: false };
-        match self.decide(Command::CreateTopics(command)) {
+        Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
+    }
+
+    fn create(&self, name: &str, partitions: i32) -> TopicCreated {
+        match self.decide(self.new_topic(name, partitions)) {
             Reply::CreateTopics(mut outcomes) => outcomes.pop().unwrap().unwrap(),
             other => panic!("{other:?}"),
         }
@@ -381,6 +396,58 @@ fn an_entry_of_a_deleted_topic_is_not_its_successors() {
     site.kill(life);
     let life = site.start(&["a"]);
     assert_eq!((life.offline(), life.bounds(new, 0)), (0, Some((0, 10))));
+    life.stop();
+}
+
+/// Rings for a test.
+struct Bell(std::sync::mpsc::Sender<()>);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[test]
+fn deleted_records_stay_deleted_once_it_is_said() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 10);
+    life.checkpoint();
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    let (ring, rung) = std::sync::mpsc::channel();
+    cell.step(&mut |hosted, out| {
+        hosted.with(out, |partition, out| partition.delete_records(Some(Offset(7)), out)).unwrap();
+        hosted
+            .parked
+            .await_commit(Offset::ZERO, Waiter { id: WaiterId(1), bell: Arc::new(Bell(ring.clone())) });
+    });
+    cell.save_start();
+    while cell.start_saved() < Offset(7) {
+        rung.recv().unwrap();
+    }
+    drop(cell);
+    site.kill(life);
+    let life = site.start(&["a"]);
+    assert_eq!(life.bounds(topic, 0), Some((7, 10)));
+    life.stop();
+}
+
+#[test]
+fn a_full_directory_takes_no_records_and_no_logs_but_deletions() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.stop();
+    let life = site.start_with(&["a"], &[("log.dir.reserve.bytes", &i64::MAX.to_string())]);
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    assert!(!cell.has_room());
+    drop(cell);
+    let refused = life.try_decide(life.new_topic("u", 1)).unwrap_err();
+    assert_eq!(refused.code(), base::ErrorCode::KafkaStorageError);
+    life.delete(topic);
+    assert!(!site.at("a/t-0").exists());
     life.stop();
 }
 

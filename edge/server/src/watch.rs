@@ -38,10 +38,13 @@ pub(crate) fn all(node: &Arc<Node>, listener: &Listener) {
         );
     }
     let retired = "Whether a log directory was given up after a failed write.";
+    let full = "Whether a log directory takes no records, for want of room.";
     for (place, dir) in node.dirs.iter().enumerate() {
         let path = dir.path.display().to_string();
         let read = move |node: &Node| u64::from(node.dirs[place].is_retired());
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
+        gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
     }
     connections(node, listener);
 }
@@ -88,6 +91,8 @@ fn reasons(node: &Node) -> Vec<String> {
     let mut reasons: Vec<String> = retired
         .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
         .collect();
+    let full = node.dirs.iter().filter(|dir| !dir.has_room());
+    reasons.extend(full.map(|dir| format!("log directory {} is full", dir.path.display())));
     let offline = node.metrics.state.partitions_offline.get();
     if offline > 0 {
         reasons.push(format!("{offline} partitions are offline; the log of the node says which, and why"));

@@ -138,6 +138,10 @@ fn append(
     let Some(hosted) = call.context.host.partition(topic, partition) else {
         return Err(Refused::because(super::metadata::absence(&call.context, topic, partition)));
     };
+    if !hosted.has_room() {
+        let message = "the log directory has no room but what is kept back for deletions".to_owned();
+        return Err(Refused { code: ErrorCode::KafkaStorageError, message: Some(message) });
+    }
     let Some(Records::Bytes(raw)) = part.records else {
         return Err(Refused::because(ErrorCode::CorruptMessage));
     };

@@ -19,6 +19,8 @@ pub struct BrokerSettings {
     pub rack: Option<String>,
     /// `log.dirs`; at least one.
     pub log_dirs: Vec<PathBuf>,
+    /// `log.dir.reserve.bytes`; `None` lets the node choose.
+    pub disk_reserve_bytes: Option<u64>,
     /// `listeners`; at least one.
     pub listeners: Vec<Listener>,
     /// `advertised.listeners`; `None` for what is listened on.
@@ -108,6 +110,7 @@ impl BrokerSettings {
             node_id: BrokerId(reader.int("node.id")),
             rack: reader.optional("broker.rack"),
             log_dirs: split_list(&reader.text("log.dirs")).into_iter().map(PathBuf::from).collect(),
+            disk_reserve_bytes: u64::try_from(reader.number("log.dir.reserve.bytes")).ok(),
             listeners: reader.listeners("listeners")?.unwrap_or_default(),
             advertised: reader.listeners("advertised.listeners")?,
             http_listen: reader.optional("http.listen"),

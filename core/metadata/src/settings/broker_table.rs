@@ -57,14 +57,17 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Ratio(0.0, 1.0)),
     dynamic("log.cleaner.min.compaction.lag.ms", Long, Some("0"), AtLeast(0)),
     dynamic("log.cleanup.policy", List, Some("delete"), CLEANUP_POLICIES),
+    fixed("log.dir.reserve.bytes", Long, Some("-1"), AtLeast(-1))
+        .doc("With less than this free in a log directory, no records are taken and no logs made there; deletions go on. -1 is 2 % of the file system but at least 1 GiB, and at most a tenth of it; 0 turns it off.")
+        .why("A disk that is full to the last byte takes no deletion either."),
     fixed("log.dirs", List, Some("./vltava-data"), NotEmpty)
-        .doc("The directories that hold the data, best one for each disk. The first also holds the metadata.")
+        .doc("The directories that hold the data, best one for each disk. The first of a new node also holds the metadata, and does so from then on whatever the order.")
         .why("Beside where the node was started: no root, nothing to prepare."),
     dynamic("log.flush.interval.messages", Long, Some(FOREVER), AtLeast(1)),
     dynamic("log.flush.interval.ms", Long, None, Any),
-    fixed("log.flush.offset.checkpoint.interval.ms", Int, Some("60000"), AtLeast(0))
+    fixed("log.flush.offset.checkpoint.interval.ms", Int, Some("3000"), AtLeast(0))
         .doc("How often it is written down up to where the logs are known to be durable.")
-        .why("Kafka's default. After a crash, what lies above is checked."),
+        .why("What lies above is read again after a crash: a few seconds of writing take less than a second."),
     fixed("log.flush.scheduler.interval.ms", Long, Some(FOREVER), Any),
     dynamic("log.index.interval.bytes", Int, Some("4096"), AtLeast(0)),
     dynamic("log.index.size.max.bytes", Int, Some("10485760"), AtLeast(4)),
