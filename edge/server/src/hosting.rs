@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use base::{BrokerId, TopicPartition, Uuid};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
@@ -49,6 +50,16 @@ impl Unmade<'_> {
 }
 
 impl Hosting {
+    /// How long a silent producer is remembered, as the image has it.
+    pub(crate) fn producer_expiry(&self, image: &Image) -> Duration {
+        let default_broker = image.configs(&ConfigResource::DefaultBroker);
+        let broker = image.configs(&ConfigResource::Broker(self.node));
+        if default_broker.is_empty() && broker.is_empty() {
+            return self.settings.producer_id_expiration;
+        }
+        self.settings.with(default_broker, broker).producer_id_expiration
+    }
+
     /// Makes the logs of what is new, and of what could not be made before. They are not in the table
     /// yet: first it has to be written down where they are.
     pub(crate) fn make_new(&self, image: &Image, delta: &Delta) -> Vec<Arc<PartitionCell>> {
@@ -70,11 +81,15 @@ impl Hosting {
             }));
         }
         new.retain(|new| new.partition.replicas.contains(&self.node));
-        self.make_all(new)
+        self.make_all(new, self.producer_expiry(image))
     }
 
     /// Makes logs, each where there are fewest. What cannot be made is offline.
-    pub(crate) fn make_all(&self, new: Vec<Unmade<'_>>) -> Vec<Arc<PartitionCell>> {
+    pub(crate) fn make_all(
+        &self,
+        new: Vec<Unmade<'_>>,
+        producer_expiry: Duration,
+    ) -> Vec<Arc<PartitionCell>> {
         let placed: Vec<_> = new.into_iter().map(|new| (self.reserve(), new)).collect();
         for dir in &self.dirs {
             let here = placed.iter().filter(|(place, _)| place.is_some_and(|place| Arc::ptr_eq(place, dir)));
@@ -85,13 +100,18 @@ impl Hosting {
                 dir.mark(|marks| marks.forget(names));
             }
         }
-        let made = on_threads(MAKING_THREADS, &placed, |(dir, new)| self.make(*dir, new));
+        let made = on_threads(MAKING_THREADS, &placed, |(dir, new)| self.make(*dir, new, producer_expiry));
         made.into_iter().flatten().collect()
     }
 
-    fn make(&self, dir: Option<&Arc<LogDirectory>>, new: &Unmade<'_>) -> Option<Arc<PartitionCell>> {
+    fn make(
+        &self,
+        dir: Option<&Arc<LogDirectory>>,
+        new: &Unmade<'_>,
+        producer_expiry: Duration,
+    ) -> Option<Arc<PartitionCell>> {
         let name = new.name();
-        let made = dir.map(|dir| (dir, self.create(dir, &name, new)));
+        let made = dir.map(|dir| (dir, self.create(dir, &name, new, producer_expiry)));
         match made {
             Some((_, Ok(cell))) => return Some(cell),
             Some((dir, Err(why))) => {
@@ -115,13 +135,14 @@ impl Hosting {
         dir: &Arc<LogDirectory>,
         name: &TopicPartition,
         new: &Unmade<'_>,
+        producer_expiry: Duration,
     ) -> Result<Arc<PartitionCell>, DiskError> {
         self.make_way(dir, name)?;
         let log = Log::create(
             Arc::clone(&dir.disk),
             PathBuf::from(name.to_string()),
             new.topic.id,
-            log_settings(&new.settings, self.settings.producer_id_expiration),
+            log_settings(&new.settings, producer_expiry),
             self.clock.now(),
         )?;
         Ok(self.host(dir, name.clone(), log, new.partition, &new.settings))
@@ -205,12 +226,13 @@ impl Hosting {
             ConfigResource::DefaultBroker => true,
             ConfigResource::Topic(_) => false,
         });
+        let producer_expiry = self.producer_expiry(image);
         for topic in image.topics() {
             let changed = || delta.configs_changed.contains(&ConfigResource::Topic(topic.name.clone()));
             if everything || changed() {
                 let settings = self.topic_settings(image, topic);
                 for cell in self.table.topic(topic.id) {
-                    cell.reconfigure(Arc::clone(&settings), self.settings.producer_id_expiration);
+                    cell.reconfigure(Arc::clone(&settings), producer_expiry);
                 }
             }
         }

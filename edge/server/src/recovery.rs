@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
 use metadata::{Image, Partition, Topic};
@@ -81,7 +82,7 @@ pub(crate) fn open_all(
     }
     forget_the_gone(directories, image);
     let mut recovery = open_found(hosting, directories, wanted, image);
-    recovery.cells.extend(hosting.make_all(unmade));
+    recovery.cells.extend(hosting.make_all(unmade, hosting.producer_expiry(image)));
     recovery
 }
 
@@ -170,12 +171,13 @@ fn open_found(
     wanted: Vec<Wanted<'_>>,
     image: &Image,
 ) -> Recovery {
+    let producer_expiry = hosting.producer_expiry(image);
     let opened = std::thread::scope(|scope| {
         let open_in = |at: usize| {
             let here: Vec<Wanted<'_>> = wanted.iter().filter(|wanted| wanted.at == at).copied().collect();
             scope.spawn(move || {
                 on_threads(hosting.settings.recovery_threads, &here, |wanted| {
-                    open(hosting, &directories[at], wanted, image)
+                    open(hosting, &directories[at], wanted, (image, producer_expiry))
                 })
             })
         };
@@ -196,7 +198,7 @@ fn open(
     hosting: &Hosting,
     directory: &Directory,
     wanted: &Wanted<'_>,
-    image: &Image,
+    (image, producer_expiry): (&Image, Duration),
 ) -> Option<(Arc<PartitionCell>, u64)> {
     let Wanted { topic, partition, .. } = wanted;
     let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
@@ -208,7 +210,7 @@ fn open(
         clean: directory.clean,
         adopted: false,
     };
-    let log_settings = log_settings(&settings, hosting.settings.producer_id_expiration);
+    let log_settings = log_settings(&settings, producer_expiry);
     let dir = &directory.dir;
     let path = PathBuf::from(name.to_string());
     let opened = Log::open(Arc::clone(&dir.disk), path, log_settings, known, hosting.clock.now());

@@ -36,6 +36,12 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
     let began = Instant::now();
     let settings = config::settings(&args)?;
     telemetry::init_logging()?;
+    if !settings.ignored.is_empty() {
+        warn!(
+            settings = settings.ignored.join(", "),
+            "settings of Kafka's that mean nothing to this node were passed over"
+        );
+    }
     let descriptors = net::raise_descriptors_max();
     let edge = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

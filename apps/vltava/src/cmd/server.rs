@@ -9,6 +9,8 @@ use server::ServerArgs;
 ///
 /// Serves the Kafka protocol on 127.0.0.1:9092 and health and metrics over HTTP on 127.0.0.1:9644, with
 /// the data in ./vltava-data. Nothing must be set up before. SIGTERM or Ctrl-C stops it cleanly.
+///
+/// It logs to standard error; VLTAVA_LOG says what: a level such as debug, or target=level pairs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -61,9 +61,20 @@ pub struct BrokerSettings {
     pub fetch_sessions_max: usize,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration: Duration,
+    /// Settings of Kafka's that were given and mean nothing to this node, by name.
+    pub ignored: Vec<String>,
     /// What was set, by name: the layer that is fixed while the node runs.
     pub fixed: ConfigMap,
 }
+
+/// What a broker of Kafka can be given; most of it is about parts that this node does not have.
+const KAFKA_NAMES: &str = include_str!("kafka_broker_names.txt");
+
+/// A setting of Kafka's that is about who may come in: to pass it over would open the door.
+const AUTHORIZER: &str = "authorizer.class.name";
+/// The listeners that only Kafka's own controllers connect to.
+const CONTROLLER_LISTENERS: &str = "controller.listener.names";
+const LISTENERS: [&str; 2] = ["listeners", "advertised.listeners"];
 
 /// Why a node cannot start with what it was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +82,14 @@ pub enum StartError {
     /// A value does not fit.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// What it asks for cannot be had, and must not be passed over.
+    #[error(
+        "{name} is set, but this node asks nobody who they are: take it away, and let only those connect who may"
+    )]
+    Unprotected {
+        /// What was set.
+        name: String,
+    },
     /// There is no such setting.
     #[error("there is no setting {name}{hint}; `vltava config` lists all of them", hint = hint(.near))]
     Unknown {
@@ -92,16 +111,27 @@ impl BrokerSettings {
         N: Into<String>,
         V: Into<String>,
     {
-        let mut fixed = ConfigMap::new();
+        let (mut fixed, mut ignored) = (ConfigMap::new(), ConfigMap::new());
         for (name, value) in given {
             let (name, value) = (renamed(name.into()), value.into());
-            let Some(setting) = find_broker(&name) else {
+            if find_broker(&name).is_some() {
+                fixed.insert(name, value);
+            } else if !KAFKA_NAMES.lines().any(|known| known == name) {
                 return Err(StartError::Unknown { near: nearest(&name), name });
-            };
-            setting.parse(&value)?;
-            fixed.insert(name, value);
+            } else if name == AUTHORIZER && !value.trim().is_empty() {
+                return Err(StartError::Unprotected { name });
+            } else {
+                ignored.insert(name, value);
+            }
         }
-        Ok(Self::read(fixed)?)
+        if let Some(controllers) = ignored.get(CONTROLLER_LISTENERS) {
+            leave_out(&split_list(controllers), &mut fixed);
+        }
+        for (name, value) in &fixed {
+            find_broker(name).map(|setting| setting.parse(value)).transpose()?;
+        }
+        let settings = Self::read(fixed)?;
+        Ok(Self { ignored: ignored.into_keys().collect(), ..settings })
     }
 
     fn read(fixed: ConfigMap) -> Result<Self, SettingError> {
@@ -131,6 +161,7 @@ impl BrokerSettings {
             queued_request_bytes_max: u64::try_from(reader.number("queued.max.request.bytes")).ok(),
             fetch_sessions_max: reader.count("max.incremental.fetch.session.cache.slots"),
             producer_id_expiration: reader.duration("producer.id.expiration.ms"),
+            ignored: Vec::new(),
             fixed,
         })
     }
@@ -146,12 +177,27 @@ impl BrokerSettings {
             }
         }
         let settings = Self::read(merged).unwrap_or_else(|_| self.clone());
-        Self { fixed: self.fixed.clone(), ..settings }
+        Self { fixed: self.fixed.clone(), ignored: self.ignored.clone(), ..settings }
     }
 
     /// What clients are told to connect to.
     pub fn advertised_listeners(&self) -> &[Listener] {
         self.advertised.as_deref().unwrap_or(&self.listeners)
+    }
+}
+
+/// Takes the listeners of these names out.
+fn leave_out(names: &[String], fixed: &mut ConfigMap) {
+    let is_named = |listener: &String| {
+        let name = listener.split("://").next().unwrap_or_default().trim();
+        names.iter().any(|left_out| left_out.eq_ignore_ascii_case(name))
+    };
+    for setting in LISTENERS {
+        if let Some(value) = fixed.get_mut(setting) {
+            let mut listeners = split_list(value);
+            listeners.retain(|listener| !is_named(listener));
+            *value = listeners.join(",");
+        }
     }
 }
 

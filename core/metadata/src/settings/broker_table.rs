@@ -47,7 +47,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("Where health, metrics and the admin API are served over HTTP; empty turns it off.")
         .why("Loopback only: it asks nobody who they are."),
     fixed("inter.broker.protocol.version", String, Some("4.4"), Any)
-        .doc("The Kafka release whose protocol is spoken. Setting it changes nothing.")
+        .doc("The Kafka release whose protocol is spoken. Setting it is without effect.")
         .why("Tools read it to find out what they can ask for."),
     fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
         .doc("Where the Kafka protocol is spoken.")
@@ -114,7 +114,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How many partitions a topic has when its creator does not say.")
         .why("Kafka's default; partitions can be added, never taken away."),
     fixed("num.recovery.threads.per.data.dir", Int, Some("2"), AtLeast(1))
-        .doc("How many threads open a directory's logs at start.")
+        .doc("How many threads open the logs of each directory at start.")
         .why("Kafka's default."),
     dynamic("producer.id.expiration.ms", Int, Some("86400000"), AtLeast(1))
         .doc("How long a partition remembers an idempotent producer that is silent.")

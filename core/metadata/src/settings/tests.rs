@@ -8,11 +8,18 @@ const KAFKA_TOPIC: &str = include_str!("../../testdata/kafka-4.4.0-topic-setting
 const KAFKA_BROKER: &str = include_str!("../../testdata/kafka-4.4.0-broker-settings.tsv");
 
 /// Ours has a setting that Kafka does not.
-const OURS: [&str; 4] = ["flush.policy", "flush.interval.ms", "http.listen", "inter.broker.protocol.version"];
+const OURS: [&str; 5] = [
+    "flush.policy",
+    "flush.interval.ms",
+    "http.listen",
+    "inter.broker.protocol.version",
+    "log.dir.reserve.bytes",
+];
 /// Ours differs from Kafka in the default or the range; the table gives the reason.
-const DIFFERENT: [&str; 9] = [
+const DIFFERENT: [&str; 10] = [
     "listeners",
     "log.dirs",
+    "log.flush.offset.checkpoint.interval.ms",
     "max.connections",
     "max.connections.per.ip",
     "node.id",
@@ -307,6 +314,67 @@ fn a_broker_does_not_start_with_what_it_does_not_understand() {
     }
     let line = parse_properties("a=1\nbroken\n").expect_err("no equals sign");
     assert_eq!(line.to_string(), "line 2: expected name = value, found \"broken\"");
+}
+
+/// What Kafka's own config/server.properties sets.
+const KAFKAS_OWN: &str = "
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+";
+
+#[test]
+fn kafkas_own_file_fits() {
+    let given = parse_properties(KAFKAS_OWN).expect("it is well formed");
+    let settings = BrokerSettings::parse(given).expect("it fits");
+    assert_eq!(settings.listeners.len(), 1, "the controller's is left out");
+    assert_eq!((settings.listeners[0].host.as_str(), settings.listeners[0].port), ("", 9092));
+    assert_eq!(settings.advertised_listeners()[0].host, "localhost");
+    assert_eq!((settings.io_threads, settings.recovery_threads), (Some(8), 1));
+    assert!(settings.ignored.iter().any(|name| name == "process.roles"));
+    assert!(settings.ignored.iter().all(|name| find_broker(name).is_none()));
+    assert!(!settings.fixed.contains_key("process.roles"));
+}
+
+#[test]
+fn what_would_open_the_door_is_not_passed_over() {
+    let guarded = [("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")];
+    let refused = BrokerSettings::parse(guarded).expect_err("nobody would be asked");
+    assert!(refused.to_string().contains("authorizer.class.name"), "{refused}");
+    assert!(BrokerSettings::parse([("authorizer.class.name", "")]).is_ok());
+}
+
+#[test]
+fn every_setting_is_read_or_says_that_it_is_without_effect() {
+    let sources = [include_str!("topic.rs"), include_str!("broker.rs")];
+    for setting in all() {
+        let is_read = sources.iter().any(|source| source.contains(&format!("\"{}\"", setting.name)));
+        let gives_default =
+            topic_settings().iter().any(|topic| topic.synonyms.iter().any(|(name, _)| *name == setting.name));
+        let is_idle = setting.documentation().contains("ithout effect");
+        assert!(is_read || gives_default || is_idle, "{} is not read, and does not say so", setting.name);
+    }
 }
 
 #[test]

@@ -26,8 +26,8 @@ const FOREVER: &str = "9223372036854775807";
 pub(super) const TOPIC: &[Setting] = &[
     topic("cleanup.policy", List, "delete", CLEANUP_POLICIES)
         .from(&[("log.cleanup.policy", 1)])
-        .doc("What happens to old segments: `delete` drops them by age and size, `compact` keeps the latest \
-              value of each key, both together do both, an empty list keeps everything.")
+        .doc("What happens to old segments: `delete` drops them by age and size, `compact` is \
+              taken and kept, but logs are not compacted: alone, like an empty list, it keeps everything.")
         .why("Kafka's default: a log, not a table."),
     topic("compression.gzip.level", Int, "-1", BetweenOr(1, 9, -1))
         .from(&[("compression.gzip.level", 1)])
@@ -47,14 +47,14 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("delete.retention.ms", Long, "86400000", AtLeast(0))
         .from(&[("log.cleaner.delete.retention.ms", 1)])
-        .doc("How long a compacted topic keeps the marks of deleted keys.")
+        .doc("How long a compacted topic keeps the marks of deleted keys. Without effect: logs are not compacted.")
         .why("Kafka's default: a reader that starts over has a day to see every deletion."),
     topic("errors.deadletterqueue.group.enable", Boolean, "false", Any)
-        .doc("Whether share groups may write what they could not deliver to this topic.")
+        .doc("Whether share groups may write what they could not deliver to this topic. Without effect: there are no share groups.")
         .why(UNUSED),
     topic("file.delete.delay.ms", Long, "60000", AtLeast(0))
         .from(&[("log.segment.delete.delay.ms", 1)])
-        .doc("How long the files of a dropped segment or topic stay before they are removed.")
+        .doc("How long the files of a dropped segment stay before they are removed; those of a deleted topic go at once.")
         .why("Kafka's default: reads that are under way finish."),
     topic("flush.messages", Long, FOREVER, AtLeast(1))
         .from(&[("log.flush.interval.messages", 1)])
@@ -71,26 +71,26 @@ pub(super) const TOPIC: &[Setting] = &[
         .why("What was acknowledged survives a power cut. `os` is Kafka's behaviour: turn to it only if \
               losing the last seconds of acknowledged records is acceptable."),
     topic("follower.replication.throttled.replicas", List, "", ThrottledReplicas)
-        .doc("The replicas whose replication is throttled on the follower, `*` for all.")
+        .doc("The replicas whose replication is throttled on the follower, `*` for all. Without effect: one node has one replica.")
         .why("Empty; tools that move replicas fill it and clear it."),
     topic("index.interval.bytes", Int, "4096", AtLeast(0))
         .from(&[("log.index.interval.bytes", 1)])
         .doc("How many bytes of records lie between two entries of an index.")
         .why("Kafka's default: a lookup reads at most a page more than it needs."),
     topic("leader.replication.throttled.replicas", List, "", ThrottledReplicas)
-        .doc("The replicas whose replication is throttled on the leader, `*` for all.")
+        .doc("The replicas whose replication is throttled on the leader, `*` for all. Without effect: one node has one replica.")
         .why("Empty; tools that move replicas fill it and clear it."),
     topic("local.retention.bytes", Long, "-2", AtLeast(-2))
         .from(&[("log.local.retention.bytes", 1)])
-        .doc("How much of a tiered topic stays on the local disk; -2 is `retention.bytes`.")
+        .doc("How much of a tiered topic stays on the local disk; -2 is `retention.bytes`. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("local.retention.ms", Long, "-2", AtLeast(-2))
         .from(&[("log.local.retention.ms", 1)])
-        .doc("How long a tiered topic's records stay on the local disk; -2 is `retention.ms`.")
+        .doc("How long a tiered topic's records stay on the local disk; -2 is `retention.ms`. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("max.compaction.lag.ms", Long, FOREVER, AtLeast(1))
         .from(&[("log.cleaner.max.compaction.lag.ms", 1)])
-        .doc("How long a record of a compacted topic can go without being compacted.")
+        .doc("How long a record of a compacted topic can go without being compacted. Without effect: logs are not compacted.")
         .why(KAFKA),
     topic("max.decompressed.message.bytes", Int, "2147483639", Between(1, ARRAY_LEN_MAX))
         .from(&[("max.decompressed.message.bytes", 1)])
@@ -114,11 +114,11 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("min.cleanable.dirty.ratio", Double, "0.5", Ratio(0.0, 1.0))
         .from(&[("log.cleaner.min.cleanable.ratio", 1)])
-        .doc("The share of a log that must be uncompacted before compaction is worth its while.")
+        .doc("The share of a log that must be uncompacted before compaction is worth its while. Without effect: logs are not compacted.")
         .why("Kafka's default: at most half of the log is duplicates."),
     topic("min.compaction.lag.ms", Long, "0", AtLeast(0))
         .from(&[("log.cleaner.min.compaction.lag.ms", 1)])
-        .doc("How long a record stays as it was written before it can be compacted away.")
+        .doc("How long a record stays as it was written before it can be compacted away. Without effect: logs are not compacted.")
         .why(KAFKA),
     topic("min.insync.replicas", Int, "1", AtLeast(1))
         .from(&[("min.insync.replicas", 1)])
@@ -127,21 +127,21 @@ pub(super) const TOPIC: &[Setting] = &[
         .why("Kafka's default, and all that one node can give."),
     topic("preallocate", Boolean, "false", Any)
         .from(&[("log.preallocate", 1)])
-        .doc("Whether a new segment takes its whole room on the disk at once.")
+        .doc("Whether a new segment takes its whole room on the disk at once. Without effect: files grow as they are written.")
         .why(UNUSED),
     topic("remote.copy.lag.bytes", Long, "-1", AtLeast(-1))
         .from(&[("log.remote.copy.lag.bytes", 1)])
-        .doc("How many newer bytes make a segment go to object storage; -1 follows local retention.")
+        .doc("How many newer bytes make a segment go to object storage; -1 follows local retention. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("remote.copy.lag.ms", Long, "0", AtLeast(-1))
         .from(&[("log.remote.copy.lag.ms", 1)])
-        .doc("How old a segment is when it goes to object storage; -1 follows local retention.")
+        .doc("How old a segment is when it goes to object storage; -1 follows local retention. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("remote.log.copy.disable", Boolean, "false", Any)
-        .doc("Whether a tiered topic stops sending segments to object storage.")
+        .doc("Whether a tiered topic stops sending segments to object storage. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("remote.log.delete.on.disable", Boolean, "false", Any)
-        .doc("Whether what is in object storage goes when tiering is turned off.")
+        .doc("Whether what is in object storage goes when tiering is turned off. Without effect: object storage is not in use.")
         .why(TIERED),
     topic("remote.storage.enable", Boolean, "false", Any)
         .doc("Whether old segments go to object storage.")
@@ -176,7 +176,7 @@ pub(super) const TOPIC: &[Setting] = &[
         .why("Kafka's default. A quiet partition lets go of old records only once it rolls."),
     topic("unclean.leader.election.enable", Boolean, "false", Any)
         .from(&[("unclean.leader.election.enable", 1)])
-        .doc("Whether a replica that may miss acknowledged records can be made leader.")
+        .doc("Whether a replica that may miss acknowledged records can be made leader. Without effect: one node has one replica.")
         .why("Never: it loses what was acknowledged. Turn it on for one topic, for one moment, to get it back."),
 ];
 
