@@ -6,6 +6,7 @@
 //!           recovery-point-offset-checkpoint   three offsets of each partition
 //!           log-start-offset-checkpoint
 //!           replication-offset-checkpoint
+//!           vltava-adopted-checkpoint        logs of another program that were never opened by this one
 //!           events-0/  events-1/ …             its partitions
 //! ```
 //!
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{BrokerId, TopicPartition, Uuid};
+use base::{BrokerId, Offset, TopicPartition, Uuid};
 
 use crate::checkpoint::{CheckpointError, PartitionOffsets, read_offsets, write_offsets};
 use crate::disk::{Disk, DiskError};
@@ -28,6 +29,9 @@ use crate::layout::{
 };
 
 pub use properties::{MetaProperties, PropertiesError};
+
+/// Ours alone: Kafka has no need of it, and passes it over.
+const ADOPTED_FILE: &str = "vltava-adopted-checkpoint";
 
 const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -119,6 +123,8 @@ pub struct Checkpoints {
     pub log_starts: PartitionOffsets,
     /// Up to where all in-sync replicas had come.
     pub high_watermarks: PartitionOffsets,
+    /// Logs that another program wrote and this node has not opened yet; the offsets say nothing.
+    pub adopted: PartitionOffsets,
 }
 
 /// One log directory.
@@ -150,6 +156,7 @@ impl LogDir {
             recovery_points: read_checkpoint(disk.as_ref(), &path, RECOVERY_POINTS_FILE)?,
             log_starts: read_checkpoint(disk.as_ref(), &path, LOG_STARTS_FILE)?,
             high_watermarks: read_checkpoint(disk.as_ref(), &path, HIGH_WATERMARKS_FILE)?,
+            adopted: read_checkpoint(disk.as_ref(), &path, ADOPTED_FILE)?,
         };
         let clean = take_clean_mark(disk.as_ref(), &path)?;
         let dir = Self { disk, path, properties, clean, checkpoints, forgotten: BTreeSet::new() };
@@ -186,10 +193,11 @@ impl LogDir {
     /// A partition that is not among them keeps the entries it has, until it is forgotten: a log that
     /// cannot be served now may be repaired, and only its recovery point tells what was promised of it.
     pub fn save(&mut self, served: Checkpoints) -> Result<(), DiskError> {
-        let Checkpoints { recovery_points, log_starts, high_watermarks } = served;
+        let Checkpoints { recovery_points, log_starts, high_watermarks, adopted } = served;
         self.save_one(RECOVERY_POINTS_FILE, recovery_points, |kept| &mut kept.recovery_points)?;
         self.save_one(LOG_STARTS_FILE, log_starts, |kept| &mut kept.log_starts)?;
         self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
+        self.save_one(ADOPTED_FILE, adopted, |kept| &mut kept.adopted)?;
         self.forgotten.clear();
         Ok(())
     }
@@ -207,6 +215,26 @@ impl LogDir {
         if *kept != offsets {
             write_offsets(self.disk.as_ref(), &self.path.join(file), &offsets)?;
             *kept = offsets;
+        }
+        Ok(())
+    }
+
+    /// Notes which logs were written by another program and are about to be taken in.
+    pub fn begin_adoption(
+        &mut self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Result<(), DiskError> {
+        let adopted = partitions.into_iter().map(|partition| (partition, Offset::ZERO)).collect();
+        self.save(Checkpoints { adopted, ..Checkpoints::default() })
+    }
+
+    /// Notes that these logs, of those that were to be taken in, are this node's own from here on.
+    pub fn end_adoption(&mut self, partitions: &BTreeSet<TopicPartition>) -> Result<(), DiskError> {
+        let mut adopted = self.checkpoints.adopted.clone();
+        adopted.retain(|partition, _| !partitions.contains(partition));
+        if adopted != self.checkpoints.adopted {
+            write_offsets(self.disk.as_ref(), &self.path.join(ADOPTED_FILE), &adopted)?;
+            self.checkpoints.adopted = adopted;
         }
         Ok(())
     }

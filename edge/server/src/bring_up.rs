@@ -135,11 +135,21 @@ fn endpoints(settings: &BrokerSettings, bound: SocketAddr) -> Vec<Endpoint> {
 ///
 /// Only a node without any topics does so: on any other a directory that nobody knows is a mistake
 /// that a person should look at.
-fn adopt(control: &mut ControlThread, directories: &[Directory]) -> Result<(), ServerError> {
+fn adopt(control: &mut ControlThread, directories: &mut [Directory]) -> Result<(), ServerError> {
     if control.quorum.image().topic_count() > 0 {
         return Ok(());
     }
-    for (name, command) in adoptable(control.hosting.node, directories) {
+    let adoptable = adoptable(control.hosting.node, directories);
+    for directory in directories.iter_mut() {
+        // Before they are ours: offsets may be missing in them, which in a log of ours would be damage.
+        let is_taken = |name: &&TopicPartition| adoptable.contains_key(&name.topic);
+        let names: Vec<_> = directory.partitions.keys().filter(is_taken).cloned().collect();
+        if !names.is_empty() {
+            directory.dir.mark(|marks| marks.begin_adoption(names));
+            directory.checkpoints = directory.dir.marks.lock().checkpoints().clone();
+        }
+    }
+    for (name, command) in adoptable {
         let partitions = command.partitions.len();
         match control.commit(&Command::AdoptTopic(command))? {
             Ok(_) => info!(topic = %name, partitions, "took in a topic that was in the log directories"),

@@ -23,10 +23,10 @@ pub enum ServerError {
     #[error("{0}")]
     Control(String),
     /// An address cannot be listened on.
-    #[error(transparent)]
+    #[error("{0}; stop the program that uses the address, or choose another one with --listen")]
     Bind(#[from] net::BindError),
     /// The address for HTTP cannot be listened on.
-    #[error(transparent)]
+    #[error("{0}; stop the program that uses the address, or choose another one with --http-listen")]
     HttpBind(#[from] http::BindError),
     /// An address that cannot be understood, or a listener that is not served.
     #[error("{0}")]

@@ -191,7 +191,17 @@ fn open_found(
         recovery.scanned_bytes += scanned_bytes;
         recovery.cells.push(cell);
     }
+    end_adoptions(directories, &recovery.cells);
     recovery
+}
+
+/// What was written by another program and is open now is this node's own.
+fn end_adoptions(directories: &[Directory], cells: &[Arc<PartitionCell>]) {
+    for directory in directories.iter().filter(|directory| !directory.checkpoints.adopted.is_empty()) {
+        let here = cells.iter().filter(|cell| Arc::ptr_eq(&cell.dir, &directory.dir));
+        let opened: BTreeSet<_> = here.map(|cell| cell.name.clone()).collect();
+        directory.dir.mark(|marks| marks.end_adoption(&opened));
+    }
 }
 
 fn open(
@@ -208,7 +218,7 @@ fn open(
         recovery_point: noted(&directory.checkpoints.recovery_points).unwrap_or(Offset::ZERO),
         log_start: noted(&directory.checkpoints.log_starts).unwrap_or(Offset::ZERO),
         clean: directory.clean,
-        adopted: false,
+        adopted: directory.checkpoints.adopted.contains_key(&name),
     };
     let log_settings = log_settings(&settings, producer_expiry);
     let dir = &directory.dir;

@@ -505,6 +505,8 @@ fn topics_of_another_cluster_are_taken_in_and_their_producers_ids_are_not_given_
     fs::write(site.at("a/meta.properties"), kafkas).unwrap();
     let life = site.start(&["a"]);
     assert_eq!(life.bounds(topic, 0), Some((0, 10)));
+    let adopted = fs::read_to_string(site.at("a/vltava-adopted-checkpoint")).unwrap();
+    assert_eq!(adopted, "0\n0\n", "all that was noted is opened");
     let node = &life.started.node;
     let broker = node.image.load().broker(node.settings.node_id).unwrap().clone();
     let block = life

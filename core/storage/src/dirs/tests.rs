@@ -1,4 +1,4 @@
-use base::{Offset, PartitionIndex, TopicName};
+use base::{PartitionIndex, TopicName};
 
 use super::*;
 use crate::memory::MemoryDisk;
@@ -76,7 +76,12 @@ fn contents_are_told_apart() {
 fn offsets(of: &[(&str, i64)]) -> Checkpoints {
     let offsets: PartitionOffsets =
         of.iter().map(|&(topic, offset)| (at(topic, 0), Offset(offset))).collect();
-    Checkpoints { recovery_points: offsets.clone(), log_starts: offsets.clone(), high_watermarks: offsets }
+    Checkpoints {
+        recovery_points: offsets.clone(),
+        log_starts: offsets.clone(),
+        high_watermarks: offsets,
+        adopted: PartitionOffsets::new(),
+    }
 }
 
 fn kept(disk: &MemoryDisk) -> Checkpoints {
@@ -119,4 +124,16 @@ fn what_is_forgotten_is_gone_when_it_is_said() {
     assert_eq!(kept(&disk), offsets(&[("b", 5)]));
     dir.save(offsets(&[("a", 1), ("b", 5)])).expect("memory");
     assert_eq!(kept(&disk), offsets(&[("a", 1), ("b", 5)]), "a new one of the name begins anew");
+}
+
+#[test]
+fn an_adoption_ends_log_by_log() {
+    let disk = MemoryDisk::new();
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
+    dir.begin_adoption([at("a", 0), at("b", 0), at("c", 0)]).expect("memory");
+    dir.save(offsets(&[("a", 1)])).expect("memory");
+    assert_eq!(kept(&disk).adopted.len(), 3, "a crash came before any was opened");
+    dir.end_adoption(&BTreeSet::from([at("a", 0)])).expect("memory");
+    dir.forget([at("b", 0)]).expect("memory");
+    assert_eq!(kept(&disk).adopted.into_keys().collect::<Vec<_>>(), [at("c", 0)]);
 }
