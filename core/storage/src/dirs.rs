@@ -42,7 +42,7 @@ pub struct Owner {
     pub cluster_id: Option<String>,
     /// The node.
     pub node_id: BrokerId,
-    /// The directory that has the metadata log; `None` if it is this one.
+    /// The directory that has the metadata log, for one that is new; `None` if it is this one.
     pub metadata_directory: Option<Uuid>,
 }
 
@@ -74,7 +74,10 @@ pub enum LogDirError {
         path: PathBuf,
     },
     /// Another directory of this broker has the same id: one is a copy of the other.
-    #[error("{path} has the same directory.id as another log directory", path = path.display())]
+    #[error(
+        "{path} has the same directory.id as another log directory, so one is a copy of the other; take the copy \
+         out of log.dirs", path = path.display()
+    )]
     Copy {
         /// Which directory.
         path: PathBuf,
@@ -176,6 +179,17 @@ impl LogDir {
     /// To whom it belongs.
     pub fn properties(&self) -> &MetaProperties {
         &self.properties
+    }
+
+    /// Notes which directory of the node has the metadata log, once there is one.
+    pub fn name_metadata_directory(&mut self, id: Uuid) -> Result<(), DiskError> {
+        if self.properties.metadata_directory != id {
+            let properties = MetaProperties { metadata_directory: id, ..self.properties.clone() };
+            let file = self.path.join(META_PROPERTIES_FILE);
+            self.disk.replace(&file, properties.format().as_bytes())?;
+            self.properties = properties;
+        }
+        Ok(())
     }
 
     /// Whether the last stop was an orderly one, and with which broker epoch; -1 if that is unknown.
@@ -312,13 +326,12 @@ fn own(
     let mut properties = stored.clone().unwrap_or_else(|| MetaProperties {
         cluster_id: owner.cluster_id.clone().unwrap_or_default(),
         node_id: owner.node_id,
-        directory_id: Uuid::ZERO,
-        metadata_directory: Uuid::ZERO,
+        directory_id: fresh_id,
+        metadata_directory: owner.metadata_directory.unwrap_or(fresh_id),
     });
     if properties.directory_id.is_zero() {
         properties.directory_id = fresh_id;
     }
-    properties.metadata_directory = owner.metadata_directory.unwrap_or(properties.directory_id);
     if stored.as_ref() != Some(&properties) {
         disk.replace(&file, properties.format().as_bytes())?;
     }

@@ -44,7 +44,9 @@ pub enum OpenError {
     },
     /// A record that this release cannot read.
     #[error(
-        "the metadata log has {error} at offset {offset}; it was written by another release or by Apache Kafka"
+        "the metadata log has {error} at offset {offset}; it was written by another release or by Apache Kafka. To \
+         take over a directory of Kafka's, move its __cluster_metadata-0 away: the topics in it are taken in, their \
+         settings are not"
     )]
     Record {
         /// Its offset.

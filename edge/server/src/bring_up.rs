@@ -46,6 +46,11 @@ pub(crate) fn bring_up(
     let home = directories.home;
     let quorum = Quorum::open(Arc::clone(&directories.all[home].dir.disk), opening).map_err(Box::new)?;
     let directories = &mut directories.all;
+    // Not before the log is there and can be read: what a directory names must not be missed for nothing.
+    let home_id = directories[home].dir.id;
+    for directory in directories.iter() {
+        directory.dir.mark(|marks| marks.name_metadata_directory(home_id));
+    }
     // Before anything else looks at them: a node without topics takes in those it finds.
     directories.iter_mut().for_each(|directory| directory.finish_deletions(quorum.deleted()));
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));

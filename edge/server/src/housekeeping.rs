@@ -138,8 +138,8 @@ impl Housekeeping {
     }
 }
 
-/// Writes the three offset checkpoints of a directory, where they changed.
-pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) {
+/// Writes the three offset checkpoints of a directory, where they changed. Whether they are there.
+pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) -> bool {
     let mut starts = Vec::new();
     let saved = dir.mark(|marks| {
         // Looked up while nobody else can write: what is deleted meanwhile must not come back.
@@ -161,4 +161,5 @@ pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) {
     if saved.is_some() {
         starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
     }
+    saved.is_some()
 }

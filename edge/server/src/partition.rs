@@ -135,7 +135,7 @@ impl PartitionCell {
     }
 
     /// An error after which the partition takes no writes: its own, or that of its directory.
-    fn on_error(&self, error: &DiskError) {
+    pub(crate) fn on_error(&self, error: &DiskError) {
         let was_offline = self.offline.swap(true, Ordering::AcqRel);
         if self.dir.on_error(error) || was_offline {
             return;

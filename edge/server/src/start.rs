@@ -156,15 +156,14 @@ fn start(
             clock: control.clock,
         };
         let flushes = work.clone();
-        let works: [(&str, Box<dyn FnOnce(&mpsc::Receiver<()>) + Send>); 2] = [
-            ("housekeeping", Box::new(move |stop| work.run(stop))),
-            ("flush-timer", Box::new(move |stop| flushes.run_flushes(stop))),
-        ];
-        for (name, work) in works {
+        let mut begin = |name: &str, work: Work| {
             let (stop, stopped) = mpsc::channel();
             housekeeping_stop.push(stop);
             housekeeping.push(vital_thread(name, &vital, move || work(&stopped))?);
-        }
+            Ok::<(), ServerError>(())
+        };
+        begin("housekeeping", Box::new(move |stop| work.run(stop)))?;
+        begin("flush-timer", Box::new(move |stop| flushes.run_flushes(stop)))?;
     }
     let ended = vital.watch();
     let thread = vital_thread("control", &vital, move || control.run(requests))?;
@@ -177,6 +176,9 @@ fn start(
         node,
     })
 }
+
+/// What a house-keeping thread does until it is told to stop.
+type Work = Box<dyn FnOnce(&mpsc::Receiver<()>) + Send>;
 
 /// A thread without which the node cannot go on: when it ends, for whatever reason, the node stops.
 fn vital_thread<T: Send + 'static>(

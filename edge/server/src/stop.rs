@@ -56,15 +56,17 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
     drop(io);
     on_threads(CLOSING_THREADS, &node.partitions.all(), |cell| cell.close());
     let closed = control.quorum.close().is_ok();
-    node.dirs.iter().for_each(|dir| write_checkpoints(&node.partitions, dir));
-    if housekept && closed {
-        let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
-        let clean = node.dirs.iter().filter(|dir| is_clean(&node, dir));
-        for dir in clean {
+    let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
+    for dir in &node.dirs {
+        let saved = write_checkpoints(&node.partitions, dir);
+        if housekept && closed && saved && is_clean(&node, dir) {
             dir.mark(|marks| marks.mark_clean(epoch));
         }
-        info!("stopped in good order");
     }
+    if !housekept {
+        return Err(ServerError::Control("a house-keeping thread failed".to_owned()));
+    }
+    info!("stopped in good order");
     Ok(())
 }
 

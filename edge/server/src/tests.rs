@@ -14,6 +14,7 @@ use controller::{
 use metadata::settings::BrokerSettings;
 use net::{Listener, ListenerLimits};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Producer, Scratch};
+use storage::disk::{DiskError, Failed};
 use tempfile::TempDir;
 
 use crate::error::ServerError;
@@ -186,7 +187,11 @@ impl Life {
             cell.ask_checkpoint();
             disk::FlushJob::flush(cell.as_ref());
         }
-        self.started.node.dirs.iter().for_each(|dir| write_checkpoints(&self.started.node.partitions, dir));
+        self.started
+            .node
+            .dirs
+            .iter()
+            .for_each(|dir| assert!(write_checkpoints(&self.started.node.partitions, dir)));
     }
 
     fn stop(self) {
@@ -517,6 +522,54 @@ fn topics_of_another_cluster_are_taken_in_and_their_producers_ids_are_not_given_
     );
     assert_eq!(node.producer_id(), None);
     life.stop();
+}
+
+#[test]
+fn a_directory_of_kafkas_can_be_taken_over_once_its_metadata_is_out_of_the_way() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    life.stop();
+    // As if a broker of Kafka had written it: its metadata has records that are not known here.
+    let properties = fs::read_to_string(site.at("a/meta.properties")).unwrap();
+    let kafkas: String =
+        properties.lines().filter(|l| !l.starts_with("vltava.")).map(|l| format!("{l}\n")).collect();
+    fs::write(site.at("a/meta.properties"), &kafkas).unwrap();
+    let metadata = site.at("a/__cluster_metadata-0");
+    damage(&metadata);
+    site.refusal(&["a"]);
+    assert_eq!(fs::read_to_string(site.at("a/meta.properties")).unwrap(), kafkas);
+    fs::rename(metadata, site.at("away")).unwrap();
+    let life = site.start(&["a"]);
+    assert_eq!(life.bounds(topic, 0), Some((0, 5)));
+    life.stop();
+}
+
+#[test]
+fn an_error_of_one_file_takes_one_partition_offline_and_the_next_start_looks_again() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 2).id;
+    life.fill(topic, 2, 5);
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    let error = DiskError {
+        operation: "open",
+        path: PathBuf::from("t-0/00000000000000000000.index"),
+        reason: "not there".to_owned(),
+        failed: Failed::File,
+    };
+    cell.on_error(&error);
+    assert_eq!((life.offline(), life.bounds(topic, 0)), (1, None));
+    assert_eq!(life.append(topic, 1, 1), Some(6));
+    assert!(!life.started.node.dirs[0].is_retired());
+    drop(cell);
+    life.stop();
+    assert!(!site.at("a/.kafka_cleanshutdown").exists());
+    let life = site.start(&["a"]);
+    assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 5))));
+    life.stop();
+    assert!(site.at("a/.kafka_cleanshutdown").exists());
 }
 
 #[test]

@@ -24,8 +24,12 @@ fn a_new_directory_gets_an_id_and_keeps_it() {
     assert_eq!(dir.id(), Uuid([7; 16]));
     assert_eq!(dir.properties().metadata_directory, dir.id());
     let elsewhere = Owner { metadata_directory: Some(Uuid([5; 16])), ..owner(1) };
-    open(&disk, "/data", &elsewhere, 8).expect("known");
+    let (mut dir, _) = open(&disk, "/data", &elsewhere, 8).expect("known");
+    assert_eq!(dir.properties().metadata_directory, dir.id(), "only a new one takes it from its owner");
+    dir.name_metadata_directory(Uuid([6; 16])).expect("memory");
     let (dir, _) = open(&disk, "/data", &elsewhere, 8).expect("known");
+    assert_eq!(dir.properties().metadata_directory, Uuid([6; 16]));
+    let (dir, _) = open(&disk, "/other", &elsewhere, 8).expect("new");
     assert_eq!(dir.properties().metadata_directory, Uuid([5; 16]));
     let any = Owner { cluster_id: None, ..owner(1) };
     assert_eq!(open(&disk, "/data", &any, 9).expect("any").0.properties().cluster_id, "cluster-a");
