@@ -58,7 +58,7 @@ impl Site {
             let _inside = runtime.enter();
             Listener::bind("127.0.0.1:0".parse().unwrap(), ListenerLimits::default()).unwrap()
         };
-        Ok(Life { started: start_on(settings, &listener)?, runtime: runtime })
+        Ok(Life { started: start_on(settings, &listener)?, runtime })
     }
 
     fn start(&self, dirs: &[&str]) -> Life {
