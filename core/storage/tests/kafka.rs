@@ -134,7 +134,7 @@ fn check_golden(log: &mut Log) {
 #[test]
 fn the_directory_is_adopted() {
     let disk: Arc<dyn Disk> = Arc::new(disk());
-    let owner = Owner { cluster_id: None, node_id: BrokerId(1) };
+    let owner = Owner { cluster_id: None, node_id: BrokerId(1), metadata_directory: None };
     let (dir, contents) = LogDir::open(disk, PathBuf::from("/kafka"), &owner, Uuid::ZERO).expect("Kafka's");
     let at = |topic: &str| TopicPartition {
         topic: TopicName::new(topic).expect("legal"),
