@@ -14,7 +14,8 @@ use crate::clock::Clock;
 use crate::log_dir::{DiskReserve, LogDirectory};
 use crate::table::PartitionTable;
 
-/// How often it looks around. `flush.interval.ms` cannot be kept better than this.
+/// How often it looks around. `flush.interval.ms` cannot be kept better than this, and what is written in
+/// between must fit into the reserve of a disk.
 const TICK: Duration = Duration::from_millis(50);
 
 /// How long after the flushes that a checkpoint asks for it is written: most have ended by then, and
@@ -24,7 +25,7 @@ const WRITE_AFTER: Duration = Duration::from_millis(500);
 /// How often the files of logs that nobody uses are closed.
 const REST_EVERY: Duration = Duration::from_secs(60);
 
-/// How often it is counted what cannot be served, and looked how much is free.
+/// How often it is counted what cannot be served.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// The work of one directory's house-keeping threads.
@@ -55,10 +56,11 @@ struct Due {
 }
 
 impl Housekeeping {
-    /// Asks for flushes whose time has come, until the other end of `stop` is dropped.
+    /// Asks for flushes whose time has come, and looks how much is free, until the other end of `stop` is dropped.
     pub(crate) fn run_flushes(self, stop: &mpsc::Receiver<()>) {
         while matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout)) {
             let now = self.clock.now();
+            self.dir.look_at_space(self.reserve);
             for cell in self.table.in_dir(self.dir.id) {
                 if cell.with(|partition| partition.flush_is_due(now)) {
                     cell.ask_flush();
@@ -88,7 +90,6 @@ impl Housekeeping {
         if now >= due.count {
             due.count = now + COUNT_EVERY;
             self.dir.metrics.state.partitions_offline.set(self.table.offline_count() as u64);
-            self.dir.look_at_space(self.reserve);
         }
         if self.dir.is_retired() {
             return;

@@ -4,7 +4,7 @@
 //!   io-0 … io-n     connections: frames in, steps of partitions, answers out
 //!   control         the one who decides, commits and makes logs
 //!   flush-…         group commits of each log directory
-//!   flush-timer     flushes by time, of each log directory
+//!   flush-timer     flushes by time and a look at what is free, of each log directory
 //!   housekeeping    checkpoints, retention, removal, of each log directory
 //!   edge            accepting, HTTP, signals
 //! ```
