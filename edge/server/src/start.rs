@@ -65,7 +65,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         let state = watch::http_state(Arc::clone(&watched), Arc::clone(&metrics));
         edge.spawn(async move { http::serve(bound, state, async move { stop.stopped().await }).await })
     });
-    let started = start(settings, descriptors, metrics, &listener)?;
+    let started = begin(settings, descriptors, metrics, &listener)?;
     let _ = watched.set(Arc::downgrade(&started.node));
     let node = Arc::clone(&started.node);
     info!(
@@ -114,11 +114,11 @@ fn metrics() -> Arc<Metrics> {
 
 /// A node without HTTP and signals, for tests.
 #[cfg(test)]
-pub(crate) fn start_on(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
-    start(settings, u64::MAX, metrics(), listener)
+pub(crate) fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
+    begin(settings, u64::MAX, metrics(), listener)
 }
 
-fn start(
+fn begin(
     settings: BrokerSettings,
     descriptors: u64,
     metrics: Arc<Metrics>,
@@ -156,14 +156,14 @@ fn start(
             clock: control.clock,
         };
         let flushes = work.clone();
-        let mut begin = |name: &str, work: Work| {
+        let mut keep_house = |name: &str, work: Work| {
             let (stop, stopped) = mpsc::channel();
             housekeeping_stop.push(stop);
             housekeeping.push(vital_thread(name, &vital, move || work(&stopped))?);
             Ok::<(), ServerError>(())
         };
-        begin("housekeeping", Box::new(move |stop| work.run(stop)))?;
-        begin("flush-timer", Box::new(move |stop| flushes.run_flushes(stop)))?;
+        keep_house("housekeeping", Box::new(move |stop| work.run(stop)))?;
+        keep_house("flush-timer", Box::new(move |stop| flushes.run_flushes(stop)))?;
     }
     let ended = vital.watch();
     let thread = vital_thread("control", &vital, move || control.run(requests))?;

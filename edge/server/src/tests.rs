@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::error::ServerError;
 use crate::housekeeping::write_checkpoints;
-use crate::start::start_on;
+use crate::start::start;
 use crate::stop::{self, Started};
 
 /// Where a node has its data: directories that can be moved, copied and damaged between its lives.
@@ -58,7 +58,7 @@ impl Site {
             let _inside = runtime.enter();
             Listener::bind("127.0.0.1:0".parse().unwrap(), ListenerLimits::default()).unwrap()
         };
-        Ok(Life { started: start_on(settings, &listener)?, runtime })
+        Ok(Life { started: start(settings, &listener)?, runtime })
     }
 
     fn start(&self, dirs: &[&str]) -> Life {
@@ -101,7 +101,9 @@ fn copy(from: &Path, to: &Path) {
 
 impl Life {
     fn try_decide(&self, command: Command) -> Result<Reply, ControllerError> {
-        let answer = self.runtime.block_on(async { self.started.node.control.decide(command).await.await });
+        let node = &self.started.node;
+        let held = node.request_memory.charge();
+        let answer = self.runtime.block_on(async { node.control.decide(command, held).await.await });
         answer.unwrap()
     }
 

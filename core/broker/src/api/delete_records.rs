@@ -83,6 +83,12 @@ impl Parked for ParkedDelete {
         self.deadline
     }
 
+    fn bytes(&self) -> usize {
+        let of =
+            |topic: &Topic| size_of::<Topic>() + topic.name.len() + topic.parts.len() * size_of::<Part>();
+        size_of::<Self>() + self.topics.iter().map(of).sum::<usize>()
+    }
+
     /// Answers once every start is durable, or the time is up.
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let is_late = context.now.elapsed >= self.deadline;
