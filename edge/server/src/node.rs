@@ -100,8 +100,7 @@ impl Host for Node {
     }
 
     fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool {
-        let cell = self.partitions.get(topic, partition);
-        cell.is_none_or(|cell| cell.with(|partition| partition.is_failed()))
+        self.partitions.get(topic, partition).is_none_or(|cell| cell.is_offline())
     }
 
     fn log_dirs(&self) -> Vec<LogDir> {
