@@ -97,12 +97,12 @@ impl Restart {
             Found::Refused { error } => return Err(format!("cannot be opened: {error}")),
         };
         let Edges { start, end } = state.edges;
-        if start == end && self.empty_at.contains(&start) {
-            return Ok(());
-        }
         let must_end = if self.harmed { self.must_end.min(self.intact) } else { self.must_end };
         if end < must_end {
             return Err(format!("the log ends at {end}, but {must_end} was promised"));
+        }
+        if start == end && self.empty_at.contains(&start) {
+            return Ok(());
         }
         if end > self.history.end || !self.history.is_boundary(end) {
             return Err(format!("the log ends at {end}, where no batch that was written ends"));

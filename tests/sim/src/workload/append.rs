@@ -80,7 +80,7 @@ impl World {
 
     /// A producer that got no answer sends a batch again.
     pub(super) fn repeat(&mut self) {
-        let Some(header) = self.remembered_batch() else { return };
+        let Some((header, is_kept)) = self.remembered_batch() else { return };
         let producer = Producer {
             id: header.producer_id,
             epoch: header.producer_epoch,
@@ -99,9 +99,7 @@ impl World {
         match appended {
             Ok(Appended { base_offset, last_offset, duplicate: true, .. })
                 if (base_offset, last_offset) == (header.base_offset, header.last_offset()) => {}
-            // What is no longer in the log may be forgotten with a restart.
-            Err(AppendError::Producer(ProducerError::OutOfSequence { .. }))
-                if header.base_offset < self.model.start => {}
+            Err(AppendError::Producer(ProducerError::OutOfSequence { .. })) if !is_kept => {}
             Err(AppendError::Disk(error) | AppendError::Poisoned(error)) => self.failed("repeat", &error),
             other => self.complain("duplicate", format!("{header:?} sent again: {other:?}")),
         }
@@ -207,8 +205,9 @@ impl World {
         (Producer { id, epoch, base_sequence }, transactional)
     }
 
-    /// A batch of records that its producer could send again.
-    fn remembered_batch(&mut self) -> Option<BatchHeader> {
+    /// A batch of records that its producer could send again, and whether it must be known: a log that
+    /// was opened again remembers batches that are still there, and no others.
+    fn remembered_batch(&mut self) -> Option<(BatchHeader, bool)> {
         let producers = &self.model.producers.known;
         let known: Vec<ProducerId> = producers
             .iter()
@@ -223,7 +222,9 @@ impl World {
         };
         let batches: Vec<BatchHeader> =
             self.model.batches.iter().rev().filter(of_producer).take(REMEMBERED).map(|b| b.header).collect();
-        batches.get(self.random.index(batches.len())).copied()
+        let back = self.random.index(batches.len());
+        let header = *batches.get(back)?;
+        Some((header, header.base_offset >= self.model.start))
     }
 
     /// Whether the log must know a producer: what it wrote last is still there.
