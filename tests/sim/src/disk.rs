@@ -53,6 +53,8 @@ pub(crate) struct State {
     /// Counts starts of the machine: a handle from an earlier one is dead.
     boot: u32,
     power: Power,
+    /// Whether armed faults wait, so that who judges the log is not struck.
+    faults_held: bool,
     /// Operations that changed something, or tried to.
     changes: u64,
     /// Whether a barrier has failed since the power was last off.
@@ -60,13 +62,22 @@ pub(crate) struct State {
     damage: Vec<Damage>,
 }
 
-/// Whether the machine runs.
+/// What ends in the middle of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// The machine: the page cache is gone with it.
+    Power,
+    /// The process: the page cache stays, with whatever part of a write had come there.
+    Process,
+}
+
+/// Whether the machine and the process run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Power {
     On,
     /// On for this many more changing operations.
-    Until(u64),
-    Off,
+    Until(u64, Halt),
+    Off(Halt),
 }
 
 /// Something the disk did to bytes it had promised to keep.
@@ -89,6 +100,7 @@ impl SimDisk {
             writeback_per_thousand: 0,
             boot: 0,
             power: Power::On,
+            faults_held: false,
             changes: 0,
             sync_failed: false,
             damage: Vec::new(),
@@ -121,22 +133,36 @@ impl SimDisk {
         self.lock().sync_failed
     }
 
-    /// Lets the power go at the changing operation that comes after `operations` more.
-    pub fn cut_power_after(&self, operations: u64) {
-        self.lock().power = Power::Until(operations);
+    /// The faults that have struck since the last [`SimDisk::disarm`]: which operation on which file.
+    pub fn strikes(&self) -> Vec<(Operation, PathBuf)> {
+        self.lock().faults.strikes().to_vec()
     }
 
-    /// How many changing operations are left until the power goes, if it was told to go.
-    pub fn cut_power_pending(&self) -> Option<u64> {
+    /// Lets armed faults wait, or strike again.
+    pub fn hold_faults(&self, held: bool) {
+        self.lock().faults_held = held;
+    }
+
+    /// Lets the power go, or the process die, at the changing operation that comes after `operations`
+    /// more.
+    pub fn halt_after(&self, operations: u64, halt: Halt) {
+        self.lock().power = Power::Until(operations, halt);
+    }
+
+    /// How many changing operations are left until something ends, if it was told to.
+    pub fn halt_pending(&self) -> Option<(u64, Halt)> {
         match self.lock().power {
-            Power::Until(operations) => Some(operations),
-            Power::On | Power::Off => None,
+            Power::Until(operations, halt) => Some((operations, halt)),
+            Power::On | Power::Off(_) => None,
         }
     }
 
-    /// Whether the power is gone.
-    pub fn is_off(&self) -> bool {
-        self.lock().power == Power::Off
+    /// What has ended, if something has.
+    pub fn halted(&self) -> Option<Halt> {
+        match self.lock().power {
+            Power::Off(halt) => Some(halt),
+            Power::On | Power::Until(..) => None,
+        }
     }
 
     /// The machine comes back after a power cut: the page cache is what the media gave back.
@@ -334,14 +360,14 @@ impl State {
     ) -> Result<Option<FaultKind>, DiskError> {
         match self.power {
             Power::On => {}
-            Power::Until(0) | Power::Off => {
-                if self.power != Power::Off {
-                    self.note(format!("power gone at {} {}", operation.name(), path.display()));
+            Power::Until(0, halt) | Power::Off(halt) => {
+                if self.power != Power::Off(halt) {
+                    self.note(format!("{halt:?} gone at {} {}", operation.name(), path.display()));
                 }
-                self.power = Power::Off;
-                return Err(error(operation, path, "the power is off", Failed::Directory));
+                self.power = Power::Off(halt);
+                return Err(gone(operation, path));
             }
-            Power::Until(left) => self.power = Power::Until(left - 1),
+            Power::Until(left, halt) => self.power = Power::Until(left - 1, halt),
         }
         self.changes += 1;
         self.note(format!("{} {} {detail:x}", operation.name(), path.display()));
@@ -354,13 +380,16 @@ impl State {
 
     /// The same for an operation that only looks.
     fn admit_quietly(&mut self, operation: Operation, path: &Path) -> Result<(), DiskError> {
-        if self.power == Power::Off {
-            return Err(error(operation, path, "the power is off", Failed::Directory));
+        if let Power::Off(_) = self.power {
+            return Err(gone(operation, path));
         }
         self.strike(operation, path).map(|_| ())
     }
 
     fn strike(&mut self, operation: Operation, path: &Path) -> Result<Option<FaultKind>, DiskError> {
+        if self.faults_held {
+            return Ok(None);
+        }
         let struck = self.faults.strike(operation, path);
         self.sync_failed |= matches!(struck, Some(FaultKind::Io | FaultKind::Full))
             && matches!(operation, Operation::Sync | Operation::SyncDir);
@@ -390,6 +419,11 @@ impl State {
 
 fn error(operation: Operation, path: &Path, reason: &str, failed: Failed) -> DiskError {
     DiskError { operation: operation.name(), path: path.to_owned(), reason: reason.to_owned(), failed }
+}
+
+/// What nobody hears any more.
+fn gone(operation: Operation, path: &Path) -> DiskError {
+    error(operation, path, "the machine or the process is gone", Failed::Directory)
 }
 
 fn refuse(operation: Operation, path: &Path, why: PathError) -> DiskError {

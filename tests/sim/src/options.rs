@@ -35,6 +35,8 @@ pub enum Action {
     Kill,
     CutPower,
     CutPowerSoon,
+    KillSoon,
+    Read,
     Fail,
     Rot,
     LoseFile,
@@ -43,7 +45,7 @@ pub enum Action {
 }
 
 /// Every action, and the weight it has where it is enabled.
-const ACTIONS: [(Action, u32); 24] = [
+const ACTIONS: [(Action, u32); 26] = [
     (Action::Append, 400),
     (Action::AppendStored, 80),
     (Action::Repeat, 40),
@@ -63,6 +65,8 @@ const ACTIONS: [(Action, u32); 24] = [
     (Action::Kill, 12),
     (Action::CutPower, 12),
     (Action::CutPowerSoon, 15),
+    (Action::KillSoon, 15),
+    (Action::Read, 20),
     (Action::Fail, 5),
     (Action::Rot, 6),
     (Action::LoseFile, 4),
@@ -102,8 +106,8 @@ pub struct Options {
     pub writeback_per_thousand: u32,
     /// How power cuts go.
     pub cut: PowerCut,
-    /// Whether the power may go again while a log is being recovered.
-    pub cuts_while_recovering: bool,
+    /// Whether power, process or disk may fail again while a log is being recovered.
+    pub trouble_while_recovering: bool,
     /// Whether a drive may lie about barriers.
     pub lies: bool,
     /// A bug that is planted, to see whether it is found.
@@ -140,7 +144,7 @@ impl Options {
                 torn: random.chance(500),
                 rubbish: random.chance(200),
             },
-            cuts_while_recovering: random.chance(300),
+            trouble_while_recovering: random.chance(300),
             lies: random.chance(150),
             plant,
         }

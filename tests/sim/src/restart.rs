@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use base::Offset;
 use storage::layout::{FileKind, FileName, parse_file_name};
+use storage::disk::Failed;
 use storage::{Known, Log, OpenError};
 
-use crate::disk::SimDisk;
+use crate::disk::{Fault, FaultKind, Halt, Operation, SimDisk};
 use crate::found::{Edges, Found, Restart, Rotten, State, Stop};
 use crate::model::Model;
 use crate::world::{Pending, Promised, World};
 
-/// How often the power may go while a log is being recovered.
-const CUTS_WHILE_RECOVERING: u32 = 3;
+/// How often a recovery may be disturbed.
+const TROUBLES_WHILE_RECOVERING: u32 = 3;
 
 impl World {
     /// Takes the server down, lets something happen to its disk, and starts it again.
@@ -52,7 +53,7 @@ impl World {
         match stop {
             Stop::Clean => self.model.end,
             // A barrier that failed may have taken pages out of the cache.
-            Stop::Killed if self.disk.has_struck() => self.promised.durable,
+            Stop::Killed if self.disk.has_failed_to_sync() => self.promised.durable,
             Stop::Killed => self.model.end.min(limit),
             Stop::PowerCut => self.promised.durable,
         }
@@ -73,26 +74,70 @@ impl World {
         if let Pending::StartOver(at) = self.pending {
             empty_at.push(at);
         }
-        let mut cuts = if self.options.cuts_while_recovering { CUTS_WHILE_RECOVERING } else { 0 };
+        let mut troubles = if self.options.trouble_while_recovering { TROUBLES_WHILE_RECOVERING } else { 0 };
         let recovery_point = self.least_recovery_point();
         let (intact, found) = loop {
-            if cuts > 0 {
-                cuts -= 1;
-                let operations = self.random.below(20);
-                self.disk.cut_power_after(operations);
+            if troubles > 0 {
+                troubles -= 1;
+                self.trouble_recovery();
             }
             let intact = intact(&self.disk, &self.keeper.partition_dir(), &history);
             let found = self.open(&history);
-            if !self.disk.is_off() {
+            let (halted, struck) = (self.disk.halted(), self.disk.has_struck());
+            // An error is never taken for damage: only a start that was refused is tried again.
+            if halted.is_none() && !(struck && matches!(found, Found::Refused { .. })) {
+                self.check_recovery_failures(&found);
                 self.disk.disarm();
                 break (intact, found);
             }
-            self.disk.restore_power(self.options.cut);
-            *must_end = self.promised.durable.min(*must_end);
-            harmed |= self.disk.has_lied();
+            self.log = None;
+            if halted == Some(Halt::Power) || self.disk.has_failed_to_sync() {
+                self.disk.restore_power(self.options.cut);
+                *must_end = self.promised.durable.min(*must_end);
+                harmed |= self.disk.has_lied();
+            } else {
+                self.disk.kill_process();
+            }
         };
         let must_end = *must_end;
         Restart { stop, history, must_end, start, empty_at, recovery_point, intact, harmed, found }
+    }
+
+    /// Something that is to happen to the next recovery.
+    fn trouble_recovery(&mut self) {
+        const FAILING: [Operation; 8] = [
+            Operation::Read,
+            Operation::Read,
+            Operation::Open,
+            Operation::List,
+            Operation::Write,
+            Operation::Sync,
+            Operation::SetLen,
+            Operation::Remove,
+        ];
+        let after = self.random.below(20);
+        match self.random.below(3) {
+            0 => self.disk.halt_after(after, Halt::Power),
+            1 => self.disk.halt_after(after, Halt::Process),
+            _ => {
+                let (on, kind) = (self.random.pick(&FAILING), FaultKind::Io);
+                self.disk.arm(Fault { on, after, kind, suffix: "" });
+            }
+        }
+    }
+
+    /// A log that opens over a write that failed must know of it.
+    fn check_recovery_failures(&mut self, found: &Found) {
+        let dir = self.keeper.partition_dir();
+        let strikes = self.disk.strikes();
+        let wrote = strikes
+            .iter()
+            .find(|(on, path)| on.breaks() == Failed::Directory && path.starts_with(&dir));
+        let poisoned = self.log.as_ref().is_some_and(|log| log.poison().is_some());
+        if let (Some((on, path)), Found::Opened { .. }, false) = (wrote, found, poisoned) {
+            let what = format!("{} {} failed, and the log opened", on.name(), path.display());
+            self.complain("poison", what);
+        }
     }
 
     /// Between which offsets the log may start: the checkpoint has what was last written to it, or
@@ -138,7 +183,9 @@ impl World {
     fn opened(&mut self, log: Log, history: &Model) -> Found {
         let read = |log: &Log| World::read_all(log, log.start(), 1 << 20).map_err(|error| error.to_string());
         let state = World::state(&log);
+        self.disk.hold_faults(true);
         let content = read(&log);
+        self.disk.hold_faults(false);
         self.log = Some(log);
         let intact = content
             .as_ref()
@@ -149,14 +196,14 @@ impl World {
 
     /// Recovers a second time, as after a kill right behind the first.
     fn recover_again(&mut self) -> Option<State> {
-        if self.disk.is_off() {
+        if self.disk.halted().is_some() || self.disk.has_struck() {
             return None;
         }
-        let armed = self.disk.cut_power_pending();
+        let armed = self.disk.halt_pending();
         self.log = None;
         self.disk.kill_process();
-        if let Some(operations) = armed {
-            self.disk.cut_power_after(operations);
+        if let Some((operations, halt)) = armed {
+            self.disk.halt_after(operations, halt);
         }
         let known = self.keeper.start().ok()?;
         let log = self.open_log(Known { clean: false, ..known }).ok()?;

@@ -4,13 +4,17 @@ mod append;
 mod cut;
 mod flush;
 mod harm;
+mod poison;
+mod read;
 
 use storage::FlushScope;
+use storage::disk::Failed;
 
+use crate::disk::Halt;
 use crate::found::Edges;
 use crate::found::Stop;
 use crate::options::Action;
-use crate::world::World;
+use crate::world::{Pending, World};
 
 impl World {
     /// One step: time passes, something happens, and if the server went down over it, it comes back.
@@ -62,8 +66,13 @@ impl World {
             Action::CutPower => self.restart(Stop::PowerCut, |_, _| None),
             Action::CutPowerSoon => {
                 let operations = self.random.below(30);
-                self.disk.cut_power_after(operations);
+                self.disk.halt_after(operations, Halt::Power);
             }
+            Action::KillSoon => {
+                let operations = self.random.below(30);
+                self.disk.halt_after(operations, Halt::Process);
+            }
+            Action::Read => self.read(),
             Action::Fail => self.fail(),
             Action::Rot => self.rot(),
             Action::LoseFile => self.lose_file(),
@@ -75,45 +84,48 @@ impl World {
         }
     }
 
-    /// Restarts the server if the power is gone, or if the disk failed it.
+    /// Restarts the server if something ended, or if the disk failed it.
     fn settle(&mut self) {
         if self.over {
             return;
         }
-        if self.disk.is_off() {
-            self.restart(Stop::PowerCut, |_, _| None);
-        } else if self.disk.has_struck() {
-            self.check_poison();
-            // A barrier that failed retires the directory until the machine itself starts anew: only
-            // then is what can be read what is on the media.
-            let stop = match self.disk.has_failed_to_sync() {
-                true => Stop::PowerCut,
-                false => self.random.pick(&[Stop::Killed, Stop::PowerCut]),
-            };
-            self.restart(stop, |_, _| None);
-        } else if let Some(poison) = self.log().poison() {
-            let what = format!("the log gave up although nothing failed: {poison}");
-            self.complain("poison", what);
+        match self.disk.halted() {
+            Some(Halt::Power) => self.restart(Stop::PowerCut, |_, _| None),
+            Some(Halt::Process) => self.restart(Stop::Killed, |_, _| None),
+            None if self.disk.has_struck() => self.settle_failure(),
+            None => {
+                if let Some(poison) = self.log().poison() {
+                    let what = format!("the log gave up although nothing failed: {poison}");
+                    self.complain("poison", what);
+                }
+            }
         }
     }
 
-    /// Whatever the log was told by the disk, it keeps to it.
-    fn check_poison(&mut self) {
-        if self.log().poison().is_none() {
+    /// The disk failed something. A log that was told so by a write must have given up; one that could
+    /// not read something may go on.
+    fn settle_failure(&mut self) {
+        self.check_poison();
+        let only_looked = self.disk.strikes().iter().all(|(operation, _)| operation.breaks() == Failed::File);
+        if only_looked && self.log().poison().is_none() && self.random.chance(500) {
+            self.disk.disarm();
+            // What was to be done was not begun.
+            self.pending = Pending::Nothing;
             return;
         }
-        let end = self.log().end();
-        let flushed = self.log().flush_plan(FlushScope::Checkpoint).is_ok_and(|plan| plan.is_some());
-        let begun = self.log().begin_epoch(base::LeaderEpoch(i32::MAX)).is_ok();
-        if flushed || begun || self.log().end() != end {
-            self.complain("poison", "a log takes changes after an error".to_owned());
-        }
+        // A barrier that failed retires the directory until the machine itself starts anew: only then
+        // is what can be read what is on the media.
+        let stop = match self.disk.has_failed_to_sync() {
+            true => Stop::PowerCut,
+            false => self.random.pick(&[Stop::Killed, Stop::PowerCut]),
+        };
+        self.restart(stop, |_, _| None);
     }
 
     /// Takes note of a failure: fine if the disk had a reason, a finding if not.
     pub(crate) fn failed(&mut self, what: &str, error: &dyn std::fmt::Display) {
         self.trace.event(format!("{what} failed: {error}"));
-        if !self.disk.is_off() && !self.disk.has_struck() {
+        if self.disk.halted().is_none() && !self.disk.has_struck() {
             self.complain("unexpected error", format!("{what}: {error}"));
         }
     }

@@ -101,6 +101,10 @@ impl Log {
 
     /// Takes note that a flush was run.
     pub fn on_flushed(&mut self, flushed: Flushed) {
+        // A barrier that comes behind one that failed says yes to pages that are gone.
+        if self.poison.is_some() {
+            return;
+        }
         self.names_synced = self.names_synced.max(flushed.names);
         self.unsynced_snapshots.retain(|(made, _)| *made > flushed.names);
         // What was cut since may have come again with other bytes.

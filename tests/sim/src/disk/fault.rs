@@ -1,6 +1,6 @@
 //! Failures that are armed ahead: the n-th operation of a kind goes wrong.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use storage::disk::Failed;
 
@@ -40,7 +40,7 @@ impl Operation {
     }
 
     /// How far an error of it reaches.
-    pub(crate) fn breaks(self) -> Failed {
+    pub fn breaks(self) -> Failed {
         match self {
             Self::Open | Self::Read | Self::List => Failed::File,
             _ => Failed::Directory,
@@ -79,7 +79,7 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     armed: Vec<Fault>,
-    struck: bool,
+    struck: Vec<(Operation, PathBuf)>,
 }
 
 impl Faults {
@@ -89,11 +89,16 @@ impl Faults {
 
     pub(super) fn disarm(&mut self) -> bool {
         self.armed.clear();
-        std::mem::take(&mut self.struck)
+        !std::mem::take(&mut self.struck).is_empty()
     }
 
     pub(super) fn has_struck(&self) -> bool {
-        self.struck
+        !self.struck.is_empty()
+    }
+
+    /// Which operations failed, on which files.
+    pub(super) fn strikes(&self) -> &[(Operation, PathBuf)] {
+        &self.struck
     }
 
     /// What happens to an operation that begins now.
@@ -116,7 +121,9 @@ impl Faults {
         if kind != FaultKind::Full {
             self.armed.remove(index);
         }
-        self.struck |= !lies(kind);
+        if !lies(kind) {
+            self.struck.push((operation, path.to_owned()));
+        }
         Some(kind)
     }
 }

@@ -8,7 +8,7 @@ use storage::disk::{DiskError, DiskFile, Failed, OpenMode};
 use super::contents::Contents;
 use super::fault::{FaultKind, Operation};
 use super::tree::NodeId;
-use super::{Damage, Power, SimDisk, State, error};
+use super::{Damage, Halt, Power, SimDisk, State, error};
 use crate::trace::hash;
 
 /// A handle: it stays readable after its file was renamed or removed, and dies with the process.
@@ -57,7 +57,7 @@ impl SimFile {
 
     fn fail_sync(&self, state: &mut State) {
         let State { tree, random, power, .. } = state;
-        if let (Some(contents), true) = (tree.contents_mut(self.node), *power != Power::Off) {
+        if let (Some(contents), true) = (tree.contents_mut(self.node), !matches!(*power, Power::Off(_))) {
             contents.fail_sync(random);
         }
     }
@@ -83,12 +83,14 @@ impl DiskFile for SimFile {
         self.check(&state, Operation::Write, true)?;
         let bytes = parts.iter().map(|part| &part[..]).collect::<Vec<_>>().concat();
         let detail = hash(position, &bytes);
+        let dies_here = state.power == Power::Until(0, Halt::Process);
         let admitted = state.admit(Operation::Write, self.path(), detail);
-        // A write that fails may have written its first part.
-        let len = match &admitted {
-            Ok(_) => bytes.len(),
-            Err(_) if state.power == Power::Off => 0,
-            Err(_) => state.random.index(bytes.len() + 1),
+        // A write that fails, or that its process does not see the end of, may have written its first
+        // part.
+        let len = match (&admitted, state.power) {
+            (Ok(_), _) => bytes.len(),
+            (Err(_), Power::Off(_)) if !dies_here => 0,
+            (Err(_), _) => state.random.index(bytes.len() + 1),
         };
         if len > 0 {
             let position = position as usize;

@@ -70,7 +70,7 @@ fn replace_leaves_the_old_or_the_new_wherever_the_power_goes() {
             let disk = disk_of_seed(seed);
             let path = Path::new("/log/checkpoint");
             disk.replace(path, b"old").unwrap();
-            disk.cut_power_after(operations);
+            disk.halt_after(operations, Halt::Power);
             let replaced = disk.replace(path, b"newer");
             disk.restore_power(KEEP_SOME);
             let found = disk.read(path, 100).unwrap().unwrap();
@@ -122,11 +122,11 @@ fn handles_die_with_the_process_and_the_page_cache_does_not() {
 fn without_power_nothing_works_and_nothing_changes() {
     let disk = disk();
     let file = write(&disk, "/log/a", b"abc");
-    disk.cut_power_after(1);
+    disk.halt_after(1, Halt::Power);
     file.write_at(&[IoSlice::new(b"d")], 3).unwrap();
-    assert!(!disk.is_off());
+    assert!(disk.halted().is_none());
     assert!(file.write_at(&[IoSlice::new(b"e")], 4).is_err());
-    assert!(disk.is_off());
+    assert!(disk.halted().is_some());
     assert!(file.read_at(&mut [0], 0).is_err());
     assert!(disk.list(Path::new("/log")).is_err());
     assert_eq!(disk.peek(Path::new("/log/a")).as_deref(), Some(&b"abcd"[..]));

@@ -4,7 +4,7 @@ use base::Offset;
 use storage::FlushScope;
 
 use super::{KEEP_ALL, Story, TAKE_ALL};
-use crate::disk::PowerCut;
+use crate::disk::{Halt, PowerCut};
 
 /// Does something again and again, with the power gone one operation later each time, until it comes
 /// through; what is found after each.
@@ -17,7 +17,7 @@ fn at_every_step(
     let mut found = Vec::new();
     for operations in 0.. {
         let mut story = prepare();
-        story.disk.cut_power_after(operations);
+        story.disk.halt_after(operations, Halt::Power);
         let done = act(&mut story);
         story.cut_power(cut);
         story.text.clear();

@@ -145,6 +145,14 @@ impl World {
         }
     }
 
+    /// What a log that gave up says to a batch of which it would take every other.
+    pub(super) fn try_append(&mut self) -> String {
+        let sent = self.build(1, &BatchOptions::default());
+        let checked = CheckedBatch::check(&sent.bytes, &limits(), &mut self.scratch).expect("built right");
+        let (now, epoch) = (self.clock.now(), self.model.epoch());
+        format!("{:?}", self.log().append(now, &checked, epoch))
+    }
+
     fn send(&mut self, sent: &Sent) {
         let checked = CheckedBatch::check(&sent.bytes, &limits(), &mut self.scratch).expect("built right");
         let now = self.clock.now();

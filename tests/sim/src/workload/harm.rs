@@ -14,7 +14,7 @@ const UNCOVERED_BYTES: usize = 16;
 impl World {
     /// Something will fail soon, or a barrier will lie.
     pub(super) fn fail(&mut self) {
-        const OPERATIONS: [Operation; 8] = [
+        const OPERATIONS: [Operation; 12] = [
             Operation::Write,
             Operation::Write,
             Operation::Sync,
@@ -23,6 +23,10 @@ impl World {
             Operation::Create,
             Operation::SetLen,
             Operation::Rename,
+            Operation::Read,
+            Operation::Read,
+            Operation::Open,
+            Operation::Remove,
         ];
         let lies = self.options.lies && self.random.chance(500);
         let after = self.random.below(12);
