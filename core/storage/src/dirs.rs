@@ -155,6 +155,9 @@ impl LogDir {
         disk.create_dir(&path)?;
         let contents = read_contents(disk.as_ref(), &path)?;
         let properties = own(disk.as_ref(), &path, owner, fresh_id, &contents)?;
+        // A process that was killed may have renamed a checkpoint into place and not come to make that
+        // durable: what is read below must be what is on the media.
+        disk.sync_dir(&path)?;
         let checkpoints = Checkpoints {
             recovery_points: read_checkpoint(disk.as_ref(), &path, RECOVERY_POINTS_FILE)?,
             log_starts: read_checkpoint(disk.as_ref(), &path, LOG_STARTS_FILE)?,

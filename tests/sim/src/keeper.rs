@@ -10,36 +10,33 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Offset, PartitionIndex, TopicName, TopicPartition};
-use storage::checkpoint::{PartitionOffsets, read_offsets, write_offsets};
+use base::{BrokerId, Offset, PartitionIndex, TopicName, TopicPartition, Uuid};
+use storage::Known;
+use storage::checkpoint::PartitionOffsets;
+use storage::dirs::{LogDir, LogDirError, Owner};
 use storage::disk::{Disk, DiskError};
-use storage::layout::{CLEAN_SHUTDOWN_FILE, LOG_STARTS_FILE, RECOVERY_POINTS_FILE, partition_dir};
-use storage::{Known, OpenError};
+use storage::layout::{CLEAN_SHUTDOWN_FILE, partition_dir};
 
 use crate::plant::Plant;
 
 /// The log directory of the simulated server.
 const LOG_DIR: &str = "/data";
 
-/// The files of a log directory that belong to no log.
-#[derive(Debug, Clone)]
+/// The product's log directory, with one partition in it.
+#[derive(Debug)]
 pub struct Keeper {
     disk: Arc<dyn Disk>,
     plant: Option<Plant>,
     partition: TopicPartition,
+    /// `None` until the first start.
+    dir: Option<LogDir>,
 }
 
 impl Keeper {
     /// The keeper of a log directory with one partition.
     pub fn new(disk: Arc<dyn Disk>, plant: Option<Plant>) -> Self {
         let topic = TopicName::new("events").expect("a legal name");
-        Self { disk, plant, partition: TopicPartition { topic, partition: PartitionIndex(0) } }
-    }
-
-    /// Makes the log directory.
-    pub fn create(&self) -> Result<(), DiskError> {
-        self.disk.create_dir(Path::new(LOG_DIR))?;
-        self.disk.sync_dir(Path::new("/"))
+        Self { disk, plant, partition: TopicPartition { topic, partition: PartitionIndex(0) }, dir: None }
     }
 
     /// Where the log lies.
@@ -47,51 +44,51 @@ impl Keeper {
         partition_dir(Path::new(LOG_DIR), &self.partition)
     }
 
-    /// What is known of the log. The marker of an orderly stop is gone afterwards: whatever happens
-    /// from here on, the next start must not believe it.
-    pub fn start(&self) -> Result<Known, OpenError> {
-        let point = |file| -> Result<Offset, OpenError> {
-            let offsets = read_offsets(self.disk.as_ref(), &path(file)).map_err(OpenError::Metadata)?;
-            Ok(offsets.get(&self.partition).copied().unwrap_or(Offset::ZERO))
-        };
-        let clean = self.disk.read(&path(CLEAN_SHUTDOWN_FILE), 64)?.is_some();
+    /// Opens the log directory, or makes it: what is known of the log. The marker of an orderly stop is
+    /// gone afterwards: whatever happens from here on, the next start must not believe it.
+    pub fn start(&mut self) -> Result<Known, LogDirError> {
+        let owner = Owner { cluster_id: None, node_id: BrokerId(1) };
+        let fresh_id = Uuid::from_random(1);
+        let (dir, _) = LogDir::open(self.disk.clone(), LOG_DIR.into(), &owner, fresh_id)?;
+        let of = |offsets: &PartitionOffsets| offsets.get(&self.partition).copied().unwrap_or(Offset::ZERO);
         let known = Known {
             recovery_point: match self.plant {
                 Some(Plant::CheckpointIgnored) => Offset::ZERO,
-                _ => point(RECOVERY_POINTS_FILE)?,
+                _ => of(&dir.checkpoints().recovery_points),
             },
-            log_start: point(LOG_STARTS_FILE)?,
-            clean,
+            log_start: of(&dir.checkpoints().log_starts),
+            clean: dir.clean_shutdown().is_some(),
             adopted: false,
         };
-        if clean && self.plant != Some(Plant::CleanMarkerKept) {
-            self.disk.remove_file(&path(CLEAN_SHUTDOWN_FILE))?;
-            self.disk.sync_dir(Path::new(LOG_DIR))?;
+        if known.clean && self.plant == Some(Plant::CleanMarkerKept) {
+            self.disk.replace(&Path::new(LOG_DIR).join(CLEAN_SHUTDOWN_FILE), b"{}")?;
         }
+        self.dir = Some(dir);
         Ok(known)
     }
 
     /// Writes down how far the log is durable.
-    pub fn keep_recovery_point(&self, at: Offset) -> Result<(), DiskError> {
-        self.keep(RECOVERY_POINTS_FILE, at)
+    pub fn keep_recovery_point(&mut self, at: Offset) -> Result<(), DiskError> {
+        let offsets = self.only(at);
+        self.dir().save_recovery_points(offsets)
     }
 
     /// Writes down where the log starts.
-    pub fn keep_log_start(&self, at: Offset) -> Result<(), DiskError> {
-        self.keep(LOG_STARTS_FILE, at)
+    pub fn keep_log_start(&mut self, at: Offset) -> Result<(), DiskError> {
+        let offsets = self.only(at);
+        self.dir().save_log_starts(offsets)
     }
 
     /// Writes down that the stop was an orderly one.
-    pub fn mark_clean(&self) -> Result<(), DiskError> {
-        self.disk.replace(&path(CLEAN_SHUTDOWN_FILE), b"clean")
+    pub fn mark_clean(&mut self) -> Result<(), DiskError> {
+        self.dir().mark_clean(1)
     }
 
-    fn keep(&self, file: &str, at: Offset) -> Result<(), DiskError> {
-        let offsets = PartitionOffsets::from([(self.partition.clone(), at)]);
-        write_offsets(self.disk.as_ref(), &path(file), &offsets)
+    fn only(&self, at: Offset) -> PartitionOffsets {
+        PartitionOffsets::from([(self.partition.clone(), at)])
     }
-}
 
-fn path(file: &str) -> PathBuf {
-    Path::new(LOG_DIR).join(file)
+    fn dir(&mut self) -> &mut LogDir {
+        self.dir.as_mut().expect("a server that runs was started")
+    }
 }

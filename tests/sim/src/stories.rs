@@ -47,8 +47,8 @@ impl Story {
 
     fn with(settings: LogSettings) -> Self {
         let disk = SimDisk::new(Random::stream(1, "story"), Trace::default());
-        let keeper = Keeper::new(Arc::new(disk.clone()), None);
-        keeper.create().expect("a new disk works");
+        let mut keeper = Keeper::new(Arc::new(disk.clone()), None);
+        keeper.start().expect("a new disk works");
         let clock = Clock::new();
         let dir = keeper.partition_dir();
         let topic = TopicId(Uuid::from_random(1));

@@ -7,10 +7,12 @@ mod harm;
 mod poison;
 mod read;
 
+use std::path::PathBuf;
+
 use storage::FlushScope;
 use storage::disk::Failed;
 
-use crate::disk::Halt;
+use crate::disk::{Halt, Operation};
 use crate::found::Edges;
 use crate::found::Stop;
 use crate::options::Action;
@@ -106,7 +108,11 @@ impl World {
     /// not read something may go on.
     fn settle_failure(&mut self) {
         self.check_poison();
-        let only_looked = self.disk.strikes().iter().all(|(operation, _)| operation.breaks() == Failed::File);
+        let dir = self.keeper.partition_dir();
+        let only_looked = |(on, path): &(Operation, PathBuf)| {
+            on.breaks() == Failed::File && path.starts_with(&dir)
+        };
+        let only_looked = self.disk.strikes().iter().all(only_looked);
         if only_looked && self.log().poison().is_none() && self.random.chance(500) {
             self.disk.disarm();
             // What was to be done was not begun.

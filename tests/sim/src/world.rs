@@ -127,9 +127,9 @@ impl World {
         let trace = Trace::default();
         let disk = SimDisk::new(Random::stream(seed, "disk"), trace.clone());
         let door = Plant::behind_door(options.plant, Arc::new(disk.clone()));
-        let keeper = Keeper::new(door.clone(), options.plant);
+        let mut keeper = Keeper::new(door.clone(), options.plant);
         let clock = Clock::new();
-        keeper.create().expect("a new disk works");
+        keeper.start().expect("a new disk works");
         let topic = TopicId(Uuid::from_random(u128::from(seed)));
         let dir = keeper.partition_dir();
         let log = Log::create(door.clone(), dir, topic, options.settings.clone(), clock.now());

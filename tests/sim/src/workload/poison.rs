@@ -57,6 +57,9 @@ impl World {
         tried.push(format!("sweep: {:?}", log.sweep(now)));
         log.rest();
         tried.push(format!("close: {:?}", log.close()));
+        // Readers are served on, and may be told of an error.
+        let _ = World::read_all(log, log.start(), 1 << 20);
+        let _ = log.max_timestamp();
         tried.join("; ")
     }
 }
