@@ -31,11 +31,13 @@ pub enum Plant {
     CheckpointIgnored,
     /// The start that DeleteRecords set is not written to its checkpoint.
     LogStartForgotten,
+    /// After a restart the log is not told what to delete.
+    RetentionForgotten,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AckBeforeSync,
         Self::NamesNotSynced,
         Self::FailedSyncRetried,
@@ -45,6 +47,7 @@ impl Plant {
         Self::CutBeforeCheckpoint,
         Self::CheckpointIgnored,
         Self::LogStartForgotten,
+        Self::RetentionForgotten,
     ];
 
     /// The one with this name, as `Debug` prints it.

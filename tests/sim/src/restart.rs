@@ -214,8 +214,7 @@ impl World {
 
     fn open_log(&self, known: Known) -> Result<Log, OpenError> {
         let dir = self.keeper.partition_dir();
-        let opened =
-            Log::open(self.door.clone(), dir, self.options.settings.clone(), known, self.clock.now());
+        let opened = Log::open(self.door.clone(), dir, self.settings(), known, self.clock.now());
         match opened {
             Ok((log, recovered)) => {
                 self.trace.event(format!(

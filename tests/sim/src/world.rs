@@ -12,7 +12,8 @@ use std::sync::Arc;
 use base::{Offset, TopicId, Uuid};
 use records::Scratch;
 use storage::disk::Disk;
-use storage::{Flush, Log, ReadError};
+use storage::layout::{FileKind, FileName, parse_file_name};
+use storage::{Flush, Log, LogSettings, ReadError};
 
 use crate::clock::Clock;
 use crate::disk::SimDisk;
@@ -178,6 +179,29 @@ impl World {
         let upto = if self.options.durable_reads { log.durable_end() } else { log.end() };
         self.high_watermark = self.high_watermark.max(upto).min(log.end());
         log.on_high_watermark(self.high_watermark);
+    }
+
+    /// The base offset and the bytes of each file of records, in order.
+    pub fn segments(&self) -> Vec<(Offset, u64)> {
+        let dir = self.keeper.partition_dir();
+        let of_log = self.disk.files().into_iter().filter(|path| path.parent() == Some(&dir));
+        let segments = of_log.filter_map(|path| match parse_file_name(path.file_name()?.to_str()?) {
+            FileName::Part(FileKind::Log, base) => Some((base, self.disk.peek(&path)?.len() as u64)),
+            _ => None,
+        });
+        let mut segments: Vec<_> = segments.collect();
+        segments.sort();
+        segments
+    }
+
+    /// How the log is set up, or was to be.
+    pub fn settings(&self) -> LogSettings {
+        match self.options.plant {
+            Some(Plant::RetentionForgotten) => {
+                LogSettings { retention_bytes: None, retention_age: None, ..self.options.settings.clone() }
+            }
+            _ => self.options.settings.clone(),
+        }
     }
 
     /// What the log knows.

@@ -7,6 +7,7 @@ use storage::{Log, ReadError};
 
 use crate::found::Edges;
 use crate::random::Random;
+use crate::trace::hash;
 use crate::violation::Violation;
 use crate::world::World;
 
@@ -40,6 +41,7 @@ pub fn check(world: &World, found: &mut Vec<Violation>) {
 
 fn check_bytes(world: &World, log: &Log, bytes_max: u32) -> Result<(), String> {
     let read = World::read_all(log, log.start(), bytes_max).map_err(|error| unreadable(&error))?;
+    world.trace.event(format!("read {} bytes {:x}", read.len(), hash(0, &read)));
     let mut expected = world.model.batch_of(log.start()).map_or(log.start(), |batch| batch.base());
     for batch in batches(&read) {
         let batch = batch.map_err(|error| format!("at {expected}: {error}"))?;
@@ -67,6 +69,7 @@ fn check_plan(world: &World, log: &Log, random: &mut Random) -> Result<(), Strin
     let plan = log.plan_read(from, upto, bytes_max, at_least_one).map_err(|error| unreadable(&error))?;
     let what = || format!("plan {from}..{upto} of {bytes_max} bytes, at least one {at_least_one}: {plan:?}");
     let bytes = World::fetch(&plan).map_err(|error| unreadable(&error))?;
+    world.trace.event(format!("fetch {} bytes {:x}, next {}", bytes.len(), hash(0, &bytes), plan.next));
     if plan.bytes as usize != bytes.len() || bytes != world.model.bytes(from, plan.next) {
         return Err(format!("other bytes than were appended: {}", what()));
     }

@@ -29,7 +29,9 @@ fn check_log(world: &World, log: &mut Log, found: &mut Vec<Violation>) {
     let mut random = Random::stream(world.seed ^ world.trace.count(), "lookup");
     for target in targets(&records, &mut random) {
         let expected = records.iter().copied().find(|&(_, timestamp)| timestamp >= target);
-        match log.offset_for_timestamp(target) {
+        let answer = log.offset_for_timestamp(target);
+        world.trace.event(format!("look {target} up: {answer:?}"));
+        match answer {
             Ok(answer) if same(world, answer, expected) => {}
             other => complain(format!("of {target} is {other:?}, should be {expected:?}")),
         }
@@ -45,7 +47,9 @@ fn check_max(
 ) {
     let largest = records.iter().map(|&(_, timestamp)| timestamp).max().filter(|max| max.is_some());
     let expected = records.iter().copied().find(|&(_, timestamp)| Some(timestamp) == largest);
-    match log.max_timestamp() {
+    let answer = log.max_timestamp();
+    world.trace.event(format!("look the largest up: {answer:?}"));
+    match answer {
         Ok(answer) if same(world, answer, expected) => {}
         other => complain(format!("of the largest is {other:?}, should be {expected:?}")),
     }

@@ -115,7 +115,9 @@ fn check_aborted(world: &World, log: &Log, complain: &mut dyn FnMut(String)) {
         expected.retain(|txn| txn.last_offset >= from && txn.first_offset < upto);
         expected.sort_by_key(|txn| txn.first_offset);
         let is_older = |txn: &AbortedTxn| older.iter().any(|older| older.last_offset == txn.last_offset);
-        match log.aborted_transactions(from, upto) {
+        let answer = log.aborted_transactions(from, upto);
+        world.trace.event(format!("aborted in {from}..{upto}: {answer:?}"));
+        match answer {
             Ok(found)
                 if found.iter().filter(|txn| !is_older(txn)).map(range).eq(expected.iter().map(range)) => {}
             other => complain(format!("aborted in {from}..{upto}: {other:?}, should be {expected:?}")),

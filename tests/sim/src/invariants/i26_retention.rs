@@ -1,5 +1,5 @@
 //! I26: nothing leaves the log at its front but what may: below the high watermark, and either too old,
-//! or too much, or deleted on request. What was deleted stays deleted.
+//! or too much, or deleted on request. What must go does go. What was deleted stays deleted.
 
 use base::Offset;
 
@@ -47,15 +47,37 @@ fn check_deleted(world: &World, retention: &Retention, complain: &mut dyn FnMut(
             ));
         }
     }
-    // A segment may be kept for a younger record in it that was deleted on request.
-    let ages = world.options.settings.retention_age.filter(|_| world.options.settings.deletes);
-    let all_old = ages.is_some_and(|max| {
-        let newest = world.model.batches.iter().map(|batch| batch.header.max_timestamp);
-        newest.into_iter().all(|time| time.is_some() && retention.now.wall.saturating_since(time) > max)
-    });
-    let due = all_old && *high_watermark == before.end;
-    if due && *start < before.end {
-        complain(format!("kept records from {start} on, all of which are too old: {retention:?}"));
+    if !retention.more {
+        check_kept(world, retention, complain);
+    }
+}
+
+/// What is left may not have to go: the first segment holds something that may be read, is not too
+/// much, and is not too old; or not all of it is below the high watermark.
+fn check_kept(world: &World, retention: &Retention, complain: &mut dyn FnMut(String)) {
+    let segments = world.segments();
+    let Some(&(base, bytes)) = segments.first() else { return };
+    let end = segments.get(1).map_or(world.model.end, |&(next, _)| next);
+    let is_last = segments.len() == 1;
+    if end > retention.high_watermark || (is_last && bytes == 0) {
+        return;
+    }
+    if !is_last && end <= retention.start {
+        complain(format!("kept the segment {base}..{end}, which nobody may read: {retention:?}"));
+    }
+    let settings = &world.options.settings;
+    if !settings.deletes {
+        return;
+    }
+    let size: u64 = segments.iter().map(|(_, bytes)| bytes).sum();
+    if settings.retention_bytes.is_some_and(|allowed| size.saturating_sub(allowed) >= bytes.max(1)) {
+        complain(format!("kept the segment {base}..{end} of {bytes} bytes in {size}: {retention:?}"));
+    }
+    let batches = world.model.from(base).iter().take_while(|batch| batch.next() <= end);
+    let newest = batches.map(|batch| batch.header.max_timestamp).max().filter(|newest| newest.is_some());
+    let is_old = |max| newest.is_some_and(|newest| retention.now.wall.saturating_since(newest) > max);
+    if settings.retention_age.is_some_and(is_old) {
+        complain(format!("kept the segment {base}..{end}, all of which is too old: {retention:?}"));
     }
 }
 
