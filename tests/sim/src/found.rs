@@ -143,4 +143,6 @@ pub struct Rotten {
     pub position: usize,
     /// Which bits.
     pub mask: u8,
+    /// Whether a restart may write down what it made of it, so that it cannot be made good.
+    pub lasts: bool,
 }

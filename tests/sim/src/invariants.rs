@@ -23,6 +23,11 @@ fn judge(world: &mut World, found: &mut Vec<Violation>) {
     if world.over {
         return;
     }
+    if world.doubted {
+        i03_dense_monotone::check(world, found);
+        world.over = true;
+        return;
+    }
     i26_retention::check(world, found);
     i03_dense_monotone::check(world, found);
     i13_timestamp_lookup::check(world, found);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use base::Offset;
-use storage::layout::{FileKind, FileName, parse_file_name};
 use storage::disk::Failed;
+use storage::layout::{FileKind, FileName, parse_file_name};
 use storage::{Known, Log, OpenError};
 
 use crate::disk::{Fault, FaultKind, Halt, Operation, SimDisk};
@@ -130,9 +130,8 @@ impl World {
     fn check_recovery_failures(&mut self, found: &Found) {
         let dir = self.keeper.partition_dir();
         let strikes = self.disk.strikes();
-        let wrote = strikes
-            .iter()
-            .find(|(on, path)| on.breaks() == Failed::Directory && path.starts_with(&dir));
+        let wrote =
+            strikes.iter().find(|(on, path)| on.breaks() == Failed::Directory && path.starts_with(&dir));
         let poisoned = self.log.as_ref().is_some_and(|log| log.poison().is_some());
         if let (Some((on, path)), Found::Opened { .. }, false) = (wrote, found, poisoned) {
             let what = format!("{} {} failed, and the log opened", on.name(), path.display());
@@ -239,6 +238,7 @@ impl World {
         let was_cut = restart.is_shorter_than_promised();
         let judged = restart.judge().is_ok();
         let stop = restart.stop;
+        self.doubted = rotten.as_ref().is_some_and(|rotten| rotten.lasts);
         if let Found::Opened { state, .. } = &restart.found
             && judged
             && !undetected
@@ -248,7 +248,7 @@ impl World {
             self.over = true;
         }
         self.restart = Some(restart);
-        if let Some(rotten) = rotten
+        if let Some(rotten) = rotten.filter(|rotten| !rotten.lasts)
             && judged
             && (quarantined || (undetected && !was_cut))
         {

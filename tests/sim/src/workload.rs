@@ -109,9 +109,8 @@ impl World {
     fn settle_failure(&mut self) {
         self.check_poison();
         let dir = self.keeper.partition_dir();
-        let only_looked = |(on, path): &(Operation, PathBuf)| {
-            on.breaks() == Failed::File && path.starts_with(&dir)
-        };
+        let only_looked =
+            |(on, path): &(Operation, PathBuf)| on.breaks() == Failed::File && path.starts_with(&dir);
         let only_looked = self.disk.strikes().iter().all(only_looked);
         if only_looked && self.log().poison().is_none() && self.random.chance(500) {
             self.disk.disarm();

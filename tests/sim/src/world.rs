@@ -68,6 +68,9 @@ pub struct World {
     pub look_closely: bool,
     /// Whether there is nothing more to learn: records are gone for good, and the log said so.
     pub over: bool,
+    /// Whether a table has rotted: its format has no checksum, so that only the records themselves can
+    /// be relied on.
+    pub doubted: bool,
     /// Chance for the workload.
     pub random: Random,
     /// Counts values, so that each is unique.
@@ -155,6 +158,7 @@ impl World {
             judge_restart,
             look_closely: false,
             over: false,
+            doubted: false,
             random: Random::stream(seed, "workload"),
             value_next: 0,
             scratch: Scratch::default(),

@@ -22,13 +22,13 @@ pub fn check(world: &World, found: &mut Vec<Violation>) {
             complain(what);
         }
         if let Found::Opened { again: Some(again), state, .. } = &restart.found
-            && !world.over
+            && !(world.over || world.doubted)
             && with_records(&world.model, again) != with_records(&world.model, state)
         {
             complain(format!("recovering twice: first {state:?}, then {again:?}"));
         }
     }
-    if let Some(log) = world.log.as_ref().filter(|_| world.look_closely && !world.over) {
+    if let Some(log) = world.log.as_ref().filter(|_| world.look_closely && !world.over && !world.doubted) {
         check_epochs(world, log, &mut complain);
         check_producers(world, log, &mut complain);
         check_aborted(world, log, &mut complain);

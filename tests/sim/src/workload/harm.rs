@@ -8,8 +8,11 @@ use crate::disk::{Fault, FaultKind, Operation};
 use crate::found::{Rotten, Stop};
 use crate::world::World;
 
-/// The bytes of a batch that no checksum covers: base offset, length and leader epoch.
-const UNCOVERED_BYTES: usize = 16;
+/// What is made from records.
+const TABLES: [FileKind; 4] =
+    [FileKind::OffsetIndex, FileKind::TimeIndex, FileKind::TxnIndex, FileKind::Snapshot];
+/// Where a batch says in which leader epoch it was written. No checksum covers that.
+const LEADER_EPOCH: std::ops::Range<usize> = 12..16;
 
 impl World {
     /// Something will fail soon, or a barrier will lie.
@@ -40,18 +43,19 @@ impl World {
         self.disk.arm(fault);
     }
 
-    /// The server goes down, and while it is, a bit of its records flips.
+    /// The server goes down, and while it is, a bit flips: mostly of its records, else of what follows
+    /// from them.
     pub(super) fn rot(&mut self) {
         let stop = self.random.pick(&[Stop::Killed, Stop::PowerCut]);
         self.restart(stop, |world, _| {
-            let (path, len) = world.any_file(&[FileKind::Log])?;
+            let of_records = world.random.chance(600);
+            let kinds: &[FileKind] = if of_records { &[FileKind::Log] } else { &TABLES };
+            let (path, len) = world.any_file(kinds)?;
             let position = world.random.index(len);
-            if world.is_uncovered(&path, position) {
-                return None;
-            }
             let mask = 1 << world.random.below(8);
+            let lasts = !of_records || world.is_leader_epoch(&path, position);
             world.disk.rot(&path, position, mask);
-            Some(Rotten { path, position, mask })
+            Some(Rotten { path, position, mask, lasts })
         });
     }
 
@@ -84,13 +88,13 @@ impl World {
         (len > 0).then_some((path, len))
     }
 
-    /// Whether a byte of a file of records is one that only a comparison with others could judge.
-    fn is_uncovered(&self, path: &Path, position: usize) -> bool {
+    /// Whether a byte of a file of records belongs to a leader epoch.
+    fn is_leader_epoch(&self, path: &Path, position: usize) -> bool {
         let bytes = self.disk.peek(path).unwrap_or_default();
         let mut at = 0;
         while let Some(Ok(header)) = bytes.get(at..).map(records::BatchHeader::parse) {
-            if (at..at + UNCOVERED_BYTES).contains(&position) {
-                return true;
+            if position < at + header.size_bytes() {
+                return LEADER_EPOCH.contains(&(position - at));
             }
             at += header.size_bytes();
         }
