@@ -19,6 +19,10 @@ pub enum Plant {
     NamesNotSynced,
     /// A barrier that fails is tried again, and believed when it then says yes.
     FailedSyncRetried,
+    /// A write that fails is taken for one that came through.
+    WriteErrorIgnored,
+    /// Bytes that cannot be read are taken for bytes that are not there.
+    ReadErrorIsEnd,
     /// Nobody looks at checksums.
     ChecksumsSkipped,
     /// The checkpoint says more than is on the media: up to the end of the log.
@@ -37,10 +41,12 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::AckBeforeSync,
         Self::NamesNotSynced,
         Self::FailedSyncRetried,
+        Self::WriteErrorIgnored,
+        Self::ReadErrorIsEnd,
         Self::ChecksumsSkipped,
         Self::CheckpointAhead,
         Self::CleanMarkerKept,
@@ -62,6 +68,8 @@ impl Plant {
                 plant @ (Self::AckBeforeSync
                 | Self::NamesNotSynced
                 | Self::FailedSyncRetried
+                | Self::WriteErrorIgnored
+                | Self::ReadErrorIsEnd
                 | Self::ChecksumsSkipped),
             ) => Arc::new(CarelessDisk { disk, plant }),
             Some(_) | None => disk,
@@ -126,11 +134,15 @@ struct CarelessFile {
 
 impl DiskFile for CarelessFile {
     fn write_at(&self, parts: &[IoSlice<'_>], position: u64) -> Result<(), DiskError> {
-        self.file.write_at(parts, position)
+        let written = self.file.write_at(parts, position);
+        if self.plant == Plant::WriteErrorIgnored { Ok(()) } else { written }
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<usize, DiskError> {
-        let read = self.file.read_at(buffer, position)?;
+        let read = match self.file.read_at(buffer, position) {
+            Err(_) if self.plant == Plant::ReadErrorIsEnd => 0,
+            read => read?,
+        };
         if self.plant == Plant::ChecksumsSkipped && self.path.extension().is_some_and(|e| e == "log") {
             forge_checksums(self.file.as_ref(), &mut buffer[..read], position)?;
         }
