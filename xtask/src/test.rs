@@ -16,7 +16,7 @@ mod run;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use build::Program;
 pub(crate) use build::cargo;
@@ -107,9 +107,18 @@ fn beside_the_code(root: &Path, programs: &[Program], report: &mut Report) {
 }
 
 fn long(root: &Path, ring: &LongRing, programs: &[Program], filter: &[&str], report: &mut Report) {
+    let started = Instant::now();
+    let mut count = 0;
     for program in programs.iter().filter(|program| program.package == ring.package) {
         let title = format!("{}: {}", ring.name, program.target);
-        report.add(title, run::program(root, program, filter, ring.time_max, run::Output::Live));
+        let outcome = run::program(root, program, filter, ring.time_max, run::Output::Live);
+        count += outcome.passed + outcome.failed;
+        report.add(title, outcome);
+    }
+    if count == 0 {
+        // A name that was mistyped must not look like a test that passed.
+        let none = Err(anyhow!("no test ran: none has `{}` in its name", filter.join("` or `")));
+        report.add(ring.name, Outcome::of_step(none, started));
     }
 }
 

@@ -6,7 +6,9 @@
 use foldhash::fast::FixedState;
 
 /// A hash map with the same order in every run, for keys that no peer chooses.
+#[expect(clippy::disallowed_types, reason = "with a hasher of a fixed seed")]
 pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
 
 /// A hash set with the same order in every run, for keys that no peer chooses.
+#[expect(clippy::disallowed_types, reason = "with a hasher of a fixed seed")]
 pub type Set<K> = hashbrown::HashSet<K, FixedState>;

@@ -3,6 +3,7 @@
 //!
 //! Each line is `- version NAME hex`. A line of version `LOW>HIGH` has what the first line of LOW says,
 //! written as HIGH.
+
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "tests read files")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! Writes batches of the sample records for Kafka's own reader; see `core/records/tests/java/Golden.java`.
 
+#![expect(clippy::disallowed_methods, reason = "it writes files for another program")]
+
 use std::path::Path;
 
 use base::{BrokerId, LeaderEpoch, ProducerEpoch, ProducerId, TimestampMs};

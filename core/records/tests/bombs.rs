@@ -1,5 +1,7 @@
 //! Small batches that decompress to gigabytes are refused early, and cost little memory.
 
+#![expect(clippy::disallowed_methods, reason = "it asks the system how much memory it takes")]
+
 use std::io::Write;
 
 use base::{ErrorCode, LeaderEpoch, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs};

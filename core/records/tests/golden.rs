@@ -1,5 +1,7 @@
 //! Batches that Kafka's client library wrote, and ours next to them. See `core/records/tests/java/Golden.java`.
 
+#![expect(clippy::disallowed_methods, reason = "it reads what another program wrote")]
+
 mod samples;
 
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -42,12 +42,16 @@ pub(super) fn program(
     watched(root, command, time_max, output)
 }
 
-/// Simulates new seeds for a while, each of them twice.
+/// Simulates new seeds for a while, each of them twice. The clock says where they begin, so that every
+/// run sees others.
 pub(super) fn seeds(root: &Path, time: Duration) -> Outcome {
-    println!("── simulation: seeds");
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let from = since_epoch.as_millis().to_string();
+    println!("── simulation: seeds from {from}");
     let started = Instant::now();
     let mut command = Command::new(released(root, "vltava-sim"));
-    command.current_dir(root).args(["--twice", "--seconds", &time.as_secs().to_string()]);
+    command.current_dir(root);
+    command.args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]);
     let result = match finish(command, time + SLACK, Output::Live, &mut Count::default()) {
         Ok(End::Exit { success: true }) => Ok(()),
         Ok(End::Exit { success: false }) => Err(anyhow!("a seed failed: see above")),

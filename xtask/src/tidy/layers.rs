@@ -25,6 +25,9 @@ const NOT_IN_CORE: &[&str] = &[
     "tracing-subscriber",
 ];
 
+/// The sections of the table, lowest first: a crate uses those of its own section and below.
+const SECTIONS: &[&str] = &["core", "edge", "apps", "tests"];
+
 /// Section (the folder) → crate → the crates it uses.
 type Layers = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
@@ -71,7 +74,7 @@ fn our_crates(tree: &Tree) -> Result<BTreeSet<String>> {
     Ok(ours.map(|(name, _)| name).collect())
 }
 
-/// Every crate that the table names must exist.
+/// Every crate that the table names must exist, and the table itself must point downwards only.
 fn check_table(tree: &Tree, layers: &Layers, found: &mut Vec<Finding>) {
     for (section, crates) in layers {
         for name in crates.keys() {
@@ -80,6 +83,47 @@ fn check_table(tree: &Tree, layers: &Layers, found: &mut Vec<Finding>) {
             }
         }
     }
+    let wrong = check_directions(layers);
+    found.extend(wrong.into_iter().map(|wrong| Finding::new("layers.toml", wrong)));
+}
+
+/// What is wrong with the table alone: names it does not define, lines that point to a higher section,
+/// cycles.
+fn check_directions(layers: &Layers) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut section_of = BTreeMap::new();
+    for (section, crates) in layers {
+        if !SECTIONS.contains(&section.as_str()) {
+            wrong.push(format!("has a section {section}, which is none of {}", SECTIONS.join(", ")));
+        }
+        for name in crates.keys() {
+            if section_of.insert(name, section).is_some() {
+                wrong.push(format!("names two crates {name}"));
+            }
+        }
+    }
+    let height = |section: &String| SECTIONS.iter().position(|known| known == section);
+    for (section, crates) in layers {
+        for (name, listed) in crates {
+            for other in listed {
+                match section_of.get(other) {
+                    None => wrong.push(format!("lets {name} use {other}, which has no line")),
+                    Some(above) if height(above) > height(section) => {
+                        wrong.push(format!("lets {section}/{name} use {above}/{other}, which lies above it"));
+                    }
+                    Some(_) => {}
+                }
+            }
+            if below(listed, layers).contains(name) {
+                wrong.push(format!("lets {name} use itself, by way of {}", words(listed)));
+            }
+        }
+    }
+    wrong
+}
+
+fn words(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn check_crate(
@@ -188,6 +232,24 @@ mod tests {
             for (finding, start) in found.iter().zip(*expected) {
                 assert!(finding.starts_with(start), "{finding}");
             }
+        }
+    }
+
+    #[test]
+    fn the_table_points_downwards() {
+        let wrong = |table: &str| check_directions(&toml::from_str(table).expect("well-formed"));
+        let sound = "[core]\nbase = []\nstorage = ['base']\n[edge]\ndisk = ['storage']\n[tests]\nsim = ['base']";
+        assert!(wrong(sound).is_empty());
+        let cases = [
+            ("[core]\nbase = ['disk']\n[edge]\ndisk = []", "lets core/base use edge/disk"),
+            ("[core]\na = ['b']\nb = ['a']", "lets a use itself"),
+            ("[core]\na = ['b']", "lets a use b, which has no line"),
+            ("[core]\na = []\n[edge]\na = []", "names two crates a"),
+            ("[cellar]\na = []", "has a section cellar"),
+        ];
+        for (table, start) in cases {
+            let wrong = wrong(table);
+            assert!(wrong.iter().any(|wrong| wrong.starts_with(start)), "{table}: {wrong:?}");
         }
     }
 }

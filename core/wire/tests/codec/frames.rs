@@ -3,6 +3,8 @@
 //! Each line is `request|response key version hex`: the whole frame without its size. `FORMAT.txt` there
 //! says more.
 
+#![expect(clippy::disallowed_methods, reason = "it reads what another program wrote")]
+
 use std::path::Path;
 
 use wire::{ApiKey, decode_request_header, decode_response_header};

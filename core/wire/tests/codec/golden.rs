@@ -4,6 +4,8 @@
 //! of version `LOW>HIGH` has what the first line of LOW says, as HIGH; or `-` if that cannot be said.
 //! `java/GoldenFrames.java`, beside this file's folder, makes them.
 
+#![expect(clippy::disallowed_methods, reason = "it reads what another program wrote")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -1,6 +1,8 @@
 //! Valid bytes of any message, made from the schema alone: an encoder that shares nothing with the
 //! generated one.
 
+#![expect(clippy::disallowed_methods, reason = "it reads the schema")]
+
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../../../../xtask/src/codegen/ranges.rs"]
