@@ -59,6 +59,8 @@ pub struct Setup {
     pub program: Program,
     /// Where it keeps its data; None is a fresh directory that goes away with the node.
     pub data_dir: Option<PathBuf>,
+    /// Log directories beside that one; only ours has such.
+    pub more_data_dirs: Vec<PathBuf>,
     /// Settings by name, as in `--set name=value` or `server.properties`.
     pub settings: Vec<(String, String)>,
     /// The port that clients are told, if they have to come through a proxy.
@@ -68,7 +70,13 @@ pub struct Setup {
 impl Setup {
     /// A fresh node of this program, in its defaults.
     pub fn of(program: Program) -> Self {
-        Self { program, data_dir: None, settings: Vec::new(), advertised_port: None }
+        Self {
+            program,
+            data_dir: None,
+            more_data_dirs: Vec::new(),
+            settings: Vec::new(),
+            advertised_port: None,
+        }
     }
 
     /// The program that the environment asks for, in its defaults.
@@ -87,6 +95,13 @@ impl Setup {
     #[must_use]
     pub fn in_dir(mut self, data_dir: &Path) -> Self {
         self.data_dir = Some(data_dir.to_owned());
+        self
+    }
+
+    /// And this one, which stays as well.
+    #[must_use]
+    pub fn and_in_dir(mut self, data_dir: &Path) -> Self {
+        self.more_data_dirs.push(data_dir.to_owned());
         self
     }
 }
@@ -143,7 +158,7 @@ impl Node {
             settings: &self.setup.settings,
         };
         let mut command = match &self.setup.program {
-            Program::Vltava(binary) => vltava_command(binary, &launch),
+            Program::Vltava(binary) => vltava_command(binary, &launch, &self.setup.more_data_dirs),
             Program::Kafka | Program::Given(_) => kafka::command(&launch)?,
         };
         let log = OpenOptions::new().create(true).append(true).open(&place.log)?;
@@ -267,13 +282,16 @@ impl Place {
     }
 }
 
-fn vltava_command(binary: &Path, launch: &Launch<'_>) -> Command {
+fn vltava_command(binary: &Path, launch: &Launch<'_>, more_data_dirs: &[PathBuf]) -> Command {
     let mut command = Command::new(binary);
     let http = SocketAddr::new(launch.address.ip(), launch.side_port);
     command
         .args([OsStr::new("server"), OsStr::new("--data-dir"), launch.data_dir.as_os_str()])
         .args(["--listen", &launch.address.to_string()])
         .args(["--set", &format!("http.listen={http}")]);
+    for data_dir in more_data_dirs {
+        command.arg("--data-dir").arg(data_dir);
+    }
     for (name, value) in launch.settings {
         command.args(["--set", &format!("{name}={value}")]);
     }

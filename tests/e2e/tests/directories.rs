@@ -1,0 +1,269 @@
+//! Log directories that go and come back, bytes that rot below the recovery point, topics that are made
+//! anew: whatever becomes of a partition, its records are served whole or not at all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use base::{Offset, PartitionIndex};
+use client::ClientError;
+use client::admin::At;
+use client::raw::FetchLimits;
+use conformance::Node;
+use records::Compression;
+use vltava_e2e::churn::{Churn, FOR_EVER, admin};
+use vltava_e2e::ledger::{Acknowledged, Depth, Ledger, Place};
+use vltava_e2e::load::connect;
+use vltava_e2e::process::{setup, with_node};
+use vltava_e2e::sample::{Origin, batch};
+use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
+
+const TOPIC: &str = "orders";
+const RECORDS: u32 = 20;
+
+/// Someone who writes to one partition and knows what must be there.
+struct Writer {
+    at: Place,
+    next: u64,
+    ledger: Ledger,
+}
+
+impl Writer {
+    fn new(partition: i32) -> Self {
+        let at = Place { topic: TOPIC.to_owned(), partition: PartitionIndex(partition) };
+        Self { at, next: 0, ledger: Ledger::default() }
+    }
+
+    fn batch(&self) -> (Origin, Vec<u8>) {
+        let first = Origin { producer: self.at.partition.0 as u32, number: self.next };
+        (first, batch(first, RECORDS, Compression::None, records::Producer::NONE))
+    }
+
+    fn write(&mut self, node: &Node, batches: u32) -> Result<()> {
+        let mut connection = connect(&node.bootstrap())?;
+        for _ in 0..batches {
+            let (first, batch) = self.batch();
+            let produced = connection.produce(TOPIC, self.at.partition, -1, &batch)?;
+            let of = Acknowledged { base: produced.base_offset, first, count: RECORDS };
+            self.ledger.acknowledged(&self.at, [of]);
+            self.next += u64::from(RECORDS);
+        }
+        Ok(())
+    }
+
+    /// Everything is there.
+    fn check(&mut self, node: &Node) -> Result<()> {
+        self.ledger.check(&mut connect(&node.bootstrap())?, Depth::All)
+    }
+
+    /// The partition can neither be read nor written, and the node says so.
+    fn check_offline(&self, node: &Node) -> Result<()> {
+        let mut connection = connect(&node.bootstrap())?;
+        let limits = FetchLimits { wait_ms_max: 0, ..FetchLimits::default() };
+        let fetched = connection.fetch(TOPIC, self.at.partition, Offset::ZERO, limits);
+        refused(fetched).with_context(|| format!("a fetch from {}", self.at))?;
+        let produced = connection.produce(TOPIC, self.at.partition, -1, &self.batch().1);
+        refused(produced).with_context(|| format!("a batch for {}", self.at))
+    }
+}
+
+fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Result<()> {
+    match answer {
+        Err(ClientError::Refused { .. }) => Ok(()),
+        Err(other) => Err(other.into()),
+        Ok(answer) => bail!("it is answered: {answer:?}"),
+    }
+}
+
+fn create(node: &Node, partitions: i32) -> Result<Vec<Writer>> {
+    Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, partitions, &[FOR_EVER])?;
+    Ok((0..partitions).map(Writer::new).collect())
+}
+
+/// The partitions of the topic that lie in a directory.
+fn partitions_in(data_dir: &Path) -> Result<BTreeSet<i32>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(data_dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let index: Option<i32> =
+            name.strip_prefix(TOPIC).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
+        found.extend(index);
+    }
+    Ok(found)
+}
+
+/// A disk that was not mounted, twice: the node must neither begin its partitions anew nor forget them.
+#[test]
+fn a_directory_that_goes_and_comes_back_has_lost_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let [first, second, unmounted] = ["first", "second", "unmounted"].map(|name| folder.path().join(name));
+    with_node(Node::start(setup()?.in_dir(&first).and_in_dir(&second))?, |node| {
+        let mut writers = create(node, 6)?;
+        let (kept, gone) = (partitions_in(&first)?, partitions_in(&second)?);
+        let even = kept.len() + gone.len() == writers.len() && kept.len().abs_diff(gone.len()) <= 1;
+        ensure!(even, "{kept:?} lie in the first directory, {gone:?} in the second");
+        for writer in &mut writers {
+            writer.write(node, 5)?;
+        }
+        node.kill()?;
+        fs::rename(&second, &unmounted)?;
+        fs::create_dir(&second)?;
+        for round in 1..=2 {
+            node.start_again()?;
+            for writer in &mut writers {
+                let told = if gone.contains(&writer.at.partition.0) {
+                    writer.check_offline(node)
+                } else {
+                    writer.write(node, 2).and_then(|()| writer.check(node))
+                };
+                told.with_context(|| format!("start {round} without the directory"))?;
+            }
+            if round == 1 { node.kill()? } else { ensure!(node.stop()?.success(), "it did not stop well") }
+        }
+        let anew = partitions_in(&second)?;
+        ensure!(anew.is_empty(), "{anew:?} were made anew where the disk was missing");
+        fs::remove_dir_all(&second)?;
+        fs::rename(&unmounted, &second)?;
+        node.start_again()?;
+        for writer in &mut writers {
+            writer.check(node).context("with the directory back")?;
+            writer.write(node, 2)?;
+            writer.check(node)?;
+        }
+        Ok(())
+    })
+}
+
+/// Which of two directories comes first in the settings says nothing about what lies in them.
+#[test]
+fn directories_in_another_order_are_the_same() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let mut writers = Vec::new();
+    for (round, dirs) in [(1, [&first, &second]), (2, [&second, &first]), (3, [&first, &second])] {
+        with_node(Node::start(setup()?.in_dir(dirs[0]).and_in_dir(dirs[1]))?, |node| {
+            if writers.is_empty() {
+                writers = create(node, 4)?;
+            }
+            for writer in &mut writers {
+                writer.write(node, 2)?;
+                writer.check(node)?;
+            }
+            node.kill()
+        })
+        .with_context(|| format!("start {round}"))?;
+    }
+    Ok(())
+}
+
+/// What was durable and is damaged is neither cut nor served, however often and however orderly the node
+/// is started and ended; and it is served again when the byte is made good.
+#[test]
+fn damage_below_the_recovery_point_stays_quarantined() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        let data_dir = node.data_dir().context("a directory")?.to_owned();
+        let log = data_dir.join(format!("{TOPIC}-0/00000000000000000000.log"));
+        let mut writers = create(node, 2)?;
+        for writer in &mut writers {
+            writer.write(node, 30)?;
+        }
+        // An orderly stop puts the recovery point at the end; a kill makes the next start look at what
+        // was written since, and at the batch before that.
+        ensure!(node.stop()?.success(), "it did not stop well");
+        let durable = fs::metadata(&log)?.len() as usize;
+        node.start_again()?;
+        for writer in &mut writers {
+            writer.write(node, 1)?;
+        }
+        node.kill()?;
+        let sound = fs::read(&log)?;
+        let mut damaged = sound.clone();
+        damaged[durable - 10] ^= 0x10;
+        fs::write(&log, &damaged)?;
+        for (round, end) in [(1, "kill -9"), (2, "SIGTERM"), (3, "kill -9"), (4, "kill -9")] {
+            node.start_again()?;
+            let [first, second] = &mut writers[..] else { bail!("two partitions") };
+            first.check_offline(node).with_context(|| format!("start {round}"))?;
+            second.write(node, 1)?;
+            second.check(node).with_context(|| format!("the other partition, start {round}"))?;
+            match end {
+                "SIGTERM" => ensure!(node.stop()?.success(), "it did not stop well"),
+                _ => node.kill()?,
+            }
+            let changed = fs::read(&log)? != damaged;
+            ensure!(!changed, "the damaged file was changed in start {round}, ended by {end}");
+        }
+        fs::write(&log, &sound)?;
+        node.start_again()?;
+        for writer in &mut writers {
+            writer.check(node).context("made good")?;
+            writer.write(node, 1)?;
+            writer.check(node)?;
+        }
+        Ok(())
+    })
+}
+
+fn delete_records(node: &Node, upto: i64) -> Result<()> {
+    let partition = DeleteRecordsPartition { partition_index: 0, offset: upto };
+    let request = DeleteRecordsRequest {
+        topics: vec![DeleteRecordsTopic { name: TOPIC, partitions: vec![partition] }],
+        timeout_ms: 10_000,
+    };
+    let mut connection = connect(&node.bootstrap())?;
+    let answer = connection.ask(&request)?;
+    let answer = answer.read()?;
+    let deleted = answer.topics.first().and_then(|topic| topic.partitions.first()).context("no answer")?;
+    ensure!(deleted.error_code == 0 && deleted.low_watermark == upto, "{deleted:?}");
+    Ok(())
+}
+
+fn log_start(node: &Node) -> Result<Offset> {
+    let mut admin = admin(&node.bootstrap())?;
+    let topics = admin.describe_topics(&[TOPIC.to_owned()])?;
+    let found = admin.list_offsets(topics.first().context("no topic")?, At::Earliest)?;
+    Ok(*found.get(&PartitionIndex(0)).context("no start")?)
+}
+
+#[test]
+fn deleted_records_stay_deleted_after_kill_9() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        let mut writers = create(node, 1)?;
+        writers[0].write(node, 5)?;
+        for upto in [30, 47, 100] {
+            delete_records(node, upto)?;
+            node.kill()?;
+            node.start_again()?;
+            let start = log_start(node)?;
+            ensure!(start == Offset(upto), "it starts at {start}, although all before {upto} was deleted");
+        }
+        Ok(())
+    })
+}
+
+/// Nothing that was noted of a topic may be taken for one of the same name that came later.
+#[test]
+fn a_topic_made_anew_has_nothing_of_the_old_one() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        for round in 1..=3 {
+            let mut writer = create(node, 1)?.remove(0);
+            writer.write(node, 5)?;
+            delete_records(node, 60)?;
+            if round == 2 {
+                ensure!(node.stop()?.success(), "it did not stop well");
+                node.start_again()?;
+            }
+            admin(&node.bootstrap())?.delete_topic(TOPIC)?;
+            let mut anew = create(node, 1)?.remove(0);
+            anew.write(node, 1)?;
+            node.kill()?;
+            node.start_again()?;
+            anew.check(node).with_context(|| format!("round {round}"))?;
+            anew.write(node, 1)?;
+            anew.check(node)?;
+            admin(&node.bootstrap())?.delete_topic(TOPIC)?;
+        }
+        Ok(())
+    })
+}
