@@ -103,8 +103,14 @@ impl Driver {
         field(&answer, "offsets")
     }
 
-    /// Writes records that the driver makes; answers the offsets of the first and the last.
-    pub fn produce_many(&mut self, at: Place<'_>, how: How, many: &Many) -> Result<(i64, i64)> {
+    /// Writes records that the driver makes; answers the offsets of the first and the last, `None` where
+    /// the client learns none.
+    pub fn produce_many(
+        &mut self,
+        at: Place<'_>,
+        how: How,
+        many: &Many,
+    ) -> Result<(Option<i64>, Option<i64>)> {
         let mut command = with(json!(many), at, Some(how));
         command["op"] = json!("produce_many");
         let answer = self.ask(command)?;

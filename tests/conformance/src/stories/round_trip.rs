@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::segment::compressions;
+use super::STORY_MS;
+use super::segment::check_stored;
 use super::shapes::{STEP_MS, check_same, now_ms, shapes};
-use super::{CODECS, STORY_MS};
 use crate::driver::{Driver, From, How, Place};
 use crate::matrix::Client;
 use crate::record::Stored;
@@ -23,9 +23,7 @@ pub fn round_trip(suite: &Suite, client: &Client, compression: &'static str) -> 
             let at = Place { topic: &topic, partition };
             one(driver, at, how).with_context(|| format!("{how:?}"))?;
             if let Some(data_dir) = suite.data_dir() {
-                let found = compressions(&data_dir, at)?;
-                let code = CODECS.iter().position(|codec| *codec == compression).map(|code| code as u8);
-                ensure!(code.is_some_and(|code| found.contains(&code)), "{how:?} is stored as {found:?}");
+                check_stored(&data_dir, at, how)?;
             }
         }
         Ok(())
@@ -82,11 +80,11 @@ fn write(
 fn by_time(driver: &mut Driver, at: Place<'_>, stored: &[Stored], index: usize) -> Result<()> {
     let timestamp = stored[index].record.timestamp.context("what is stored has a time")?;
     let is_later = |stored: &&Stored| stored.record.timestamp >= Some(timestamp);
-    let want = stored.iter().find(is_later).map(|stored| stored.offset);
+    let first = stored.iter().position(|stored| is_later(&stored)).context("it is later than itself")?;
+    let want = &stored[first..];
     let found = driver.offset_for_time(at, timestamp)?;
-    ensure!(found == want, "offset {found:?} has time {timestamp}, not {want:?}");
-    let read = driver.consume(at, From::Timestamp(timestamp), 1)?;
-    let first = read.first().map(|stored| stored.offset);
-    ensure!(first == want, "reading from time {timestamp} starts at {first:?}, not {want:?}");
+    ensure!(found == Some(want[0].offset), "offset {found:?} has time {timestamp}, not {}", want[0].offset);
+    let read = driver.consume(at, From::Timestamp(timestamp), want.len())?;
+    ensure!(read == want, "read from time {timestamp}:\n{read:?}\nstored:\n{want:?}");
     Ok(())
 }

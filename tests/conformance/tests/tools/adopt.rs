@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use vltava_conformance::driver::Driver;
+use anyhow::{Context, Result, ensure};
+use vltava_conformance::driver::{Driver, How, Place};
 use vltava_conformance::node::{Node, Program, Setup};
+use vltava_conformance::record::Many;
 use vltava_conformance::stories::CODECS;
+use vltava_conformance::suite;
 
-use crate::dump::{partition_folder, read, write};
+use crate::dump::{COUNT, TOPIC, partition_folder, read, write};
 use crate::toolbox::{Toolbox, writer};
 
 pub(crate) fn a_directory_that_kafka_wrote(_: &Toolbox) -> Result<()> {
@@ -25,8 +27,32 @@ pub(crate) fn a_directory_that_kafka_wrote(_: &Toolbox) -> Result<()> {
             &data_dir.join(format!("dumped-{partition}")),
         )?;
     }
-    let node = Node::start(Setup::from_env()?.in_dir(&data_dir))?;
-    read(&mut Driver::start(&writer()?, &node.bootstrap())?).with_context(|| node.log_tail())
+    let mut node = Node::start(Setup::from_env()?.in_dir(&data_dir))?;
+    read(&mut Driver::start(&writer()?, &node.bootstrap())?).with_context(|| node.log_tail())?;
+    write_more(&node, COUNT).with_context(|| node.log_tail())?;
+    node.kill()?;
+    node.start_again()?;
+    write_more(&node, COUNT + MORE).with_context(|| node.log_tail())
+}
+
+/// How many records are written to each partition that was taken in.
+const MORE: u64 = 10;
+
+/// Those who write now are not taken for those who wrote to Kafka: no id of a producer comes again.
+fn write_more(node: &Node, end: u64) -> Result<()> {
+    let mut driver = Driver::start(&writer()?, &node.bootstrap())?;
+    suite::wait_for_leaders(&mut driver, TOPIC, CODECS.len() as i32)?;
+    let more = Many { seed: 5, count: MORE, sizes: vec![50], timestamp: None, batch_bytes_max: None };
+    let written = (Some(end as i64), Some((end + MORE) as i64 - 1));
+    for (partition, compression) in (0..).zip(CODECS) {
+        let at = Place { topic: TOPIC, partition };
+        let how = How { compression, acks: "all", idempotent: true };
+        let offsets = driver.produce_many(at, how, &more)?;
+        ensure!(offsets == written, "{compression}: written at {offsets:?}, not {written:?}");
+        let offsets = driver.offsets(at)?;
+        ensure!(offsets == (0, (end + MORE) as i64), "{compression}: the partition is {offsets:?}");
+    }
+    Ok(())
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -12,9 +12,9 @@ use vltava_conformance::suite;
 
 use crate::toolbox::{Toolbox, writer};
 
-const TOPIC: &str = "dumped";
+pub(crate) const TOPIC: &str = "dumped";
 /// Uncompressed, they fill several segments of the smallest size.
-const COUNT: u64 = 30_000;
+pub(crate) const COUNT: u64 = 30_000;
 /// Small, so that a segment has many and its indexes have entries.
 const BATCH_BYTES_MAX: usize = 16 << 10;
 
