@@ -37,6 +37,8 @@ pub struct Producer {
     id: u32,
     at: Place,
     compression: Compression,
+    /// Whom it waits for: 1, or -1 for all.
+    acks: i16,
     /// Its id with the node if it is idempotent.
     writer: Option<(ProducerId, ProducerEpoch)>,
     next: u64,
@@ -55,7 +57,12 @@ impl Producer {
     /// One that never sends anything twice.
     pub fn plain(id: u32, at: Place, compression: Compression) -> Self {
         let chance = Chance::new(u64::from(id));
-        Self { id, at, compression, writer: None, next: 0, in_flight: VecDeque::new(), chance }
+        Self { id, at, compression, acks: -1, writer: None, next: 0, in_flight: VecDeque::new(), chance }
+    }
+
+    /// The same, content with what the leader has: that survives the leader's process, if not its machine.
+    pub fn leader_only(id: u32, at: Place, compression: Compression) -> Self {
+        Self { acks: 1, ..Self::plain(id, at, compression) }
     }
 
     /// One whose records are there once. Asks the node for an id.
@@ -113,14 +120,14 @@ impl Producer {
             self.in_flight.clear();
         }
         for sent in &self.in_flight {
-            send(&mut connection, &self.at, &sent.batch, version)?;
+            self.send(&mut connection, &sent.batch, version)?;
         }
         loop {
             while !progress.is_stopped() && self.in_flight.len() < IN_FLIGHT_MAX {
                 let sent = self.make();
                 self.in_flight.push_back(sent);
                 let sent = self.in_flight.back().expect("one was put there");
-                send(&mut connection, &self.at, &sent.batch, version)?;
+                self.send(&mut connection, &sent.batch, version)?;
             }
             let Some(sent) = self.in_flight.front() else { return Ok(()) };
             let produced = raw::produced(&connection.receive()?)?;
@@ -129,6 +136,11 @@ impl Producer {
             acknowledged.push(of);
             progress.acknowledged();
         }
+    }
+
+    fn send(&self, connection: &mut Connection, batch: &[u8], version: i16) -> Result<(), ClientError> {
+        let request = raw::produce_request(&self.at.topic, self.at.partition, self.acks, batch);
+        connection.send(&request, version).map(|_| ())
     }
 
     fn make(&mut self) -> Sent {
@@ -141,11 +153,6 @@ impl Producer {
         });
         Sent { first, count, batch: batch(first, count, self.compression, writer) }
     }
-}
-
-fn send(connection: &mut Connection, at: &Place, batch: &[u8], version: i16) -> Result<(), ClientError> {
-    connection.send(&raw::produce_request(&at.topic, at.partition, -1, batch), version)?;
-    Ok(())
 }
 
 /// Reads a partition to its end and waits there for more, until it is stopped or the node is gone.

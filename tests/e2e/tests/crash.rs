@@ -100,7 +100,7 @@ fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
     Ok(())
 }
 
-/// An idempotent and a plain producer for each partition.
+/// An idempotent producer for each partition, a plain one, and one that asks for the leader alone.
 fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
     let mut churn = Churn::default();
     let mut admin = admin(&node.bootstrap())?;
@@ -118,6 +118,7 @@ fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
             let id = producers.len() as u32;
             producers.push(Producer::idempotent(id, at.clone(), *compression, admin.connection())?);
             producers.push(Producer::plain(id + 1, at.clone(), Compression::None));
+            producers.push(Producer::leader_only(id + 2, at.clone(), Compression::None));
             places.push(at);
         }
     }

@@ -25,11 +25,19 @@ const RECORDS: u32 = 10;
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     pub(crate) requests: u64,
+    /// How long each took.
+    times: Vec<Duration>,
     /// What took longest, and how long.
     pub(crate) slowest: (Duration, &'static str),
 }
 
 impl Served {
+    /// The time within which 99 of 100 requests were answered.
+    pub(crate) fn p99(&mut self) -> Duration {
+        self.times.sort_unstable();
+        self.times.get(self.times.len() * 99 / 100).copied().unwrap_or_default()
+    }
+
     fn timed<R>(&mut self, what: &'static str, ask: impl FnOnce() -> Result<R>) -> Result<R> {
         let since = Instant::now();
         let answer =
@@ -37,6 +45,7 @@ impl Served {
         let took = since.elapsed();
         ensure!(took < ANSWER_MAX, "{what} took {took:?}");
         self.requests += 1;
+        self.times.push(took);
         self.slowest = self.slowest.max((took, what));
         Ok(answer)
     }

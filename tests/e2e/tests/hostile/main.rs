@@ -34,6 +34,11 @@ const FILES_MORE: usize = 100;
 /// The node gives a slow frame 30 seconds; to close all of them takes some more.
 const HELD_MAX: Duration = Duration::from_secs(60);
 
+/// What others are served at the least, and how soon. A machine that does this alone serves many times
+/// as much; below it, one who behaves would call the node dead.
+const REQUESTS_PER_SECOND_MIN: f64 = 50.0;
+const P99_MAX: Duration = Duration::from_millis(250);
+
 type Attack = fn(&Target, &mut Chance) -> Result<()>;
 
 /// Quick ones: each is over before the next begins.
@@ -69,7 +74,8 @@ fn story(node: &mut Node, chance: &mut Chance) -> Result<()> {
     target.fill()?;
     let before = process::taken(pid)?;
     let over = AtomicBool::new(false);
-    let served = thread::scope(|scope| -> Result<Served> {
+    let began = Instant::now();
+    let mut served = thread::scope(|scope| -> Result<Served> {
         let good = scope.spawn(|| good::serve(&node.bootstrap(), node.http_address(), &over));
         let attacked = attack(&target, before, chance);
         over.store(true, Ordering::Relaxed);
@@ -82,13 +88,20 @@ fn story(node: &mut Node, chance: &mut Chance) -> Result<()> {
     })?;
     ensure!(node.exited()?.is_none() && node.pid() == Some(pid), "the node is not the one it was");
     let after = process::taken(pid)?;
+    let (took, p99) = (began.elapsed(), served.p99());
     eprintln!(
-        "hostile: {} requests of others answered, the slowest in {:.2} s ({}); memory grew by {} MiB at most",
+        "hostile: {} requests of others answered in {:.0} s, 99 of 100 within {} ms, the slowest in {:.2} s ({}); \
+         memory grew by {} MiB at most",
         served.requests,
+        took.as_secs_f64(),
+        p99.as_millis(),
         served.slowest.0.as_secs_f64(),
         served.slowest.1,
         mib(after.resident_max.saturating_sub(before.resident)),
     );
+    let rate = served.requests as f64 / took.as_secs_f64();
+    ensure!(rate > REQUESTS_PER_SECOND_MIN, "others were answered {rate:.1} requests a second");
+    ensure!(p99 < P99_MAX, "others waited {p99:?} for one request of a hundred");
     ensure!(node.stop()?.success(), "it did not stop in good order");
     Ok(())
 }
