@@ -2,7 +2,7 @@
 # Installs the foreign clients and Kafka's tools that the conformance tests run, into .cache here.
 #   install.sh [kcat|python|java|go|kafka ...]     all of them without arguments
 # What is there already is left alone, so it may be called before each run. Needs bash, Python 3.9,
-# Java 17, Maven and Go; kcat comes from the Debian package.
+# Java 17, Maven and Go, of which a newer one is fetched if it is too old; kcat comes from the Debian package.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 home=${CONFORMANCE_HOME:-$here/.cache}
@@ -72,13 +72,37 @@ install_kafka() {
   done_ kafka
 }
 
+# old THIS THAN: whether a version is older than another
+old() { [[ $1 != "$2" && $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
+
+# Puts a Go into $go that can build what go.mod asks for. Debian 12 has 1.19, which cannot, and which does
+# not fetch another by itself as Go does from 1.21 on: it is told to, and compares the checksum.
+find_go() {
+  local wanted has module
+  wanted=$(sed -n 's/^go //p' "$1/go.mod")
+  has=$(go env GOVERSION)
+  go=go
+  old "${has#go}" "$wanted" || return 0
+  module=golang.org/toolchain@v0.0.1-go$wanted.$(go env GOOS)-$(go env GOARCH)
+  say "$has is here, go.mod wants $wanted: $module, from the Go proxy"
+  (cd / && GOFLAGS=-mod=mod GOTOOLCHAIN=local go mod download "$module") ||
+    fail "Go $wanted cannot be fetched: install it from https://go.dev/dl and put it first in PATH"
+  # A cache of modules makes nothing executable and nothing writable.
+  rm -rf "$home/go-$wanted"
+  cp -r "$(go env GOMODCACHE)/$module" "$home/go-$wanted"
+  chmod -R u+wX "$home/go-$wanted"
+  chmod +x "$home/go-$wanted"/bin/* "$home/go-$wanted"/pkg/tool/*/*
+  go=$home/go-$wanted/bin/go
+}
+
 install_go() {
-  need go "Go 1.26 or newer"
-  local drivers=$here/drivers
+  need go "Go, of any version that has modules"
+  local drivers=$here/drivers go
   stale go "$drivers"/{go.mod,go.sum,protocol/protocol.go,franz-go/main.go,sarama/main.go} || return 0
   say "franz-go and sarama, from the Go proxy"
   mkdir -p "$home/go"
-  (cd "$drivers" && go build -o "$home/go/" ./franz-go ./sarama)
+  find_go "$drivers"
+  (cd "$drivers" && GOTOOLCHAIN=local "$go" build -o "$home/go/" ./franz-go ./sarama)
   done_ go
 }
 
