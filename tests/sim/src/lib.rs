@@ -1,4 +1,5 @@
-//! Deterministic simulation: the code of `core`, under time, chance and disks that a seed owns.
+//! Deterministic simulation: the log of `core/storage` and its log directory, under time, chance and
+//! disks that a seed owns.
 //!
 //! ```text
 //!   seed ─▶ options, workload, disk (a stream of chance each) ─▶ one run ─▶ invariants at each step

@@ -1,7 +1,8 @@
 //! Bugs that are planted on purpose, to prove that the simulation finds such bugs.
 //!
-//! None of them is in the product: each is a wrapper around the disk or a mistake of the simulated
-//! server, made where a careless change would make it. So none of them can ship.
+//! None of them is in the product, for a door that lets a bug in could be left open: each is a wrapper
+//! around the disk or a mistake of the simulated server, made where a careless change would make it. So
+//! none of them can ship.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
