@@ -51,9 +51,9 @@ ci:
 deny:
     cargo deny check bans licenses sources
 
-# One fuzz target for a minute: just fuzz frame
-fuzz target seconds="60":
-    cd tests/fuzz && cargo +nightly fuzz run --fuzz-dir . {{target}} -- -max_total_time={{seconds}}
+# The fuzz targets, some seconds each: just fuzz frame; needs a nightly toolchain
+fuzz *filter:
+    cargo xtask test fuzz {{filter}}
 
 # The binary as it is shipped and measured
 dist:

@@ -29,6 +29,7 @@ Project tasks.
   cargo xtask docs               write the documents that are made from tables of the code
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
   cargo xtask test conformance|e2e [WORD...]  one ring, or its tests with a word in their name
+  cargo xtask test fuzz [WORD...]  the fuzz targets, some seconds each; needs a nightly toolchain
   cargo xtask bench broker --kafka DIR  measure a node beside Apache Kafka; bench alone says more
 ";
 
@@ -46,6 +47,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["docs"] => docs::run(&workspace::root()),
         ["test"] => test::run(&workspace::root(), test::Rings::All, &[]),
         ["test", "--quick"] => test::run(&workspace::root(), test::Rings::Quick, &[]),
+        ["test", "fuzz", filter @ ..] => test::fuzz(&workspace::root(), filter),
         ["test", ring, filter @ ..] => match test::Rings::named(ring) {
             Some(rings) => test::run(&workspace::root(), rings, filter),
             None => bail!("there is no ring of tests called {ring}"),

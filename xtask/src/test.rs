@@ -9,6 +9,7 @@
 //! the dependencies again for each new set of features.
 
 mod build;
+mod fuzz;
 mod prepare;
 mod report;
 mod run;
@@ -93,6 +94,17 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
     report.print();
     if report.failed() > 0 {
         bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// Runs the fuzz targets, or those with a word of `filter` in their names.
+pub(crate) fn fuzz(root: &Path, filter: &[&str]) -> Result<()> {
+    let mut report = Report::default();
+    fuzz::run(root, filter, &mut report);
+    report.print();
+    if report.failed() > 0 {
+        bail!("the fuzz targets found something");
     }
     Ok(())
 }

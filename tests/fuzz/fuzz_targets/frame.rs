@@ -11,12 +11,23 @@ use std::task::{Context, Poll};
 use libfuzzer_sys::fuzz_target;
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use tokio::io::{AsyncRead, ReadBuf};
+use vltava_fuzz::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting::new();
 
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 /// What a reader may take, whatever has come.
 const CAPACITY_FREE: usize = 64 << 10;
 
+/// A runtime, a reader, and what decoding takes.
+const BYTES_MAX: usize = 1 << 20;
+
 fuzz_target!(|bytes: &[u8]| {
+    ALLOCATOR.within(BYTES_MAX + 16 * bytes.len(), || examine(bytes));
+});
+
+fn examine(bytes: &[u8]) {
     let Some((count, rest)) = bytes.split_first() else { return };
     let (cuts, stream) = rest.split_at(usize::from(*count).min(rest.len()));
     let (frames, is_bad) = split(stream);
@@ -36,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
         drop(reader);
         assert_eq!(budget.used(), 0);
     });
-});
+}
 
 /// The whole frames at the front of a stream, and whether a size that cannot be comes behind them.
 fn split(mut stream: &[u8]) -> (Vec<&[u8]>, bool) {

@@ -7,6 +7,15 @@ use libfuzzer_sys::fuzz_target;
 use records::{
     BatchHeader, BatchLimits, CheckedBatch, ControlRecord, HEADER_BYTES, Scratch, StoredBatch, batches,
 };
+use vltava_fuzz::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting::new();
+
+/// What a batch of such an input may be decompressed to, twice, as it grows; windows and tables.
+fn bytes_max(input: &[u8]) -> usize {
+    2 * BatchLimits::default().decompressed.bytes_max(input.len()) + 16 * input.len() + (16 << 20)
+}
 
 fn examine(bytes: &[u8], scratch: &mut Scratch) {
     if let Ok(batch) = CheckedBatch::check(bytes, &BatchLimits::default(), scratch) {
@@ -29,6 +38,10 @@ fn read(batch: &StoredBatch<'_>, scratch: &mut Scratch) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    ALLOCATOR.within(bytes_max(bytes), || examine_and_mend(bytes));
+});
+
+fn examine_and_mend(bytes: &[u8]) {
     let mut scratch = Scratch::default();
     examine(bytes, &mut scratch);
     if bytes.len() < HEADER_BYTES {
@@ -43,4 +56,4 @@ fuzz_target!(|bytes: &[u8]| {
         mended[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
         examine(&mended, &mut scratch);
     }
-});
+}

@@ -28,6 +28,15 @@ impl Counting {
         self.peak.load(Relaxed).saturating_sub(began)
     }
 
+    /// Does something, and fails if it ever took more than `bytes_max` more than before.
+    pub fn within<T>(&self, bytes_max: usize, act: impl FnOnce() -> T) -> T {
+        let began = self.begin();
+        let done = act();
+        let peak = self.peak_since(began);
+        assert!(peak <= bytes_max, "{peak} bytes were allocated, {bytes_max} are allowed");
+        done
+    }
+
     fn add(&self, bytes: usize) {
         let now = self.now.fetch_add(bytes, Relaxed) + bytes;
         self.peak.fetch_max(now, Relaxed);

@@ -52,13 +52,16 @@ pub(super) fn seeds(root: &Path, time: Duration) -> Outcome {
     let mut command = Command::new(released(root, "vltava-sim"));
     command.current_dir(root);
     command.args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]);
-    let result = match finish(command, time + SLACK, Output::Live, &mut Count::default()) {
-        Ok(End::Exit { success: true }) => Ok(()),
-        Ok(End::Exit { success: false }) => Err(anyhow!("a seed failed: see above")),
-        Ok(End::Hung) => Err(anyhow!("a seed does not end")),
-        Err(error) => Err(error),
-    };
-    Outcome::of_check(result, started)
+    Outcome::of_check(to_end(command, time), started)
+}
+
+/// Runs a program that ends by itself after about that time, and fails if it fails or hangs.
+pub(super) fn to_end(command: Command, time: Duration) -> Result<()> {
+    match finish(command, time + SLACK, Output::Live, &mut Count::default())? {
+        End::Exit { success: true } => Ok(()),
+        End::Exit { success: false } => Err(anyhow!("it failed: see above")),
+        End::Hung => Err(anyhow!("it does not end")),
+    }
 }
 
 /// Runs the examples in the documentation of the crates.

@@ -238,7 +238,8 @@ mod tests {
     #[test]
     fn the_table_points_downwards() {
         let wrong = |table: &str| check_directions(&toml::from_str(table).expect("well-formed"));
-        let sound = "[core]\nbase = []\nstorage = ['base']\n[edge]\ndisk = ['storage']\n[tests]\nsim = ['base']";
+        let sound =
+            "[core]\nbase = []\nstorage = ['base']\n[edge]\ndisk = ['storage']\n[tests]\nsim = ['base']";
         assert!(wrong(sound).is_empty());
         let cases = [
             ("[core]\nbase = ['disk']\n[edge]\ndisk = []", "lets core/base use edge/disk"),
