@@ -223,7 +223,10 @@ fn log_start(node: &Node) -> Result<Offset> {
     let mut admin = admin(&node.bootstrap())?;
     let topics = admin.describe_topics(&[TOPIC.to_owned()])?;
     let found = admin.list_offsets(topics.first().context("no topic")?, At::Earliest)?;
-    Ok(*found.get(&PartitionIndex(0)).context("no start")?)
+    match found.get(&PartitionIndex(0)).context("no start")? {
+        Ok(start) => Ok(*start),
+        Err(code) => bail!("{TOPIC}-0 does not say where it starts: {code:?}"),
+    }
 }
 
 #[test]
