@@ -2,7 +2,6 @@
 //! generated one.
 
 #![expect(clippy::disallowed_methods, reason = "it reads the schema")]
-
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 #[path = "../../../../xtask/src/codegen/ranges.rs"]

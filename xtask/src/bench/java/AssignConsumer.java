@@ -59,6 +59,7 @@ public final class AssignConsumer {
     }
 
     private static boolean read(KafkaConsumer<byte[], byte[]> consumer, long wanted, long started) {
+        long[] next = new long[consumer.assignment().size()];
         long records = 0;
         long bytes = 0;
         long now = System.currentTimeMillis();
@@ -70,12 +71,21 @@ public final class AssignConsumer {
                 heardOf = now;
             }
             for (ConsumerRecord<byte[], byte[]> record : polled) {
+                // Every partition is read from its beginning, 0, so a gap is a record that is lost.
+                if (record.offset() != next[record.partition()]++) {
+                    System.err.println("partition " + record.partition() + " goes on at " + record.offset());
+                    return false;
+                }
                 records++;
                 bytes += record.key() == null ? 0 : record.key().length;
                 bytes += record.value() == null ? 0 : record.value().length;
             }
         }
         print(records, bytes, started, System.currentTimeMillis());
+        if (records > wanted) {
+            System.err.println(records + " records came of " + wanted);
+            return false;
+        }
         if (records < wanted) {
             System.err.println("only " + records + " of " + wanted + " records came");
         }
