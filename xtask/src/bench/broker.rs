@@ -196,7 +196,8 @@ impl<'a> Broker<'a> {
         if self.side == Side::Kafka {
             self.down()?;
         } else if is_alive(self.pid()) {
-            self.kill()?;
+            // As Kafka's script ends Kafka.
+            self.terminate()?;
         }
         self.remove_data()?;
         self.removed = true;
