@@ -91,6 +91,9 @@ impl Log {
     /// watermark; and files that were put aside long enough ago. `None` if there is nothing to do; else
     /// there may be more, once this was run and [`Log::on_removed`] heard of it.
     pub fn retain_plan(&mut self, now: Now, high_watermark: Offset) -> Result<Option<Removal>, LookupError> {
+        if self.poison.is_some() {
+            return Ok(None);
+        }
         let mut proof = Removed { segments: 0, bytes: 0, names: 0 };
         // The segment that takes over must be there before the last of the others goes, and none may go
         // before the one below it.

@@ -47,9 +47,7 @@ fn check_deleted(world: &World, retention: &Retention, complain: &mut dyn FnMut(
             ));
         }
     }
-    if !retention.more {
-        check_kept(world, retention, complain);
-    }
+    check_kept(world, retention, complain);
 }
 
 /// What is left may not have to go: the first segment holds something that may be read, is not too

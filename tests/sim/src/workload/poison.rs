@@ -54,7 +54,6 @@ impl World {
         tried.push(format!("truncate: {:?}", log.truncate(now, ..Offset(end.0 - 1).max(Offset::ZERO))));
         tried.push(format!("start over: {:?}", log.truncate_fully_and_start_at(now, end)));
         tried.push(format!("retain: {:?}", log.retain(now, high_watermark)));
-        tried.push(format!("sweep: {:?}", log.sweep(now)));
         log.rest();
         tried.push(format!("close: {:?}", log.close()));
         // Readers are served on, and may be told of an error.

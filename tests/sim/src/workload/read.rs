@@ -14,7 +14,7 @@ impl World {
         let bytes_max = self.random.pick(&[0, 500, 1 << 20]);
         let time = TimestampMs(self.clock.now().wall.0 - self.random.below(100_000) as i64);
         let poisoned = self.log().poison().is_some();
-        let log = self.log.as_ref().expect("the log is open between restarts");
+        let log = self.log.as_mut().expect("the log is open between restarts");
         let read = World::read_all(log, from, bytes_max);
         let at_time = log.offset_for_timestamp(time);
         let aborted = log.aborted_transactions(from, log.end());
