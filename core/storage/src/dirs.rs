@@ -145,7 +145,8 @@ pub struct LogDir {
 
 impl LogDir {
     /// Opens a directory, or makes it if it is not there. `fresh_id` becomes its id if it has none.
-    /// What an orderly stop left is taken away: from here on a stop is unclean until it is not.
+    /// What an orderly stop left is taken away: from here on a stop is unclean until it is not. That the
+    /// directory's own name is durable is for the caller to see to.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: PathBuf,

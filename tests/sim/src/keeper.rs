@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::{BrokerId, Offset, PartitionIndex, TopicName, TopicPartition, Uuid};
 use storage::Known;
 use storage::checkpoint::PartitionOffsets;
-use storage::dirs::{LogDir, LogDirError, Owner};
+use storage::dirs::{Checkpoints, LogDir, LogDirError, Owner};
 use storage::disk::{Disk, DiskError};
 use storage::layout::{CLEAN_SHUTDOWN_FILE, partition_dir};
 
@@ -47,8 +47,11 @@ impl Keeper {
     /// Opens the log directory, or makes it: what is known of the log. The marker of an orderly stop is
     /// gone afterwards: whatever happens from here on, the next start must not believe it.
     pub fn start(&mut self) -> Result<Known, LogDirError> {
-        let owner = Owner { cluster_id: None, node_id: BrokerId(1) };
+        let owner = Owner { cluster_id: None, node_id: BrokerId(1), metadata_directory: None };
         let fresh_id = Uuid::from_random(1);
+        // As `edge/server` does: the directory's own name must last, too.
+        self.disk.create_dir(Path::new(LOG_DIR))?;
+        self.disk.sync_dir(Path::new("/"))?;
         let (dir, _) = LogDir::open(self.disk.clone(), LOG_DIR.into(), &owner, fresh_id)?;
         let of = |offsets: &PartitionOffsets| offsets.get(&self.partition).copied().unwrap_or(Offset::ZERO);
         let known = Known {
@@ -69,14 +72,14 @@ impl Keeper {
 
     /// Writes down how far the log is durable.
     pub fn keep_recovery_point(&mut self, at: Offset) -> Result<(), DiskError> {
-        let offsets = self.only(at);
-        self.dir().save_recovery_points(offsets)
+        let recovery_points = self.only(at);
+        self.dir().save(Checkpoints { recovery_points, ..Checkpoints::default() })
     }
 
     /// Writes down where the log starts.
     pub fn keep_log_start(&mut self, at: Offset) -> Result<(), DiskError> {
-        let offsets = self.only(at);
-        self.dir().save_log_starts(offsets)
+        let log_starts = self.only(at);
+        self.dir().save(Checkpoints { log_starts, ..Checkpoints::default() })
     }
 
     /// Writes down that the stop was an orderly one.

@@ -10,7 +10,7 @@
 
 use base::Offset;
 
-use crate::disk::{DiskError, Failed};
+use crate::disk::DiskError;
 use crate::home::Home;
 
 const FILE: &str = "vltava-adopted";
@@ -18,13 +18,9 @@ const BYTES_MAX: u64 = 4096;
 
 /// Below which offset gaps are no damage.
 pub(super) fn gaps_below(home: &Home) -> Result<Offset, DiskError> {
-    // One that cannot be read is there, at least, and a gap that is taken for damage costs records.
-    match home.disk.read(&home.child(FILE), BYTES_MAX) {
-        Ok(None) => Ok(Offset::ZERO),
-        Ok(Some(bytes)) => Ok(parse(&bytes).unwrap_or(Offset(i64::MAX))),
-        Err(error) if error.failed == Failed::File => Ok(Offset(i64::MAX)),
-        Err(error) => Err(error),
-    }
+    let bytes = home.disk.read(&home.child(FILE), BYTES_MAX)?;
+    // One that is there and makes no sense has rotted: a gap that is taken for damage costs records.
+    Ok(bytes.map_or(Offset::ZERO, |bytes| parse(&bytes).unwrap_or(Offset(i64::MAX))))
 }
 
 /// Notes, durably, that gaps below this offset are no damage.
