@@ -8,10 +8,24 @@ use client::ClientError;
 /// An error in words, with advice on a line of its own where there is some.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
     let advice = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>()).and_then(advice);
+    let what = in_words(error);
     match advice {
-        Some(advice) => format!("error: {error:#}\n  {advice}"),
-        None => format!("error: {error:#}"),
+        Some(advice) => format!("error: {what}\n  {advice}"),
+        None => format!("error: {what}"),
     }
+}
+
+/// An error and what caused it. Some errors tell of their cause themselves: nothing is said twice.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !said.contains(&cause) {
+            let colon = if said.is_empty() { "" } else { ": " };
+            said.push_str(colon);
+            said.push_str(&cause);
+        }
+    }
+    said
 }
 
 /// What to do about it, where that is not plain from what happened.

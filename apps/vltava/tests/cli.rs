@@ -92,3 +92,17 @@ fn completions_name_the_commands() {
         assert!(stdout(&vltava(&["completions", shell])).contains("bootstrap-server"), "{shell}");
     }
 }
+
+#[test]
+fn a_port_that_is_taken_is_said_once_and_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let address = taken.local_addr().expect("it has an address").to_string();
+    let dir = tempfile::tempdir().expect("there is a place for files");
+    let data_dir = dir.path().join("data").display().to_string();
+    let output =
+        vltava(&["server", "--listen", &address, "--http-listen", "127.0.0.1:0", "--data-dir", &data_dir]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("Address already in use").count(), 1, "{said}");
+    assert!(said.contains("--listen"), "{said}");
+}
