@@ -153,6 +153,7 @@ impl Log {
         if !recovered.clean {
             // What was made right before the process ended has a name, but not on media for certain.
             log.names_changed += 1;
+            log.segments.iter_mut().for_each(|segment| segment.named = log.names_changed);
         }
         Ok((log, recovered))
     }

@@ -39,6 +39,8 @@ pub(crate) struct Segment {
     pub(crate) aborted: u32,
     /// When it was last written to, or opened.
     pub(crate) written: TimestampMs,
+    /// With which change of names, as its log counts them, its file was made; 0 if its name is on media.
+    pub(crate) named: u64,
     file: OnceLock<Arc<dyn DiskFile>>,
     aborted_file: OnceLock<Arc<dyn DiskFile>>,
     /// Of a segment that does not grow any more.
@@ -60,6 +62,7 @@ impl Segment {
             times: Table::new(base),
             aborted: 0,
             written: TimestampMs::NONE,
+            named: 0,
             file: OnceLock::new(),
             aborted_file: OnceLock::new(),
             largest: OnceLock::new(),

@@ -335,10 +335,10 @@ impl Log {
     }
 
     fn begin(&mut self, now: Now, mut segment: Segment) {
-        segment.written = now.wall;
+        self.names_changed += 1;
+        (segment.written, segment.named) = (now.wall, self.names_changed);
         self.segments.push(segment);
         self.growth = Growth::new(now.wall);
-        self.names_changed += 1;
     }
 }
 

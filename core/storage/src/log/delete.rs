@@ -95,17 +95,18 @@ impl Log {
             return Ok(None);
         }
         let mut proof = Removed { segments: 0, bytes: 0, names: 0 };
-        // The segment that takes over must be there before the last of the others goes, and none may go
-        // before the one below it.
+        // None may go before the one below it is gone.
         let is_last_durable = self.names_retained <= self.names_synced;
         if is_last_durable && self.is_first_due(now, high_watermark)? {
             if self.segments.len() == 1 {
                 let roll = self.preparing(|log| log.prepare_roll(false))?;
                 self.changing(|log| log.roll(now, Some(roll)))?;
-            } else {
+            } else if self.segments[1].named <= self.names_synced {
                 (proof.segments, proof.bytes) = (1, self.segments[0].bytes.into());
                 self.changing(|log| log.delete_first(now))?;
             }
+            // Else names come first: with that of the segment that takes over, a power cut would take the
+            // whole log, and a start would miss records that were durable.
             self.names_retained = self.names_changed;
         }
         let sync = self.names_retained > self.names_synced;

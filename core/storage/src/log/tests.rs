@@ -530,6 +530,26 @@ fn segments_go_one_by_one_each_durable_before_the_next() {
 }
 
 #[test]
+fn no_segment_goes_before_the_name_of_the_one_behind_it_is_on_media() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    append(&mut log, &batch(&[1], 100));
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    while log.segments_count() == 1 {
+        append(&mut log, &batch(&[1], 100));
+    }
+    let (end, first, second) = (log.end(), log.segments[0].base, log.segments[1].base);
+    log.delete_records(second).expect("in range");
+    let names = log.retain_plan(now(1), end).expect("memory").expect("names come first");
+    assert_eq!(log.segments[0].base, first);
+    let removed = names.run().expect("memory");
+    assert_eq!(removed.segments, 0);
+    log.on_removed(&removed);
+    assert_eq!(log.retain(now(1), end).expect("memory"), 1);
+    assert_eq!(log.segments[0].base, second);
+}
+
+#[test]
 fn segments_without_timestamps_grow_old_too() {
     let disk = MemoryDisk::new();
     let age = Some(Duration::from_millis(1000));
