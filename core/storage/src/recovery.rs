@@ -446,6 +446,10 @@ impl Opening {
         for file in behind.iter().rev() {
             file.remove(&self.home)?;
         }
+        if !behind.is_empty() {
+            // While the end is torn, a start that comes after a kill in here knows that there is a cut to do.
+            self.home.sync_dir()?;
+        }
         let bytes = torn.bytes - u64::from(last.bytes);
         if bytes > 0 {
             last.file(&self.home)?.set_len(u64::from(last.bytes))?;
@@ -456,19 +460,24 @@ impl Opening {
     }
 
     /// What was scanned above the recovery point may have been in the page cache only, and so is what
-    /// was mended. Everything else is on media: there is nothing to wait for.
+    /// was mended. A file that ends right there may have been cut to it by a process that was killed before
+    /// its barrier: what was cut must not come back when the power goes, beside other records. Everything
+    /// else is on media: there is nothing to wait for.
     fn make_durable(&self, scanned: &[Segment], end: Offset) -> Result<(), DiskError> {
         let recovery_point = self.batches.known.recovery_point;
-        let mut files = Vec::new();
+        let cut = self.recovered.cut.is_some();
+        let mut names = cut || end > recovery_point;
         for (index, segment) in scanned.iter().enumerate() {
             let segment_end = scanned.get(index + 1).map_or(end, |next| next.base);
-            if self.recovered.cut.is_some() || segment_end > recovery_point {
-                files.extend(segment.opened_records());
+            if cut || segment_end >= recovery_point {
+                segment.opened_records().try_for_each(|file| file.sync())?;
             }
-            files.extend(segment.changed_tables());
+            for table in segment.changed_tables() {
+                table.sync()?;
+                names = true;
+            }
         }
-        files.iter().try_for_each(|file| file.sync())?;
-        if files.is_empty() { Ok(()) } else { self.home.sync_dir() }
+        if names { self.home.sync_dir() } else { Ok(()) }
     }
 }
 

@@ -352,7 +352,8 @@ fn what_is_on_media_is_not_written_again() {
         let changes = || ["write", "set_len", "sync", "sync_dir", "replace"].map(|change| disk.count(change));
         let before = changes();
         let (mut again, _) = open(&disk, LogSettings::default(), known).expect("good");
-        assert_eq!(changes(), before);
+        let [write, set_len, sync, sync_dir, replace] = before;
+        assert_eq!(changes(), [write, set_len, sync + 1, sync_dir, replace], "but its end may have been cut");
         let found = |log: &mut Log| {
             let at = |i| log.offset_for_timestamp(TimestampMs(i)).expect("memory").map(|found| found.offset);
             (0..21).map(at).collect::<Vec<_>>()

@@ -99,6 +99,25 @@ fn a_crash_in_a_cut_leaves_a_prefix() {
     );
 }
 
+#[test]
+fn what_a_killed_cut_took_does_not_come_back_with_the_power() {
+    for operations in 0.. {
+        let mut story = three_segments();
+        story.disk.halt_after(operations, Halt::Process);
+        let done = truncate(&mut story);
+        story.log = None;
+        story.disk.kill_process();
+        story.open();
+        let end = story.log().end();
+        story.cut_power(TAKE_ALL);
+        story.open();
+        assert_eq!(story.log().end(), end, "killed at operation {operations}");
+        if done {
+            break;
+        }
+    }
+}
+
 fn save_checkpoint(story: &mut Story) -> bool {
     story.keeper.keep_recovery_point(Offset(20)).is_ok()
 }
