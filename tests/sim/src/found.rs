@@ -123,12 +123,11 @@ impl Restart {
         matches!(&self.found, Found::Opened { state, .. } if state.edges.end < self.must_end)
     }
 
-    /// Whether the log has damage in it that recovery did not meet.
+    /// Whether the log has damage in it that recovery did not meet, be it before its start: producers are
+    /// found again from there, too.
     pub(crate) fn is_undetected(&self) -> bool {
         match &self.found {
-            Found::Opened { state: State { edges, .. }, .. } => {
-                self.harmed && edges.start < edges.end && self.intact < edges.end
-            }
+            Found::Opened { state: State { edges, .. }, .. } => self.harmed && self.intact < edges.end,
             Found::Quarantined { .. } | Found::Refused { .. } => false,
         }
     }
