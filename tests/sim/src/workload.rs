@@ -114,7 +114,11 @@ impl World {
         let only_looked = self.disk.strikes().iter().all(only_looked);
         if only_looked && self.log().poison().is_none() && self.random.chance(500) {
             self.disk.disarm();
-            // What was to be done was not begun.
+            // What was to be done was not begun, but for the segments that a retention took out before.
+            let start = self.log().start();
+            if matches!(self.pending, Pending::Start(upto) if (self.model.start..=upto).contains(&start)) {
+                self.model.start = start;
+            }
             self.pending = Pending::Nothing;
             return;
         }
