@@ -17,7 +17,10 @@ impl Log {
             snapshots.iter().try_for_each(|(_, file)| file.sync())?;
             log.save_epochs()?;
             log.sync_names()
-        })
+        })?;
+        // Many logs end one after the other: together their files may be more than a process may have open.
+        self.segments.iter_mut().for_each(Segment::rest);
+        Ok(())
     }
 
     /// Closes the files of segments that were not used since the last call; they open again when they
