@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, Offset, PartitionIndex, ProducerEpoch, ProducerId, Uuid};
-use metadata::{MetadataRecord, PartitionChange};
+use base::{BrokerId, ErrorCode, Offset, ProducerEpoch, ProducerId, Uuid};
 use records::{BatchLimits, BatchOptions, CheckedBatch, EndMarker, Producer, Scratch};
 use vltava_broker::call::CloseReason;
 use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
@@ -278,15 +277,7 @@ fn g22_records_of_an_open_transaction_are_not_for_everyone() {
 #[test]
 fn g38_who_asks_the_wrong_broker_is_told_the_leader() {
     let mut world = with_topic();
-    world.register(7, 7, false);
-    let id = world.image().topic("t").unwrap().id;
-    world.lose("t", 0);
-    world.replay(MetadataRecord::PartitionChange(PartitionChange {
-        leader: Some(BrokerId(7)),
-        replicas: Some(vec![BrokerId(7)]),
-        isr: Some(vec![BrokerId(7)]),
-        ..PartitionChange::of(id, PartitionIndex(0))
-    }));
+    let id = world.hand_over("t", 0, BrokerId(7));
     for (version, leader) in [(15, (-1, -1)), (16, (7, 1)), (18, (7, 1))] {
         world.ask(version, &fetch_of("", id.0, 0), |response| {
             let part = &response.responses[0].partitions[0];

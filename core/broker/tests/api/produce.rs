@@ -151,15 +151,7 @@ fn with_too_few_replicas_in_sync_nothing_is_stored() {
 #[test]
 fn g38_who_sends_to_the_wrong_broker_is_told_the_leader() {
     let mut world = with_topic();
-    world.register(7, 7, false);
-    let id = world.image().topic("t").unwrap().id;
-    world.lose("t", 0);
-    world.replay(MetadataRecord::PartitionChange(PartitionChange {
-        leader: Some(BrokerId(7)),
-        replicas: Some(vec![BrokerId(7)]),
-        isr: Some(vec![BrokerId(7)]),
-        ..PartitionChange::of(id, PartitionIndex(0))
-    }));
+    let id = world.hand_over("t", 0, BrokerId(7));
     let records = batch(&["x"], &BatchOptions::default());
     for version in [9, 10, 13] {
         let request = produce(if version < 13 { "t" } else { "" }, id.0, &records, 1);

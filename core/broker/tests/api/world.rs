@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::{BrokerId, Effects, Now, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
 use controller::{Command, Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
-use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord};
+use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
 use parking_lot::Mutex;
 use records::{BatchBuilder, BatchOptions, Scratch, TimestampType};
 use replica::{FlushPolicy, Partition};
@@ -241,6 +241,20 @@ impl World {
     pub(crate) fn register(&mut self, id: i32, incarnation: u8, after_crash: bool) {
         let broker = registration(BrokerId(id), incarnation, after_crash);
         self.decide(&Command::RegisterBroker(broker)).unwrap();
+    }
+
+    /// A new broker leads the partition instead, alone. The id of its topic.
+    pub(crate) fn hand_over(&mut self, topic: &str, index: i32, to: BrokerId) -> TopicId {
+        self.register(to.0, 7, false);
+        let id = self.image.topic(topic).unwrap().id;
+        self.lose(topic, index);
+        self.replay(MetadataRecord::PartitionChange(PartitionChange {
+            leader: Some(to),
+            replicas: Some(vec![to]),
+            isr: Some(vec![to]),
+            ..PartitionChange::of(id, PartitionIndex(index))
+        }));
+        id
     }
 
     /// The node was killed and comes back: what it leads has another epoch.
