@@ -4,7 +4,7 @@
 //! health and nothing else: an orchestrator that gets no answer kills the node.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A few dashboards and scrapers.
@@ -51,7 +51,7 @@ pub(crate) struct Seat {
 impl Seats {
     /// A seat for a connection from this address; `None` if it has to be closed.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Seat> {
-        let address = counted_as(address);
+        let address = net::counted_as(address);
         let mut taken = self.lock();
         let kind = if taken.any.take(address, SEATS_MAX, SEATS_PER_ADDRESS_MAX) {
             Kind::Any
@@ -101,18 +101,10 @@ impl Drop for Seat {
     }
 }
 
-fn counted_as(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     fn kinds(seats: &Seats, address: IpAddr, count: usize) -> (Vec<Seat>, [usize; 2]) {

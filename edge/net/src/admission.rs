@@ -212,7 +212,8 @@ impl Rate {
     }
 }
 
-fn counted_as(address: IpAddr) -> IpAddr {
+/// The address that a peer is counted as: its own, or the /64 of an IPv6 one, which is one customer's.
+pub fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
