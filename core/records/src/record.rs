@@ -65,7 +65,16 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
+    #[inline(always)]
     fn check(count: i32, bytes: &'a [u8]) -> Result<Self, Malformed> {
+        // Most records have none.
+        if count == 0 && bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        Self::walk(count, bytes)
+    }
+
+    fn walk(count: i32, bytes: &'a [u8]) -> Result<Self, Malformed> {
         let left = u32::try_from(count).map_err(|_| Malformed::Headers)?;
         let mut rest = bytes;
         for _ in 0..left {
@@ -109,6 +118,7 @@ impl<'a> RecordIter<'a> {
         self.bytes.len()
     }
 
+    #[cold]
     fn fail(&mut self, error: BatchError) -> Option<Result<Record<'a>, BatchError>> {
         self.bytes = &[];
         self.index = self.count;
@@ -119,7 +129,7 @@ impl<'a> RecordIter<'a> {
 impl<'a> Iterator for RecordIter<'a> {
     type Item = Result<Record<'a>, BatchError>;
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.index >= self.count {
             let left = self.bytes.len();
@@ -135,7 +145,7 @@ impl<'a> Iterator for RecordIter<'a> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn take_record<'a>(bytes: &mut &'a [u8]) -> Result<Record<'a>, Malformed> {
     let length = varint::take_i32(bytes).and_then(|length| usize::try_from(length).ok());
     let mut body = length.and_then(|length| take(bytes, length)).ok_or(Malformed::Length)?;
@@ -157,7 +167,7 @@ fn take_header<'a>(bytes: &mut &'a [u8]) -> Option<Header<'a>> {
 }
 
 /// The outer `None`: wrong; the inner one: null.
-#[inline]
+#[inline(always)]
 fn take_nullable<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     match varint::take_i32(bytes)? {
         -1 => Some(None),
