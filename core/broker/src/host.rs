@@ -44,12 +44,8 @@ pub trait HostedPartition: Send + Sync {
     fn has_room(&self) -> bool {
         true
     }
-    /// Up to where the start of the log is durable: it comes back no lower than this.
-    fn start_saved(&self) -> Offset {
-        Offset(i64::MAX)
-    }
-    /// Has the start of the log made durable; then everybody who waits for a commit looks again.
-    fn save_start(&self) {}
+    /// Has the start of the log made durable soon; then [`Hosted::on_start_saved`] is told.
+    fn save_start(&self);
 }
 
 /// A partition and those who wait for it.
@@ -59,6 +55,7 @@ pub struct Hosted {
     pub partition: Partition,
     /// Who waits for it.
     pub parked: Parked,
+    start_saved: Offset,
 }
 
 /// What the edge has to do after a step, outside the lock.
@@ -86,9 +83,23 @@ pub enum Effect {
 }
 
 impl Hosted {
-    /// A partition for which nobody waits.
+    /// A partition for which nobody waits, as it was opened.
     pub fn new(partition: Partition) -> Self {
-        Self { partition, parked: Parked::default() }
+        // It begins where its checkpoint says, or with the first segment that is there.
+        let start_saved = partition.log().start();
+        Self { partition, parked: Parked::default(), start_saved }
+    }
+
+    /// Up to where the start of the log is durable: it comes back no lower than this.
+    pub fn start_saved(&self) -> Offset {
+        self.start_saved
+    }
+
+    /// The start of the log was made durable as it was some time ago. Those who saved it may say so in
+    /// any order.
+    pub fn on_start_saved(&mut self, start: Offset, out: &mut Effects<Effect>) {
+        self.start_saved = self.start_saved.max(start);
+        self.parked.start_saved(self.start_saved, |waiter| out.push(Effect::Wake(waiter)));
     }
 
     /// Runs a step of the partition and turns its effects into those of this broker.

@@ -1,4 +1,5 @@
-//! Answers that wait: produce requests for their commit, fetch requests for data.
+//! Answers that wait: produce requests for their commit, fetch requests for data, deletions for their
+//! start of the log to be durable.
 //!
 //! One list a partition, held beside it under the partition's lock, so that "is it there yet?" and
 //! "then wake me" cannot be separated by an append.
@@ -8,6 +9,9 @@
 //!   fetch            ── fewer than min bytes         ──▶ await_data        ─┤
 //!                                                                          ▼
 //!   append, flush ── high watermark moved ──▶ committed(hw) ──▶ wake, by the edge, after the lock
+//!                                                                          ▲
+//!   delete records ── start of the log not saved ──▶ await_start ──────────┤
+//!   checkpoint     ── start of the log saved     ──▶ start_saved(start) ───┘
 //! ```
 //!
 //! A waiter is named by its connection. It looks again when it is woken and may find that it has to
@@ -51,6 +55,7 @@ impl fmt::Debug for Waiter {
 pub struct Parked {
     commits: Vec<(Offset, Waiter)>,
     data: Vec<Waiter>,
+    starts: Vec<(Offset, Waiter)>,
 }
 
 impl Parked {
@@ -64,6 +69,11 @@ impl Parked {
         if !self.data.iter().any(|known| known.id == waiter.id) {
             self.data.push(waiter);
         }
+    }
+
+    /// Wakes `waiter` once the log is saved to begin at `start` or later.
+    pub fn await_start(&mut self, start: Offset, waiter: Waiter) {
+        self.starts.push((start, waiter));
     }
 
     /// Forgets that `id` waits for data.
@@ -83,31 +93,40 @@ impl Parked {
     pub fn leave(&mut self, id: WaiterId) {
         self.leave_data(id);
         self.commits.retain(|(_, waiter)| waiter.id != id);
+        self.starts.retain(|(_, waiter)| waiter.id != id);
     }
 
     /// The high watermark is now `high_watermark`: who is to be woken.
     pub fn committed(&mut self, high_watermark: Offset, mut wake: impl FnMut(Waiter)) {
         self.data.drain(..).for_each(&mut wake);
-        if self.commits.iter().any(|(end, _)| *end <= high_watermark) {
-            for (_, waiter) in self.commits.extract_if(.., |(end, _)| *end <= high_watermark) {
-                wake(waiter);
-            }
-        }
+        wake_up_to(high_watermark, &mut self.commits, wake);
+    }
+
+    /// The log is saved to begin at `start`: who is to be woken.
+    pub fn start_saved(&mut self, start: Offset, wake: impl FnMut(Waiter)) {
+        wake_up_to(start, &mut self.starts, wake);
     }
 
     /// The partition is gone from here: everybody has to look again.
     pub fn gone(&mut self, mut wake: impl FnMut(Waiter)) {
-        self.data.drain(..).chain(self.commits.drain(..).map(|(_, waiter)| waiter)).for_each(&mut wake);
+        self.data.drain(..).for_each(&mut wake);
+        self.commits.drain(..).chain(self.starts.drain(..)).for_each(|(_, waiter)| wake(waiter));
     }
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.commits.len() + self.data.len()
+        self.commits.len() + self.data.len() + self.starts.len()
     }
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.commits.is_empty() && self.data.is_empty()
+        self.len() == 0
+    }
+}
+
+fn wake_up_to(reached: Offset, waiting: &mut Vec<(Offset, Waiter)>, mut wake: impl FnMut(Waiter)) {
+    for (_, waiter) in waiting.extract_if(.., |(awaited, _)| *awaited <= reached) {
+        wake(waiter);
     }
 }
 
@@ -157,9 +176,25 @@ mod tests {
     }
 
     #[test]
+    fn a_saved_start_wakes_those_who_wait_for_it_and_nobody_else() {
+        let mut parked = Parked::default();
+        parked.await_start(Offset(3), waiter(1));
+        parked.await_start(Offset(7), waiter(2));
+        parked.await_commit(Offset(3), waiter(3));
+        assert_eq!(woken(&mut parked, 2), [] as [u64; 0]);
+        let mut ids = Vec::new();
+        parked.start_saved(Offset(3), |waiter| ids.push(waiter.id.0));
+        assert_eq!((ids, parked.len()), (vec![1], 2));
+        let mut ids = Vec::new();
+        parked.gone(|waiter| ids.push(waiter.id.0));
+        assert_eq!((ids, parked.is_empty()), (vec![3, 2], true));
+    }
+
+    #[test]
     fn a_connection_that_left_is_not_woken() {
         let mut parked = Parked::default();
         parked.await_commit(Offset(1), waiter(1));
+        parked.await_start(Offset(1), waiter(1));
         parked.await_data(waiter(1));
         parked.leave(WaiterId(1));
         assert!(parked.is_empty());

@@ -7,7 +7,6 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use broker::host::HostedPartition;
 use storage::dirs::Checkpoints;
 
 use crate::clock::Clock;

@@ -3,7 +3,7 @@
 //! The lock is held across one step: an append to the page cache, a plan of a read. Never across a
 //! wait, a sync or a send. What the step asks for is done after the lock is released.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -36,10 +36,6 @@ pub(crate) struct PartitionCell {
     syncing: Mutex<()>,
     /// Whether it takes no writes any more, for those who must not wait for the lock.
     offline: AtomicBool,
-    /// Up to where the start of the log is in the checkpoint of its directory.
-    start_saved: AtomicI64,
-    /// Whether somebody waits for it to be there.
-    start_asked: AtomicBool,
 }
 
 impl PartitionCell {
@@ -50,8 +46,6 @@ impl PartitionCell {
         partition: Partition,
         settings: Arc<TopicSettings>,
     ) -> Arc<Self> {
-        // As the log was opened with: from its checkpoint, or from the segments that are there.
-        let start = partition.log().start().0;
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             flush: dir.flushes.register(me.clone() as Weak<dyn FlushJob>),
             name,
@@ -62,8 +56,6 @@ impl PartitionCell {
             checkpoint_asked: AtomicBool::new(false),
             syncing: Mutex::new(()),
             offline: AtomicBool::new(false),
-            start_saved: AtomicI64::new(start),
-            start_asked: AtomicBool::new(false),
         })
     }
 
@@ -146,15 +138,14 @@ impl PartitionCell {
         );
     }
 
+    /// Up to where the start of the log is in the checkpoint of its directory.
+    pub(crate) fn start_saved(&self) -> Offset {
+        self.state.lock().start_saved()
+    }
+
     /// The start of the log is in the checkpoint now: those who wait for that look again.
     pub(crate) fn on_start_saved(&self, start: Offset) {
-        self.start_saved.store(start.0, Ordering::Release);
-        if self.start_asked.swap(false, Ordering::AcqRel) {
-            self.step(&mut |hosted, out| {
-                let high_watermark = hosted.partition.high_watermark();
-                hosted.parked.committed(high_watermark, |waiter| out.push(Effect::Wake(waiter)));
-            });
-        }
+        self.step(&mut |hosted, out| hosted.on_start_saved(start, out));
     }
 
     /// Asks for a flush of all records, whatever the policy.
@@ -206,12 +197,7 @@ impl HostedPartition for PartitionCell {
         self.dir.has_room()
     }
 
-    fn start_saved(&self) -> Offset {
-        Offset(self.start_saved.load(Ordering::Acquire))
-    }
-
     fn save_start(&self) {
-        self.start_asked.store(true, Ordering::Release);
         self.dir.ask_save();
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid};
+use broker::call::{Context, Outcome, ParkedRequest, Session};
 use broker::host::{Host, HostedPartition};
 use broker::parked::{Waiter, WaiterId, Wake};
 use controller::{
@@ -16,9 +17,11 @@ use net::{Listener, ListenerLimits};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Producer, Scratch};
 use storage::disk::{DiskError, Failed};
 use tempfile::TempDir;
+use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 
 use crate::error::ServerError;
 use crate::housekeeping::write_checkpoints;
+use crate::node::Node;
 use crate::start::start;
 use crate::stop::{self, Started};
 
@@ -426,18 +429,65 @@ fn deleted_records_stay_deleted_once_it_is_said() {
     let (ring, rung) = std::sync::mpsc::channel();
     cell.step(&mut |hosted, out| {
         hosted.with(out, |partition, out| partition.delete_records(Some(Offset(7)), out)).unwrap();
-        hosted
-            .parked
-            .await_commit(Offset::ZERO, Waiter { id: WaiterId(1), bell: Arc::new(Bell(ring.clone())) });
+        hosted.parked.await_start(Offset(7), Waiter { id: WaiterId(1), bell: Arc::new(Bell(ring.clone())) });
     });
     cell.save_start();
-    while cell.start_saved() < Offset(7) {
-        rung.recv().unwrap();
-    }
+    rung.recv().unwrap();
+    assert_eq!(cell.start_saved(), Offset(7));
     drop(cell);
     site.kill(life);
     let life = site.start(&["a"]);
     assert_eq!(life.bounds(topic, 0), Some((7, 10)));
+    life.stop();
+}
+
+/// A delete of `t` up to `offset`, and the bell of the connection that asked for it.
+fn delete_records(
+    node: &Node,
+    id: u64,
+    offset: i64,
+) -> (Session, ParkedRequest, std::sync::mpsc::Receiver<()>) {
+    let (ring, rung) = std::sync::mpsc::channel();
+    let mut session = Session::new(Waiter { id: WaiterId(id), bell: Arc::new(Bell(ring)) });
+    let part = DeleteRecordsPartition { partition_index: 0, offset };
+    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
+    let request = DeleteRecordsRequest { topics, timeout_ms: i32::MAX };
+    let frame = wire::encode_request(1, Some("test"), 2, &request).unwrap().bytes;
+    let asked = |context: Context<'_>| session.on_request(context, &frame[4..], &mut Scratch::default());
+    let Outcome::Parked(parked) = node.in_context(asked).outcome else { panic!("it is not saved") };
+    (session, parked, rung)
+}
+
+/// House-keeping has read where the log starts, and it moves on while that is written.
+#[test]
+fn a_delete_that_overlaps_another_hears_when_its_own_start_is_saved() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let node = &life.started.node;
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 10);
+    let cell = node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    // Held, so that nobody else saves it.
+    let saved = cell.dir.mark(|_| {
+        let (mut first, first_parked, first_rung) = delete_records(node, 1, 3);
+        let (mut second, second_parked, second_rung) = delete_records(node, 2, 7);
+        cell.on_start_saved(Offset(3));
+        first_rung.try_recv().expect("the first is woken");
+        let outcome = node.in_context(|context| first_parked.look(context, &mut first));
+        assert!(matches!(outcome, Outcome::Answer(_)));
+        let outcome = node.in_context(|context| second_parked.look(context, &mut second));
+        let Outcome::Parked(second_parked) = outcome else { panic!("7 is not saved") };
+        while second_rung.try_recv().is_ok() {}
+        cell.on_start_saved(Offset(7));
+        second_rung.try_recv().expect("the second is woken");
+        // Who wrote the earlier start may come to tell of it later.
+        cell.on_start_saved(Offset(3));
+        let outcome = node.in_context(|context| second_parked.look(context, &mut second));
+        assert!(matches!(outcome, Outcome::Answer(_)));
+        Ok(())
+    });
+    assert!(saved.is_some());
+    drop(cell);
     life.stop();
 }
 

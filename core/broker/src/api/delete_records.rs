@@ -65,10 +65,12 @@ fn delete(call: &Call<'_>, topic: &str, part: &DeleteRecordsPartition) -> Result
     };
     let mut result = None;
     hosted.step(&mut |hosted, out| {
-        result = Some(hosted.with(out, |partition, out| partition.delete_records(upto, out)));
+        let deleted = hosted.with(out, |partition, out| partition.delete_records(upto, out));
+        result = Some(deleted.map(|start| (start, hosted.start_saved() >= start)));
     });
-    let start = result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))?;
-    if hosted.start_saved() < start {
+    let (start, saved) =
+        result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))?;
+    if !saved {
         hosted.save_start();
     }
     Ok(start)
@@ -127,21 +129,19 @@ fn look_at(
     start: Offset,
 ) -> Result<(Offset, bool), ErrorCode> {
     let hosted = super::hosted_by_name(context, topic, PartitionIndex(index))?;
-    if hosted.start_saved() >= start {
-        return Ok((start, true));
-    }
-    let mut failed = false;
+    let mut result = Ok((start, true));
     hosted.step(&mut |hosted, _| {
-        failed = hosted.partition.is_failed();
-        if !failed {
-            hosted.parked.await_commit(Offset::ZERO, session.waiter.clone());
+        if hosted.start_saved() >= start {
+            return;
         }
+        if hosted.partition.is_failed() {
+            result = Err(ErrorCode::KafkaStorageError);
+            return;
+        }
+        hosted.parked.await_start(start, session.waiter.clone());
+        result = Ok((start, false));
     });
-    if failed {
-        return Err(ErrorCode::KafkaStorageError);
-    }
-    // Looked at once more: it may have been saved before the bell was hung up.
-    Ok((start, hosted.start_saved() >= start))
+    result
 }
 
 fn answer(reply: ReplyTo, topics: &[Topic]) -> Outcome {

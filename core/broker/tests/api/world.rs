@@ -34,6 +34,8 @@ impl HostedPartition for TestPartition {
         Arc::clone(&self.settings.lock())
     }
 
+    fn save_start(&self) {}
+
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
         act(&mut self.state.lock().0, &mut effects);
