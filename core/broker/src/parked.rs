@@ -49,8 +49,8 @@ impl fmt::Debug for Waiter {
 
 /// The connections that wait for one partition.
 ///
-/// Bounded by the connections: each waits at most once for data, and at most once for a commit of
-/// each batch of the requests that it has in flight.
+/// Bounded by the connections: each waits at most once for data, and at most once for each batch and
+/// each deletion of the requests that it has in flight.
 #[derive(Debug, Default)]
 pub struct Parked {
     commits: Vec<(Offset, Waiter)>,
@@ -83,10 +83,12 @@ impl Parked {
 
     /// Forgets that `id` waits for a commit up to `end`: its time is up.
     pub fn leave_commit(&mut self, end: Offset, id: WaiterId) {
-        let is_it = |(awaited, waiter): &(Offset, Waiter)| *awaited == end && waiter.id == id;
-        if let Some(place) = self.commits.iter().position(is_it) {
-            self.commits.swap_remove(place);
-        }
+        leave_one(end, id, &mut self.commits);
+    }
+
+    /// Forgets that `id` waits for `start` to be saved: its time is up.
+    pub fn leave_start(&mut self, start: Offset, id: WaiterId) {
+        leave_one(start, id, &mut self.starts);
     }
 
     /// Forgets all that `id` waits for: its connection is gone.
@@ -121,6 +123,13 @@ impl Parked {
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// One only: another request of the same connection may wait for the same.
+fn leave_one(awaited: Offset, id: WaiterId, waiting: &mut Vec<(Offset, Waiter)>) {
+    if let Some(place) = waiting.iter().position(|(it, waiter)| *it == awaited && waiter.id == id) {
+        waiting.swap_remove(place);
     }
 }
 

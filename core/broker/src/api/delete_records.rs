@@ -2,13 +2,15 @@
 //!
 //! v2 flexible. Moves the start of a log: -1 means up to the high watermark. Answered once the new
 //! start is durable: what a client was told is deleted does not come back.
+//!
+//! A partition that a request names twice is answered once, and the last offset counts, as in Kafka.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ErrorCode, Offset, PartitionIndex};
+use base::{ErrorCode, Offset, PartitionIndex, TopicId};
 use wire::messages::delete_records::{
-    DeleteRecordsPartition, DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
+    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopicResult,
 };
 use wire::{ApiKey, Decoder};
 
@@ -18,11 +20,21 @@ use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session}
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DeleteRecords, 0..=2, handle);
 
-/// A request whose records are deleted, but not durably so.
+/// A request whose records are deleted, but not all durably so.
 struct ParkedDelete {
     deadline: Duration,
     reply: ReplyTo,
     topics: Vec<Topic>,
+    waits: Vec<Wait>,
+}
+
+/// A start that is not durable. The connection waits at its partition, once for each of these.
+struct Wait {
+    topic: TopicId,
+    partition: PartitionIndex,
+    start: Offset,
+    /// Where its outcome is: topic and partition within the answer.
+    place: (usize, usize),
 }
 
 struct Topic {
@@ -32,48 +44,77 @@ struct Topic {
 
 struct Part {
     index: i32,
-    /// Where the log begins, and whether that is durable.
-    result: Result<(Offset, bool), ErrorCode>,
+    /// Where the log begins.
+    result: Result<Offset, ErrorCode>,
 }
 
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DeleteRecordsRequest<'_> = read(call, body)?;
     super::check_entries(request.topics.iter().map(|topic| topic.partitions.len() + 1).sum())?;
-    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut upto = BTreeMap::new();
     for topic in &request.topics {
-        let part = |part: &DeleteRecordsPartition| Part {
-            index: part.partition_index,
-            result: delete(call, topic.name, part).map(|start| (start, false)),
-        };
-        topics.push(Topic { name: topic.name.into(), parts: topic.partitions.iter().map(part).collect() });
+        upto.extend(topic.partitions.iter().map(|part| ((topic.name, part.partition_index), part.offset)));
+    }
+    let (mut topics, mut waits) = (Vec::with_capacity(request.topics.len()), Vec::new());
+    for topic in &request.topics {
+        let id = call.context.image.topic(topic.name).map(|topic| topic.id);
+        let mut parts = Vec::new();
+        for index in topic.partitions.iter().map(|part| part.partition_index) {
+            let Some(upto) = upto.remove(&(topic.name, index)) else { continue };
+            let partition = PartitionIndex(index);
+            let result = match id {
+                None => Err(ErrorCode::UnknownTopicOrPartition),
+                Some(id) => delete(call, id, partition, upto),
+            };
+            if let (Ok((start, false)), Some(topic)) = (result, id) {
+                waits.push(Wait { topic, partition, start, place: (topics.len(), parts.len()) });
+            }
+            parts.push(Part { index, result: result.map(|(start, _)| start) });
+        }
+        topics.push(Topic { name: topic.name.into(), parts });
+    }
+    if waits.is_empty() {
+        return Ok(answer(call.reply, &topics));
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(timeout);
-    let parked = Box::new(ParkedDelete { deadline, reply: call.reply, topics });
-    Ok(parked.look(call.context, call.session))
+    Ok(Outcome::Parked(Box::new(ParkedDelete { deadline, reply: call.reply, topics, waits })))
 }
 
-fn delete(call: &Call<'_>, topic: &str, part: &DeleteRecordsPartition) -> Result<Offset, ErrorCode> {
-    let hosted = super::hosted_by_name(&call.context, topic, PartitionIndex(part.partition_index))?;
+/// Where the log begins now, and whether that is durable: if not, the connection is woken when it is.
+fn delete(
+    call: &Call<'_>,
+    topic: TopicId,
+    partition: PartitionIndex,
+    upto: i64,
+) -> Result<(Offset, bool), ErrorCode> {
+    let absence = || super::metadata::absence(&call.context, topic, partition);
+    let hosted = call.context.host.partition(topic, partition).ok_or_else(absence)?;
     let policy = hosted.settings().cleanup;
     if policy.compact && !policy.delete {
         return Err(ErrorCode::PolicyViolation);
     }
-    let upto = match part.offset {
+    let upto = match upto {
         -1 => None,
         offset => Some(Offset(offset)),
     };
     let mut result = None;
     hosted.step(&mut |hosted, out| {
         let deleted = hosted.with(out, |partition, out| partition.delete_records(upto, out));
-        result = Some(deleted.map(|start| (start, hosted.start_saved() >= start)));
+        result = Some(deleted.map(|start| {
+            let saved = hosted.start_saved() >= start;
+            if !saved {
+                hosted.parked.await_start(start, call.session.waiter.clone());
+            }
+            (start, saved)
+        }));
     });
     let (start, saved) =
         result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))?;
     if !saved {
         hosted.save_start();
     }
-    Ok(start)
+    Ok((start, saved))
 }
 
 impl Parked for ParkedDelete {
@@ -86,62 +127,50 @@ impl Parked for ParkedDelete {
     }
 
     fn bytes(&self) -> usize {
-        let of =
-            |topic: &Topic| size_of::<Topic>() + topic.name.len() + topic.parts.len() * size_of::<Part>();
-        size_of::<Self>() + self.topics.iter().map(of).sum::<usize>()
+        let topic = |topic: &Topic| {
+            size_of::<Topic>() + topic.name.len() + topic.parts.capacity() * size_of::<Part>()
+        };
+        size_of::<Self>()
+            + self.topics.iter().map(topic).sum::<usize>()
+            + self.waits.capacity() * size_of::<Wait>()
     }
 
     /// Answers once every start is durable, or the time is up.
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
+        let topics = &mut self.topics;
         let is_late = context.now.elapsed >= self.deadline;
-        let mut waits = false;
-        for Topic { name, parts } in &mut self.topics {
-            for part in parts {
-                let Ok((start, false)) = part.result else { continue };
-                part.result = look_at(&context, session, name, part.index, start);
-                match part.result {
-                    Ok((_, false)) if is_late => part.result = Err(ErrorCode::RequestTimedOut),
-                    Ok((_, false)) => waits = true,
-                    Ok((_, true)) | Err(_) => {}
+        self.waits.retain(|wait| {
+            let result = &mut topics[wait.place.0].parts[wait.place.1].result;
+            let Some(hosted) = context.host.partition(wait.topic, wait.partition) else {
+                *result = Err(super::metadata::absence(&context, wait.topic, wait.partition));
+                return false;
+            };
+            let mut waits_on = false;
+            hosted.step(&mut |hosted, _| {
+                if hosted.start_saved() >= wait.start {
+                    return;
                 }
-            }
-        }
-        if waits { Outcome::Parked(self) } else { answer(self.reply, &self.topics) }
+                if hosted.partition.is_failed() {
+                    *result = Err(ErrorCode::KafkaStorageError);
+                } else if is_late {
+                    hosted.parked.leave_start(wait.start, session.waiter.id);
+                    *result = Err(ErrorCode::RequestTimedOut);
+                } else {
+                    waits_on = true;
+                }
+            });
+            waits_on
+        });
+        if self.waits.is_empty() { answer(self.reply, &self.topics) } else { Outcome::Parked(self) }
     }
 
     fn abandon(self: Box<Self>, context: Context<'_>, session: &Session) {
-        for Topic { name, parts } in &self.topics {
-            for part in parts.iter().filter(|part| matches!(part.result, Ok((_, false)))) {
-                if let Ok(hosted) = super::hosted_by_name(&context, name, PartitionIndex(part.index)) {
-                    hosted.step(&mut |hosted, _| hosted.parked.leave(session.waiter.id));
-                }
+        for wait in &self.waits {
+            if let Some(hosted) = context.host.partition(wait.topic, wait.partition) {
+                hosted.step(&mut |hosted, _| hosted.parked.leave(session.waiter.id));
             }
         }
     }
-}
-
-/// Whether the start of the log is durable by now; if not, the connection is woken to look again.
-fn look_at(
-    context: &Context<'_>,
-    session: &Session,
-    topic: &str,
-    index: i32,
-    start: Offset,
-) -> Result<(Offset, bool), ErrorCode> {
-    let hosted = super::hosted_by_name(context, topic, PartitionIndex(index))?;
-    let mut result = Ok((start, true));
-    hosted.step(&mut |hosted, _| {
-        if hosted.start_saved() >= start {
-            return;
-        }
-        if hosted.partition.is_failed() {
-            result = Err(ErrorCode::KafkaStorageError);
-            return;
-        }
-        hosted.parked.await_start(start, session.waiter.clone());
-        result = Ok((start, false));
-    });
-    result
 }
 
 fn answer(reply: ReplyTo, topics: &[Topic]) -> Outcome {
@@ -158,7 +187,7 @@ fn answer(reply: ReplyTo, topics: &[Topic]) -> Outcome {
 impl Part {
     fn response(&self) -> DeleteRecordsPartitionResult {
         let (low_watermark, code) = match self.result {
-            Ok((start, _)) => (start.0, ErrorCode::None),
+            Ok(start) => (start.0, ErrorCode::None),
             Err(code) => (-1, code),
         };
         DeleteRecordsPartitionResult { partition_index: self.index, low_watermark, error_code: code.code() }

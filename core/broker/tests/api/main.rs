@@ -8,6 +8,7 @@ mod world;
 
 mod cluster;
 mod configs;
+mod delete_records;
 mod fetch;
 mod ids;
 mod limits;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{BrokerId, Effects, Now, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
@@ -23,10 +23,11 @@ use wire::{Message, Request};
 
 pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
 
-/// A partition, its settings, and whether a flush was asked for.
+/// A partition, its settings, and what was asked for: a flush, a save of its start.
 pub(crate) struct TestPartition {
     state: Mutex<(Hosted, bool)>,
     settings: Mutex<Arc<TopicSettings>>,
+    save_asked: AtomicBool,
 }
 
 impl HostedPartition for TestPartition {
@@ -34,7 +35,9 @@ impl HostedPartition for TestPartition {
         Arc::clone(&self.settings.lock())
     }
 
-    fn save_start(&self) {}
+    fn save_start(&self) {
+        self.save_asked.store(true, Ordering::Relaxed);
+    }
 
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
@@ -73,6 +76,16 @@ impl TestPartition {
         let mut result = None;
         self.step(&mut |hosted, out| result = act.take().map(|act| hosted.with(out, act)));
         result.unwrap()
+    }
+
+    /// The log is saved to begin at `start`.
+    pub(crate) fn start_saved(&self, start: i64) {
+        self.step(&mut |hosted, out| hosted.on_start_saved(Offset(start), out));
+    }
+
+    /// Whether the start was to be saved, since the last call.
+    pub(crate) fn wants_save(&self) -> bool {
+        self.save_asked.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -313,6 +326,7 @@ impl World {
                 let made = TestPartition {
                     state: Mutex::new((Hosted::new(led), false)),
                     settings: Mutex::new(Arc::clone(&settings)),
+                    save_asked: AtomicBool::new(false),
                 };
                 self.doors.partitions.lock().insert(key, Arc::new(made));
             }
@@ -384,6 +398,11 @@ impl World {
             Context { node: settings.node_id, cluster_id: CLUSTER, settings, image, host: doors, now: *now };
         let outcome = parked.look(context, session);
         self.react(outcome)
+    }
+
+    /// The connection of a parked request is gone.
+    pub(crate) fn abandon(&mut self, parked: ParkedRequest) {
+        parked.abandon(self.context(), &self.session);
     }
 
     pub(crate) fn request<'a, R: Request<'a>>(&mut self, version: i16, request: &R) -> Reaction {
