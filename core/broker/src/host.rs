@@ -41,9 +41,7 @@ pub trait HostedPartition: Send + Sync {
     /// Runs `act` on the partition alone, then performs the effects. Not to be called from within `act`.
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>));
     /// Whether the disk has room for more records.
-    fn has_room(&self) -> bool {
-        true
-    }
+    fn has_room(&self) -> bool;
     /// Has the start of the log made durable soon; then [`Hosted::on_start_saved`] is told.
     fn save_start(&self);
 }

@@ -1,9 +1,9 @@
 //! Produce: what is stored, what is refused, and when it is answered.
 
-use base::{BrokerId, ErrorCode, PartitionIndex, TimestampMs, Uuid};
+use base::{BrokerId, ErrorCode, Offset, PartitionIndex, TimestampMs, Uuid};
 use metadata::{MetadataRecord, PartitionChange};
 use records::{BatchOptions, Compression, Producer};
-use wire::messages::produce::ProduceRequest;
+use wire::messages::produce::{PartitionProduceData, ProduceRequest};
 
 use crate::requests::{fetch_of, produce, produced, with_topic};
 use crate::world::{Reaction, World, batch, read};
@@ -124,6 +124,34 @@ fn what_was_committed_before_the_disk_failed_is_acknowledged() {
             assert_eq!(response.responses[0].partition_responses[0].error_code, code.code());
         });
     }
+}
+
+#[test]
+fn a_full_disk_takes_no_records_and_others_do() {
+    let mut world = World::new();
+    world.topic("t", 2, &[("flush.policy", "os")]);
+    let records = batch(&["x"], &BatchOptions::default());
+    let mut request = produce("t", Uuid::ZERO, &records, -1);
+    let second = PartitionProduceData { index: 1, ..request.topic_data[0].partition_data[0].clone() };
+    request.topic_data[0].partition_data.push(second);
+    let sent = |world: &mut World| {
+        world.ask(9, &request, |response| {
+            let parts = response.responses[0].partition_responses.iter();
+            let told = parts.map(|part| {
+                let code = ErrorCode::from_i16(part.error_code).unwrap();
+                (part.index, code, part.base_offset, part.error_message.is_some())
+            });
+            told.collect::<Vec<_>>()
+        })
+    };
+    let full = world.partition("t", 0);
+    full.fill_disk(true);
+    let (refused, stored) = (ErrorCode::KafkaStorageError, ErrorCode::None);
+    assert_eq!(sent(&mut world), [(0, refused, -1, true), (1, stored, 0, false)]);
+    let end = |index| world.partition("t", index).act(|partition, _| partition.log().end());
+    assert_eq!([0, 1].map(end), [Offset(0), Offset(1)]);
+    full.fill_disk(false);
+    assert_eq!(sent(&mut world), [(0, stored, 0, false), (1, stored, 1, false)]);
 }
 
 #[test]

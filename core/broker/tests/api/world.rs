@@ -23,16 +23,21 @@ use wire::{Message, Request};
 
 pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
 
-/// A partition, its settings, and what was asked for: a flush, a save of its start.
+/// A partition, its settings, what was asked for (a flush, a save of its start), and whether its disk is full.
 pub(crate) struct TestPartition {
     state: Mutex<(Hosted, bool)>,
     settings: Mutex<Arc<TopicSettings>>,
     save_asked: AtomicBool,
+    full: AtomicBool,
 }
 
 impl HostedPartition for TestPartition {
     fn settings(&self) -> Arc<TopicSettings> {
         Arc::clone(&self.settings.lock())
+    }
+
+    fn has_room(&self) -> bool {
+        !self.full.load(Ordering::Relaxed)
     }
 
     fn save_start(&self) {
@@ -86,6 +91,11 @@ impl TestPartition {
     /// Whether the start was to be saved, since the last call.
     pub(crate) fn wants_save(&self) -> bool {
         self.save_asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// Its disk has room for more records, or has not.
+    pub(crate) fn fill_disk(&self, full: bool) {
+        self.full.store(full, Ordering::Relaxed);
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -327,6 +337,7 @@ impl World {
                     state: Mutex::new((Hosted::new(led), false)),
                     settings: Mutex::new(Arc::clone(&settings)),
                     save_asked: AtomicBool::new(false),
+                    full: AtomicBool::new(false),
                 };
                 self.doors.partitions.lock().insert(key, Arc::new(made));
             }
