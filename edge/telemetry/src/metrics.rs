@@ -83,6 +83,8 @@ pub struct StateMetrics {
     pub parked_produce: Gauge,
     /// Fetch requests that wait for records.
     pub parked_fetch: Gauge,
+    /// DeleteRecords requests that wait for the new start of a log to be durable.
+    pub parked_delete_records: Gauge,
     /// Fetch sessions.
     pub fetch_sessions: Gauge,
 }
@@ -252,10 +254,11 @@ impl Metrics {
         )?;
         page.gauges(
             "vltava_parked_requests",
-            "Requests that wait for acks or records, by API.",
+            "Requests that wait for acks, records or the disk, by API.",
             [
                 ([("api", "Produce")], state.parked_produce.get()),
                 ([("api", "Fetch")], state.parked_fetch.get()),
+                ([("api", "DeleteRecords")], state.parked_delete_records.get()),
             ],
         )?;
         page.gauge("vltava_fetch_sessions", "Fetch sessions.", state.fetch_sessions.get())?;

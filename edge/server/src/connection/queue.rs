@@ -42,10 +42,13 @@ pub(super) enum Slot {
 impl Waiting {
     /// The number that it is counted in while it waits.
     pub(super) fn gauge<'n>(&self, node: &'n Node) -> Option<&'n Gauge> {
-        match self {
-            Self::Parked(parked) if parked.key() == ApiKey::Fetch => Some(&node.metrics.state.parked_fetch),
-            Self::Parked(_) => Some(&node.metrics.state.parked_produce),
-            Self::Answer(_) | Self::Submitted { .. } | Self::Close(_) => None,
+        let Self::Parked(parked) = self else { return None };
+        let state = &node.metrics.state;
+        match parked.key() {
+            ApiKey::Produce => Some(&state.parked_produce),
+            ApiKey::Fetch => Some(&state.parked_fetch),
+            ApiKey::DeleteRecords => Some(&state.parked_delete_records),
+            _ => None,
         }
     }
 

@@ -5,14 +5,18 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::TimestampMs;
 use broker::host::HostedPartition;
 use metadata::settings::BrokerSettings;
 use net::{Admission, Listener, ListenerLimits, StopSwitch};
+use records::{BatchBuilder, BatchOptions, Scratch};
 use wire::messages::api_versions::ApiVersionsRequest;
 use wire::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
-use wire::{ApiKey, Message, Request, decode_response_header, encode_request};
+use wire::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use wire::{ApiKey, Message, Records, Request, decode_response_header, encode_request};
 
 use super::serve;
 use crate::node::Node;
@@ -75,6 +79,13 @@ impl Served {
         self.node.metrics.requests.api(key.code()).requests.get()
     }
 
+    /// Appends a record, durably.
+    fn append(&self) {
+        let mut client = self.connect();
+        client.write_all(&produce(1)).unwrap();
+        assert_eq!(correlation_id(&mut client), 1);
+    }
+
     fn create_topic(&self) {
         let mut client = self.connect();
         client.write_all(&create_topic(1)).unwrap();
@@ -122,6 +133,26 @@ fn fetch(id: i32, max_wait_ms: i32) -> Vec<u8> {
         ..Default::default()
     };
     framed(id, 11, &request)
+}
+
+/// Appends a record, and is answered once it is durable.
+fn produce(id: i32) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(1 << 20);
+    builder.try_append(TimestampMs(1), None, Some(b"value"), &[]).unwrap();
+    let mut raw = Vec::new();
+    builder.finish(&BatchOptions::default(), &mut Scratch::default(), &mut raw).unwrap();
+    let part = PartitionProduceData { index: 0, records: Some(Records::Bytes(&raw)) };
+    let topic = TopicProduceData { name: TOPIC, partition_data: vec![part], ..Default::default() };
+    let request =
+        ProduceRequest { acks: -1, timeout_ms: 30_000, topic_data: vec![topic], ..Default::default() };
+    framed(id, 9, &request)
+}
+
+/// Deletes all that is committed before `offset`; -1 for everything.
+fn delete_records(id: i32, offset: i64) -> Vec<u8> {
+    let part = DeleteRecordsPartition { partition_index: 0, offset };
+    let topics = vec![DeleteRecordsTopic { name: TOPIC, partitions: vec![part] }];
+    framed(id, 2, &DeleteRecordsRequest { topics, timeout_ms: i32::MAX })
 }
 
 fn metadata<S: AsRef<str>>(id: i32, names: &[S]) -> Vec<u8> {
@@ -231,6 +262,24 @@ fn a_peer_that_is_gone_is_noticed_behind_a_full_queue() {
     drop(client);
     served.until("the connection is given up", |_| served.admission.open() == 0);
     assert_eq!(served.node.metrics.state.parked_fetch.get(), 0);
+}
+
+#[test]
+fn what_waits_is_counted_by_its_api() {
+    let served = Served::start();
+    served.create_topic();
+    let cell = served.node.partitions.all().pop().unwrap();
+    let state = &served.node.metrics.state;
+    let parked = || (state.parked_produce.get(), state.parked_fetch.get(), state.parked_delete_records.get());
+    let mut client = served.connect();
+    served.append();
+    let saved = cell.dir.mark(|_| {
+        client.write_all(&delete_records(1, -1)).unwrap();
+        served.until("the deletion waits", |_| parked() == (0, 0, 1));
+        Ok(())
+    });
+    assert!(saved.is_some());
+    assert_eq!((correlation_id(&mut client), parked()), (1, (0, 0, 0)));
 }
 
 /// Others wait for memory that a waiting fetch keeps back: it is answered early.

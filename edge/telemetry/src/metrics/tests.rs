@@ -26,6 +26,7 @@ fn what_was_counted_is_shown() {
     metrics.log.flushes.observe(Duration::from_secs(60));
     metrics.state.parked_fetch.add(3);
     metrics.state.parked_fetch.sub(1);
+    metrics.state.parked_delete_records.add(1);
 
     let page = metrics.render(TextFormat::Prometheus);
     for (line, expected) in [
@@ -41,6 +42,8 @@ fn what_was_counted_is_shown() {
         ("vltava_log_flush_seconds_bucket{le=\"+Inf\"}", "1"),
         ("vltava_log_flush_seconds_sum", "60.0"),
         ("vltava_parked_requests{api=\"Fetch\"}", "2"),
+        ("vltava_parked_requests{api=\"DeleteRecords\"}", "1"),
+        ("vltava_parked_requests{api=\"Produce\"}", "0"),
         ("vltava_build{version=\"1.2.3\"}", "1"),
         ("vltava_uptime_seconds", "0"),
     ] {
