@@ -42,7 +42,7 @@ struct ParkedFetch {
     reply: ReplyTo,
     scope: FetchScope,
     terms: Terms,
-    /// Partitions that were not there at the first look; `None` before it.
+    /// Partitions that were not there when it began to wait; `None` before it does.
     absent: Option<usize>,
 }
 
@@ -162,6 +162,7 @@ impl Parked for ParkedFetch {
 
     /// Answers if there is enough to say, or the time is up.
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
+        let is_new = self.absent.is_none();
         let mut gathered = self.gather(&context);
         if !self.must_answer(&context, &gathered) {
             self.absent = Some(gathered.absent);
@@ -174,7 +175,14 @@ impl Parked for ParkedFetch {
                 return Outcome::Parked(self);
             }
         }
-        self.leave(&context, session);
+        if self.absent.is_some() {
+            self.leave(&context, session);
+            if is_new {
+                // An earlier fetch of this connection may wait at the same partitions, and they know
+                // the connection only: it looks again, and waits again.
+                session.waiter.bell.wake();
+            }
+        }
         self.answer(&context, session, gathered)
     }
 
@@ -244,16 +252,21 @@ impl ParkedFetch {
         result.map_err(|error| Found::Error(super::fetch_error_code(&error)).known_to(version))
     }
 
-    /// Waits at every partition. Says whether one of them has moved since it was looked at.
+    /// Waits at every partition. Says whether one of them has moved, failed or gone since it was looked
+    /// at: nobody is woken for what was before the wait.
     fn wait(&self, context: &Context<'_>, session: &Session, gathered: &Gathered) -> bool {
         let mut moved = false;
         for (part, found) in self.scope.partitions.iter().zip(&gathered.found) {
-            let (Ok(hosted), Found::Read(fetched)) = (hosted(context, part), found) else {
+            let Found::Read(fetched) = found else { continue };
+            let Ok(hosted) = hosted(context, part) else {
+                moved = true;
                 continue;
             };
             hosted.step(&mut |hosted, _| {
                 hosted.parked.await_data(session.waiter.clone());
                 moved |= hosted.partition.high_watermark() != fetched.high_watermark;
+                // It may have been taken out of service since it was found here.
+                moved |= hosted.partition.is_failed();
             });
         }
         moved

@@ -67,6 +67,50 @@ fn g10_a_fetch_that_waited_in_vain_is_answered_empty_at_its_deadline() {
 }
 
 #[test]
+fn a_partition_that_goes_before_a_fetch_waits_at_it_is_told_of() {
+    let mut world = with_topic();
+    let mut request = fetch_of("t", Uuid::ZERO, 0);
+    request.max_wait_ms = 500;
+    let lose = world.losing("t", 0);
+    world.partition("t", 0).after_a_step(move |_, _| lose());
+    let bytes = world.request(12, &request).bytes();
+    read::<FetchRequest<'_>, _>(&bytes, 12, |response| {
+        let code = response.responses[0].partitions[0].error_code;
+        assert_eq!(code, ErrorCode::KafkaStorageError.code());
+    });
+}
+
+/// Two fetches of one connection wait at the same partition, and are one to it.
+#[test]
+fn a_fetch_that_need_not_wait_leaves_those_before_it_waiting() {
+    let mut world = with_topic();
+    world.topic("u", 1, &[("flush.policy", "os")]);
+    let records = batch(&["x"], &BatchOptions::default());
+    produced(&mut world, "u", &records);
+    let mut of_t = fetch_of("t", Uuid::ZERO, 0);
+    of_t.max_wait_ms = 500;
+    let mut of_both = FetchRequest { max_wait_ms: 500, ..fetch_of("u", Uuid::ZERO, 0) };
+    of_both.topics.extend(of_t.topics.clone());
+    let first = world.request(12, &of_t).parked();
+    // Answered at once.
+    world.request(12, &of_both).bytes();
+    assert_eq!((world.partition("t", 0).waiting(), world.bell.rang()), (1, 0));
+    // It waits, but what comes between its look and its wait is enough.
+    of_both.topics[0].partitions[0].fetch_offset = 1;
+    let (now, limits) = (world.now, BatchLimits::default());
+    world.partition("u", 0).after_a_step(move |hosted, out| {
+        let batch = CheckedBatch::check(&records, &limits, &mut Scratch::default()).unwrap();
+        hosted.with(out, |partition, out| partition.append(now, &batch, out)).unwrap();
+    });
+    world.request(12, &of_both).bytes();
+    assert_eq!(world.bell.rang(), 1, "the first has to look again: nobody would wake it");
+    let first = world.look(first).parked();
+    assert_eq!([world.partition("t", 0).waiting(), world.partition("u", 0).waiting()], [1, 0]);
+    world.abandon(first);
+    assert_eq!(world.partition("t", 0).waiting(), 0);
+}
+
+#[test]
 fn g12_forgotten_partitions_leave_the_session() {
     let mut world = with_topic();
     let mut first = fetch_of("t", Uuid::ZERO, 0);

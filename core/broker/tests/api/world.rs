@@ -29,7 +29,11 @@ pub(crate) struct TestPartition {
     settings: Mutex<Arc<TopicSettings>>,
     save_asked: AtomicBool,
     full: AtomicBool,
+    then: Mutex<Option<Meanwhile>>,
 }
+
+/// What somebody else does to a partition.
+type Meanwhile = Box<dyn FnOnce(&mut Hosted, &mut Effects<Effect>) + Send>;
 
 impl HostedPartition for TestPartition {
     fn settings(&self) -> Arc<TopicSettings> {
@@ -47,6 +51,9 @@ impl HostedPartition for TestPartition {
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
         act(&mut self.state.lock().0, &mut effects);
+        if let Some(then) = self.then.lock().take() {
+            then(&mut self.state.lock().0, &mut effects);
+        }
         for effect in effects.drain() {
             match effect {
                 Effect::Flush => self.state.lock().1 = true,
@@ -93,6 +100,11 @@ impl TestPartition {
         self.save_asked.swap(false, Ordering::Relaxed)
     }
 
+    /// Somebody else does this right after the next step.
+    pub(crate) fn after_a_step(&self, then: impl FnOnce(&mut Hosted, &mut Effects<Effect>) + Send + 'static) {
+        *self.then.lock() = Some(Box::new(then));
+    }
+
     /// Its disk has room for more records, or has not.
     pub(crate) fn fill_disk(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
@@ -103,9 +115,11 @@ impl TestPartition {
     }
 }
 
+type Partitions = BTreeMap<(TopicId, PartitionIndex), Arc<TestPartition>>;
+
 #[derive(Default)]
 struct Doors {
-    partitions: Mutex<BTreeMap<(TopicId, PartitionIndex), Arc<TestPartition>>>,
+    partitions: Arc<Mutex<Partitions>>,
     producer_ids: Mutex<VecDeque<i64>>,
     dirs: Mutex<Vec<LogDir>>,
     sessions: AtomicI32,
@@ -252,8 +266,14 @@ impl World {
 
     /// The log of a partition cannot be found any more.
     pub(crate) fn lose(&self, topic: &str, index: i32) {
+        self.losing(topic, index)();
+    }
+
+    /// As [`World::lose`], when it is called.
+    pub(crate) fn losing(&self, topic: &str, index: i32) -> impl FnOnce() + Send + use<> {
         let id = self.image.topic(topic).unwrap().id;
-        self.doors.partitions.lock().remove(&(id, PartitionIndex(index))).unwrap();
+        let partitions = Arc::clone(&self.doors.partitions);
+        move || drop(partitions.lock().remove(&(id, PartitionIndex(index))).unwrap())
     }
 
     /// Changes the cluster behind the controller's back.
@@ -338,6 +358,7 @@ impl World {
                     settings: Mutex::new(Arc::clone(&settings)),
                     save_asked: AtomicBool::new(false),
                     full: AtomicBool::new(false),
+                    then: Mutex::default(),
                 };
                 self.doors.partitions.lock().insert(key, Arc::new(made));
             }
