@@ -18,6 +18,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use broker::call::{Answer, CloseReason, Outcome, ParkedRequest, Session, Submission};
@@ -25,7 +26,7 @@ use broker::parked::{Waiter, Wake};
 use broker::session::Dispatched;
 use net::{AnswerWriter, FrameError, FrameReader, HangUp, Stop, WriteError};
 use records::Scratch;
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tracing::{debug, error, info};
 use wire::ApiKey;
@@ -65,11 +66,30 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
 }
 
-struct Bell(Notify);
+/// Rung by partitions, heard by the connection: while it waits, and when it asks.
+#[derive(Default)]
+struct Bell {
+    rang: AtomicBool,
+    ringing: Notify,
+}
 
 impl Wake for Bell {
     fn wake(&self) {
-        self.0.notify_one();
+        // In this order: who is woken finds that it rang.
+        self.rang.store(true, Ordering::Release);
+        self.ringing.notify_one();
+    }
+}
+
+impl Bell {
+    /// Whether it rang since the last call.
+    fn rang(&self) -> bool {
+        self.rang.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits until it rings. May be early, never late.
+    async fn ringing(&self) {
+        self.ringing.notified().await;
     }
 }
 
@@ -116,19 +136,7 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: St
     let net::Connection { stream, peer, seat, .. } = connection;
     let (read, write) = stream.into_split();
     let mut reader = FrameReader::new(read, node.frame_limits.clone(), &node.request_memory);
-    let bell = Arc::new(Bell(Notify::new()));
-    let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
-    let mut connection = Connection {
-        session: Session::new(waiter),
-        bell,
-        queue: VecDeque::new(),
-        writer: AnswerWriter::new(write, node.write_limits.clone()),
-        held: Held::new(&node.answer_memory),
-        stop,
-        ending_since: None,
-        introduced: false,
-        node: Arc::clone(&node),
-    };
+    let mut connection = Connection::new(Arc::clone(&node), write, stop);
     let ended = connection.run(&mut reader).await;
     tell(&node, peer, &ended);
     // Tells the peer that nothing more comes.
@@ -165,6 +173,22 @@ fn tell(node: &Node, peer: SocketAddr, why: &Ended) {
 }
 
 impl Connection {
+    fn new(node: Arc<Node>, write: OwnedWriteHalf, stop: Stop) -> Self {
+        let bell = Arc::new(Bell::default());
+        let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
+        Self {
+            session: Session::new(waiter),
+            bell,
+            queue: VecDeque::new(),
+            writer: AnswerWriter::new(write, node.write_limits.clone()),
+            held: Held::new(&node.answer_memory),
+            stop,
+            ending_since: None,
+            introduced: false,
+            node,
+        }
+    }
+
     async fn run(&mut self, reader: &mut FrameReader<OwnedReadHalf>) -> Ended {
         loop {
             match self.serve_some(reader).await {
@@ -298,7 +322,11 @@ impl Connection {
 
     /// Hands what is settled at the front of the queue to the writer.
     async fn answer(&mut self) -> Result<(), Ended> {
-        while let Some(Queued { key, since, waiting, bytes }) = self.queue.pop_front() {
+        // Asked before the look: who rings during it is heard at the next call.
+        let mut looks = self.bell.rang();
+        while (looks || self.is_front_due())
+            && let Some(Queued { key, since, waiting, bytes }) = self.queue.pop_front()
+        {
             let node = Arc::clone(&self.node);
             let parked = waiting.gauge(&node);
             match self.settle(waiting, since) {
@@ -311,6 +339,8 @@ impl Connection {
                     node.count_answer(key, since.elapsed(), &answer);
                     self.held.unqueued(bytes);
                     self.push(answer).await?;
+                    // The bell may have rung for the next one while it was not the front.
+                    looks = true;
                 }
                 Settled::Ended(ended) => {
                     parked.inspect(|parked| parked.sub(1));
@@ -360,7 +390,7 @@ impl Connection {
             Waiting::Answer(answer) => return Settled::Answer(answer),
             Waiting::Close(ended) => return Settled::Ended(ended),
             Waiting::Parked(parked) => {
-                let is_late = tokio::time::Instant::now() >= self.patience(&parked, since);
+                let is_late = self.is_late(&parked, since);
                 let (node, session) = (&self.node, &mut self.session);
                 node.in_context(|mut context| {
                     if is_late {
@@ -381,6 +411,20 @@ impl Connection {
             Outcome::Close(reason) => Settled::Ended(reason.into()),
             Outcome::Silent | Outcome::Submit(_) => unreachable!("a request that waited is answered"),
         }
+    }
+
+    /// Whether the front is worth a look though nobody rang. One that waits was looked at when it came
+    /// there, and is not worth another for each request behind it: a fetch plans all its partitions anew.
+    fn is_front_due(&self) -> bool {
+        match self.queue.front() {
+            Some(Queued { waiting: Waiting::Parked(parked), since, .. }) => self.is_late(parked, *since),
+            Some(_) => true,
+            None => false,
+        }
+    }
+
+    fn is_late(&self, parked: &ParkedRequest, since: Instant) -> bool {
+        tokio::time::Instant::now() >= self.patience(parked, since)
     }
 
     /// When to look at the front again, whoever rings.

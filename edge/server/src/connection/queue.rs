@@ -74,7 +74,7 @@ pub(super) async fn settled(front: Option<&mut Queued>, bell: &Bell, due: Option
         Some(Waiting::Parked(_)) => {
             let due = due.unwrap_or_else(tokio::time::Instant::now);
             tokio::select! {
-                () = bell.0.notified() => {}
+                () = bell.ringing() => {}
                 () = tokio::time::sleep_until(due) => {}
             }
         }

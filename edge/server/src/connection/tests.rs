@@ -3,14 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use base::TimestampMs;
+use broker::call::{Context, Outcome, Parked, ReplyTo, Session};
 use broker::host::HostedPartition;
 use metadata::settings::BrokerSettings;
 use net::{Admission, Listener, ListenerLimits, StopSwitch};
 use records::{BatchBuilder, BatchOptions, Scratch};
-use wire::messages::api_versions::ApiVersionsRequest;
+use wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
 use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
@@ -18,7 +20,8 @@ use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataRe
 use wire::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::{ApiKey, Message, Records, Request, decode_response_header, encode_request};
 
-use super::serve;
+use super::queue::{Queued, Waiting};
+use super::{Connection, serve};
 use crate::node::Node;
 use crate::stop::Started;
 
@@ -122,8 +125,12 @@ fn create_topic(id: i32) -> Vec<u8> {
 
 /// A fetch at the end of the log, where nothing comes.
 fn fetch(id: i32, max_wait_ms: i32) -> Vec<u8> {
+    fetch_from(id, 0, max_wait_ms)
+}
+
+fn fetch_from(id: i32, fetch_offset: i64, max_wait_ms: i32) -> Vec<u8> {
     let part =
-        FetchPartition { partition: 0, fetch_offset: 0, partition_max_bytes: 1 << 20, ..Default::default() };
+        FetchPartition { partition: 0, fetch_offset, partition_max_bytes: 1 << 20, ..Default::default() };
     let topic = FetchTopic { topic: TOPIC, partitions: vec![part], ..Default::default() };
     let request = FetchRequest {
         max_wait_ms,
@@ -262,6 +269,118 @@ fn a_peer_that_is_gone_is_noticed_behind_a_full_queue() {
     drop(client);
     served.until("the connection is given up", |_| served.admission.open() == 0);
     assert_eq!(served.node.metrics.state.parked_fetch.get(), 0);
+}
+
+/// A request that counts how often it is looked at.
+#[derive(Clone, Default)]
+struct Looked {
+    times: Arc<AtomicU32>,
+    settled: Arc<AtomicBool>,
+    deadline: Duration,
+}
+
+impl Parked for Looked {
+    fn key(&self) -> ApiKey {
+        ApiKey::Produce
+    }
+
+    fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn look(self: Box<Self>, context: Context<'_>, _: &mut Session) -> Outcome {
+        self.times.fetch_add(1, Ordering::Relaxed);
+        if !self.settled.load(Ordering::Relaxed) && context.now.elapsed < self.deadline {
+            return Outcome::Parked(self);
+        }
+        let reply = ReplyTo { key: ApiKey::ApiVersions, version: 0, correlation_id: 1 };
+        reply.answer(&ApiVersionsResponse::default())
+    }
+
+    fn abandon(self: Box<Self>, _: Context<'_>, _: &Session) {}
+}
+
+impl Looked {
+    fn new(deadline: Duration) -> Self {
+        Self { deadline, ..Self::default() }
+    }
+
+    fn times(&self) -> u32 {
+        self.times.load(Ordering::Relaxed)
+    }
+
+    fn queue(&self, connection: &mut Connection) {
+        let waiting = Waiting::Parked(Box::new(self.clone()));
+        waiting.gauge(&connection.node).unwrap().add(1);
+        connection.queue.push_back(Queued { key: None, since: Instant::now(), waiting, bytes: 0 });
+    }
+}
+
+#[test]
+fn a_request_that_waits_is_looked_at_when_it_is_rung_for_and_when_it_is_due() {
+    let served = Served::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
+        let (_read, write) = stream.into_split();
+        let switch = StopSwitch::new();
+        let mut connection = Connection::new(Arc::clone(&served.node), write, switch.watch());
+        let [first, second] = [Looked::new(Duration::MAX), Looked::new(Duration::MAX)];
+        let late = Looked::new(served.node.clock.now().elapsed);
+        let times = || [&first, &second, &late].map(Looked::times);
+
+        first.queue(&mut connection);
+        second.queue(&mut connection);
+        for _ in 0..3 {
+            connection.answer().await.unwrap();
+        }
+        assert_eq!(times(), [0, 0, 0], "whoever made it has looked at it");
+        connection.session.waiter.bell.wake();
+        connection.session.waiter.bell.wake();
+        for _ in 0..3 {
+            connection.answer().await.unwrap();
+        }
+        assert_eq!(times(), [1, 0, 0]);
+        // It is settled only now, and the bell that rang may have rung for the second.
+        first.settled.store(true, Ordering::Relaxed);
+        connection.session.waiter.bell.wake();
+        connection.answer().await.unwrap();
+        assert_eq!((times(), connection.queue.len()), ([2, 1, 0], 1));
+        late.queue(&mut connection);
+        connection.answer().await.unwrap();
+        assert_eq!(times(), [2, 1, 0], "it is not its turn");
+        second.settled.store(true, Ordering::Relaxed);
+        connection.session.waiter.bell.wake();
+        connection.answer().await.unwrap();
+        assert_eq!((times(), connection.queue.len()), ([2, 2, 1], 0));
+        late.queue(&mut connection);
+        second.queue(&mut connection);
+        connection.answer().await.unwrap();
+        // The first is due, though nobody rings; for the second somebody may have, when it was not its turn.
+        assert_eq!((times(), connection.queue.len()), ([2, 3, 2], 0));
+    });
+}
+
+/// Fetches that wait for ever, requests behind them, and appends at any moment: every one is answered.
+#[test]
+fn no_append_is_missed_by_a_fetch_that_others_follow() {
+    let served = Served::start();
+    served.create_topic();
+    let mut consumer = served.connect();
+    let mut producer = served.connect();
+    for round in 0..100 {
+        let from = i64::from(2 * round);
+        // The second fetch finds a record where the first waits, or waits, too.
+        let fetches = [fetch_from(1, from, i32::MAX), versions(2), fetch_from(3, from + 1, i32::MAX)];
+        consumer.write_all(&[fetches.concat(), versions(4), fetch_from(5, from / 2, 0)].concat()).unwrap();
+        producer.write_all(&[produce(1), versions(2), produce(3)].concat()).unwrap();
+        assert_eq!([1, 2, 3, 4, 5].map(|_| correlation_id(&mut consumer)), [1, 2, 3, 4, 5]);
+        assert_eq!([1, 2, 3].map(|_| correlation_id(&mut producer)), [1, 2, 3]);
+    }
 }
 
 #[test]
