@@ -13,7 +13,8 @@
 //! another connection is told that its session is unknown and sends its list again. So a session
 //! needs no lock, nothing has to be evicted, and a session id that was overheard is worth nothing.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{ErrorCode, TopicName, Uuid};
 
@@ -136,7 +137,12 @@ impl FetchSessions {
         }
         let by_id = matches!(change.partitions.first(), Some((TopicKey::Id(_), ..)));
         let mut partitions = Vec::with_capacity(change.partitions.len());
-        merge(&mut partitions, &mut BTreeMap::new(), change.partitions);
+        if is_any_twice(&change.partitions) {
+            merge(&mut partitions, &change.partitions);
+        } else {
+            let new = |(topic, partition, wanted)| FetchPartition { topic, partition, wanted, told: None };
+            partitions.extend(change.partitions.into_iter().map(new));
+        }
         let wants_session = change.session_epoch == NEW_SESSION && !partitions.is_empty();
         let room = partitions.len() <= SESSION_PARTITIONS_MAX;
         let Some(id) = (wants_session && room).then(new_id).flatten() else {
@@ -162,7 +168,7 @@ impl FetchSessions {
         {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
-        live.change(change.partitions, &change.forgotten);
+        live.change(&change.partitions, &change.forgotten);
         live.epoch_next = if live.epoch_next == i32::MAX { 1 } else { live.epoch_next + 1 };
         if live.order.len() > SESSION_PARTITIONS_MAX || live.order.is_empty() {
             let partitions = self.live.take().map(|live| live.order).unwrap_or_default();
@@ -191,35 +197,38 @@ impl FetchSessions {
     }
 }
 
-/// Where each partition is in the order of reading.
-type Places = BTreeMap<(TopicKey, i32), usize>;
+/// Whether a list names a partition twice. Most do not: that costs no map and no copy of a key.
+fn is_any_twice(partitions: &[(TopicKey, i32, Wanted)]) -> bool {
+    let mut names: Vec<(&TopicKey, i32)> = partitions.iter().map(|(topic, p, _)| (topic, *p)).collect();
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
+}
 
 /// Puts partitions at the end, or in the place of those that are there.
-fn merge(order: &mut Vec<FetchPartition>, places: &mut Places, more: Vec<(TopicKey, i32, Wanted)>) {
-    for (topic, partition, wanted) in more {
-        let next = order.len();
-        let place = *places.entry((topic.clone(), partition)).or_insert(next);
-        if place == next {
-            order.push(FetchPartition { topic, partition, wanted, told: None });
-        } else {
-            order[place].wanted = wanted;
+fn merge(order: &mut Vec<FetchPartition>, more: &[(TopicKey, i32, Wanted)]) {
+    // By what is named, not by what is there: a session has many partitions, of which few change.
+    let news = more.iter().map(|(topic, partition, wanted)| ((topic, *partition), Cell::new(Some(*wanted))));
+    let news: BTreeMap<(&TopicKey, i32), Cell<Option<Wanted>>> = news.collect();
+    for known in &mut *order {
+        if let Some(wanted) = news.get(&(&known.topic, known.partition)).and_then(Cell::take) {
+            known.wanted = wanted;
+        }
+    }
+    for (topic, partition, _) in more {
+        if let Some(wanted) = news.get(&(topic, *partition)).and_then(Cell::take) {
+            order.push(FetchPartition { topic: topic.clone(), partition: *partition, wanted, told: None });
         }
     }
 }
 
 impl Live {
-    fn change(&mut self, partitions: Vec<(TopicKey, i32, Wanted)>, forgotten: &[(TopicKey, i32)]) {
-        if partitions.is_empty() && forgotten.is_empty() {
-            return;
+    fn change(&mut self, partitions: &[(TopicKey, i32, Wanted)], forgotten: &[(TopicKey, i32)]) {
+        if !partitions.is_empty() {
+            merge(&mut self.order, partitions);
         }
-        let mut places: Places =
-            self.order.iter().enumerate().map(|(i, p)| ((p.topic.clone(), p.partition), i)).collect();
-        merge(&mut self.order, &mut places, partitions);
         if !forgotten.is_empty() {
-            let gone: std::collections::BTreeSet<usize> =
-                forgotten.iter().filter_map(|key| places.get(key).copied()).collect();
-            let mut place = 0..;
-            self.order.retain(|_| place.next().is_none_or(|i| !gone.contains(&i)));
+            let gone: BTreeSet<(&TopicKey, i32)> = forgotten.iter().map(|(topic, p)| (topic, *p)).collect();
+            self.order.retain(|part| !gone.contains(&(&part.topic, part.partition)));
         }
     }
 
@@ -331,6 +340,16 @@ mod tests {
         assert_eq!(order(&next), [("b".into(), 2), ("c".into(), 2)]);
         let without = sessions.begin(fetch(0, -1, &twice, &[]), || None).unwrap();
         assert_eq!((without.session_id, without.partitions.len()), (0, 2));
+    }
+
+    #[test]
+    fn partitions_are_read_in_the_order_they_were_named_first() {
+        let mut sessions = FetchSessions::default();
+        let first = sessions.begin(fetch(0, 0, &[("c", 1), ("a", 2), ("b", 3)], &[]), || Some(7)).unwrap();
+        assert_eq!(order(&first), [("c".into(), 1), ("a".into(), 2), ("b".into(), 3)]);
+        let more = [("e", 1), ("a", 5), ("d", 1), ("e", 2)];
+        let next = sessions.begin(fetch(7, 1, &more, &["c", "d", "x"]), || None).unwrap();
+        assert_eq!(order(&next), [("a".into(), 5), ("b".into(), 3), ("e".into(), 2)]);
     }
 
     #[test]
