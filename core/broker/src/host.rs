@@ -40,6 +40,8 @@ pub trait HostedPartition: Send + Sync {
     fn settings(&self) -> Arc<TopicSettings>;
     /// Runs `act` on the partition alone, then performs the effects. Not to be called from within `act`.
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>));
+    /// As [`HostedPartition::step`], for an append: how long it takes is worth knowing.
+    fn append_step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>));
     /// Whether the disk has room for more records.
     fn has_room(&self) -> bool;
     /// Has the start of the log made durable soon; then [`Hosted::on_start_saved`] is told.

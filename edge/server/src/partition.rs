@@ -180,17 +180,22 @@ impl HostedPartition for PartitionCell {
 
     fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
         let mut effects = Effects::new();
-        let locked = {
+        {
             let panicked_before = std::thread::panicking();
             let mut step = Step { hosted: self.state.lock(), offline: &self.offline, panicked_before };
-            let since = Instant::now();
             act(&mut step.hosted, &mut effects);
-            since.elapsed()
-        };
-        if effects.iter().any(|effect| matches!(effect, Effect::Appended { .. })) {
-            self.dir.metrics.log.append_locks.observe(locked);
         }
         self.perform(&mut effects);
+    }
+
+    fn append_step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        let mut locked = Duration::ZERO;
+        self.step(&mut |hosted, out| {
+            let since = Instant::now();
+            act(hosted, out);
+            locked = since.elapsed();
+        });
+        self.dir.metrics.log.append_locks.observe(locked);
     }
 
     fn has_room(&self) -> bool {

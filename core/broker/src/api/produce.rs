@@ -197,7 +197,7 @@ fn store(
 ) -> Result<(Placed, Committed), Refused> {
     let now = call.context.now;
     let mut result = None;
-    hosted.step(&mut |hosted, out| {
+    hosted.append_step(&mut |hosted, out| {
         let appended = hosted.with(out, |partition, out| partition.append(now, batch, out));
         result = Some(appended.map(|appended| {
             let end = appended.last_offset.next();

@@ -40,6 +40,10 @@ impl HostedPartition for TestPartition {
         Arc::clone(&self.settings.lock())
     }
 
+    fn append_step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        self.step(act);
+    }
+
     fn has_room(&self) -> bool {
         !self.full.load(Ordering::Relaxed)
     }

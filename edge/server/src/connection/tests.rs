@@ -401,6 +401,18 @@ fn what_waits_is_counted_by_its_api() {
     assert_eq!((correlation_id(&mut client), parked()), (1, (0, 0, 0)));
 }
 
+#[test]
+fn each_append_and_nothing_else_is_timed() {
+    let served = Served::start();
+    served.create_topic();
+    let mut client = served.connect();
+    (1..4).for_each(|_| served.append());
+    client.write_all(&[fetch(1, 0), delete_records(2, 0)].concat()).unwrap();
+    assert_eq!([1, 2].map(|_| correlation_id(&mut client)), [1, 2]);
+    let page = served.node.metrics.render(telemetry::TextFormat::Prometheus);
+    assert!(page.contains("vltava_log_append_lock_seconds_count 3\n"), "{page}");
+}
+
 /// Others wait for memory that a waiting fetch keeps back: it is answered early.
 #[test]
 fn a_fetch_does_not_keep_memory_that_others_wait_for() {
