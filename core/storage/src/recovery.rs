@@ -15,7 +15,7 @@
 //! | unclean | bad below the recovery point, or missing | quarantine, leave the records as they are |
 //! | unclean | bad above it | cut there, drop everything behind, make that durable |
 //! | any | good, tables missing or wrong | build them again |
-//! | any | gaps between good ones, in a log that was compacted or adopted | believe them |
+//! | any | gaps between good ones, in what another program wrote | believe them |
 //!
 //! What lay below the recovery point was promised to others: only they can say what stood there. What
 //! lies above it was never promised, so a torn end is normal. Batches behind a bad one are never taken
@@ -125,7 +125,7 @@ impl Log {
         let topic_id = read_partition_metadata(home.disk.as_ref(), &home.dir);
         let topic_id = topic_id.map_err(OpenError::Metadata)?.unwrap_or(TopicId(Uuid::ZERO));
         let listing = Listing::read(&home)?;
-        let gaps_below = match known.adopted || settings.compacted {
+        let gaps_below = match known.adopted {
             true => Offset(i64::MAX),
             false => adopted::gaps_below(&home)?,
         };

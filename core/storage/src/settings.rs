@@ -27,8 +27,6 @@ pub struct LogSettings {
     pub retention_age: Option<Duration>,
     /// Whether retention deletes anything: `cleanup.policy` has `delete`.
     pub deletes: bool,
-    /// Whether offsets may have gaps because compaction dropped records: `cleanup.policy` has `compact`.
-    pub compacted: bool,
     /// How long a deleted file stays, for those who are reading it: `file.delete.delay.ms`.
     pub file_delete_delay: Duration,
     /// Who sets the timestamps of records: `message.timestamp.type`.
@@ -49,7 +47,6 @@ impl Default for LogSettings {
             retention_bytes: None,
             retention_age: Some(WEEK),
             deletes: true,
-            compacted: false,
             file_delete_delay: Duration::from_secs(60),
             timestamp_type: TimestampType::CreateTime,
             producer_expiry: Duration::from_secs(24 * 60 * 60),

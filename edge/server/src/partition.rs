@@ -276,7 +276,6 @@ pub(crate) fn log_settings(settings: &TopicSettings, producer_expiry: Duration) 
         retention_bytes: settings.retention_bytes,
         retention_age: settings.retention,
         deletes: settings.cleanup.delete,
-        compacted: settings.cleanup.compact,
         file_delete_delay: settings.file_delete_delay,
         timestamp_type: match settings.timestamp_type {
             settings::TimestampType::CreateTime => TimestampType::CreateTime,

@@ -122,8 +122,7 @@ impl Log {
         let epoch = batch.leader_epoch();
         self.check_append(batch.bytes().len(), epoch)?;
         let (expected, found) = (self.end, header.base_offset);
-        let goes_on = if self.settings.compacted { found >= expected } else { found == expected };
-        if !goes_on {
+        if found != expected {
             return Err(AppendError::NotNext { expected, found });
         }
         let marker = stored_marker(batch).map_err(AppendError::Marker)?;

@@ -308,8 +308,8 @@ fn leftovers_go_and_swaps_are_completed() {
     let size = first.len() / usize::try_from(bases[1]).expect("small");
     let swap = [&first[..size], &second[second.len() - size..]].concat();
     disk.put(&at("00000000000000000000.log.swap"), swap);
-    let settings = LogSettings { compacted: true, ..LogSettings::tiny() };
-    let (log, _) = open(&disk, settings, unclean(Offset(0))).expect("good");
+    let adopted = Known { adopted: true, ..unclean(Offset(0)) };
+    let (log, _) = open(&disk, LogSettings::tiny(), adopted).expect("good");
     assert_eq!(log.segments_count(), bases.len() - 1);
     let read: Vec<_> = read_all(&log, Offset(0)).into_iter().take(3).map(|b| b.base).collect();
     assert_eq!(read, [0, bases[2] - 1, bases[2]]);

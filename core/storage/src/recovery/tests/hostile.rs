@@ -85,16 +85,15 @@ proptest! {
         clean in any::<bool>(),
         point in prop::sample::select(vec![0, 1, 8, i64::MAX]),
     ) {
-        for compacted in [false, true] {
+        for adopted in [false, true] {
             let disk = MemoryDisk::new();
             disk.create_dir(Path::new(DIR)).expect("memory");
             for (kind, base, bytes) in &files {
                 disk.put(&path(*kind, *base), bytes.clone());
             }
             disk.put(&Path::new(DIR).join(EPOCHS_FILE), epochs.clone());
-            let settings = LogSettings { compacted, ..LogSettings::tiny() };
-            let known = Known { clean, ..unclean(Offset(point)) };
-            if let Ok((mut log, _)) = open(&disk, settings, known) {
+            let known = Known { clean, adopted, ..unclean(Offset(point)) };
+            if let Ok((mut log, _)) = open(&disk, LogSettings::tiny(), known) {
                 use_it(&mut log);
             }
         }
