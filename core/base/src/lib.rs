@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** imports nothing of ours, does no I/O, allocates only for names.
 
+mod address;
 mod effects;
 mod error_code;
 mod excerpt;
@@ -11,6 +12,7 @@ mod map;
 mod offset;
 mod time;
 
+pub use address::counted_as;
 pub use effects::Effects;
 pub use error_code::ErrorCode;
 pub use excerpt::excerpt;

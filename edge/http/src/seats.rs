@@ -51,7 +51,7 @@ pub(crate) struct Seat {
 impl Seats {
     /// A seat for a connection from this address; `None` if it has to be closed.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Seat> {
-        let address = net::counted_as(address);
+        let address = base::counted_as(address);
         let mut taken = self.lock();
         let kind = if taken.any.take(address, SEATS_MAX, SEATS_PER_ADDRESS_MAX) {
             Kind::Any

@@ -5,11 +5,12 @@
 //! served. IPv6 addresses are counted by their /64, which is what one host has.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base::counted_as;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -209,17 +210,6 @@ impl Rate {
         let turn = self.next.max(now);
         self.next = turn + burst / per_second;
         turn.checked_sub(burst - burst / per_second).map_or(now, |at| at.max(now))
-    }
-}
-
-/// The address that a peer is counted as: its own, or the /64 of an IPv6 one, which is one customer's.
-pub fn counted_as(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
     }
 }
 

@@ -27,7 +27,7 @@ mod writer;
 
 mod stop;
 
-pub use admission::{Admission, Admitted, ListenerCounts, Refusal, Seat, counted_as};
+pub use admission::{Admission, Admitted, ListenerCounts, Refusal, Seat};
 pub use answer::{Answer, FileRange, SendFile};
 pub use budget::{Charge, MemoryBudget};
 pub use frame::{FrameError, FrameReader};

@@ -28,6 +28,11 @@ const NOT_IN_CORE: &[&str] = &[
 /// The sections of the table, lowest first: a crate uses those of its own section and below.
 const SECTIONS: &[&str] = &["core", "edge", "apps", "tests"];
 
+/// The one crate of `edge/` that puts the others together.
+const WIRING: &str = "server";
+/// What every crate of `edge/` may use: log lines and metrics are made everywhere.
+const SHARED_EDGE: &str = "telemetry";
+
 /// Section (the folder) → crate → the crates it uses.
 type Layers = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
@@ -88,7 +93,7 @@ fn check_table(tree: &Tree, layers: &Layers, found: &mut Vec<Finding>) {
 }
 
 /// What is wrong with the table alone: names it does not define, lines that point to a higher section,
-/// cycles.
+/// or within `edge/` to each other, cycles.
 fn check_directions(layers: &Layers) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut section_of = BTreeMap::new();
@@ -111,6 +116,11 @@ fn check_directions(layers: &Layers) -> Vec<String> {
                     Some(above) if height(above) > height(section) => {
                         wrong.push(format!("lets {section}/{name} use {above}/{other}, which lies above it"));
                     }
+                    Some(&beside) if beside == section && beside == "edge" && !may_use_edge(name, other) => {
+                        wrong.push(format!(
+                            "lets {name} use {other}: in edge/ only {WIRING} knows the others"
+                        ));
+                    }
                     Some(_) => {}
                 }
             }
@@ -120,6 +130,11 @@ fn check_directions(layers: &Layers) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Whether a crate of `edge/` may use that other one of `edge/`.
+fn may_use_edge(name: &str, other: &str) -> bool {
+    name == WIRING || other == SHARED_EDGE
 }
 
 fn words(names: &BTreeSet<String>) -> String {
@@ -241,11 +256,14 @@ mod tests {
         let sound =
             "[core]\nbase = []\nstorage = ['base']\n[edge]\ndisk = ['storage']\n[tests]\nsim = ['base']";
         assert!(wrong(sound).is_empty());
+        let edge = "[edge]\ntelemetry = []\nnet = []\nhttp = ['telemetry']\nserver = ['net', 'http']";
+        assert!(wrong(edge).is_empty());
         let cases = [
             ("[core]\nbase = ['disk']\n[edge]\ndisk = []", "lets core/base use edge/disk"),
             ("[core]\na = ['b']\nb = ['a']", "lets a use itself"),
             ("[core]\na = ['b']", "lets a use b, which has no line"),
             ("[core]\na = []\n[edge]\na = []", "names two crates a"),
+            ("[edge]\nnet = []\nhttp = ['net']", "lets http use net: in edge/"),
             ("[cellar]\na = []", "has a section cellar"),
         ];
         for (table, start) in cases {
