@@ -44,7 +44,7 @@ pub(super) const BROKER: &[Setting] = &[
         .why("A tenth of a second is what a power cut can then cost."),
     dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES),
     fixed("http.listen", String, Some("127.0.0.1:9644"), Any)
-        .doc("Where health, metrics and the admin API are served over HTTP; empty turns it off.")
+        .doc("Where health and metrics are served over HTTP; empty turns it off.")
         .why("Loopback only: it asks nobody who they are."),
     fixed("inter.broker.protocol.version", String, Some("4.4"), Any)
         .doc("The Kafka release whose protocol is spoken. Setting it is without effect.")
@@ -100,7 +100,7 @@ pub(super) const BROKER: &[Setting] = &[
         .why("One client gone wild cannot take them all."),
     dynamic("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, ARRAY_LEN_MAX)),
     fixed("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0))
-        .doc("How many fetch sessions are remembered; beyond, the least used one goes.")
+        .doc("How many fetch sessions there are; beyond, a fetch is answered in full, without a session.")
         .why("Kafka's default."),
     dynamic("message.max.bytes", Int, Some("1048588"), AtLeast(0)),
     dynamic("min.insync.replicas", Int, Some("1"), AtLeast(1)),
