@@ -8,7 +8,7 @@ use super::{find_broker, find_topic};
 use crate::parts::ConfigMap;
 
 /// A topic's settings that something in the broker reads.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicSettings {
     /// `cleanup.policy`.
     pub cleanup: Cleanup,
@@ -16,8 +16,6 @@ pub struct TopicSettings {
     pub compression: CompressionType,
     /// `compression.{gzip,lz4,zstd}.level` of the type; `None` for what has no level.
     pub compression_level: Option<i32>,
-    /// `delete.retention.ms`.
-    pub delete_retention: Duration,
     /// `file.delete.delay.ms`.
     pub file_delete_delay: Duration,
     /// `flush.policy`.
@@ -29,8 +27,6 @@ pub struct TopicSettings {
     pub flush_interval: Option<Duration>,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u32,
-    /// `max.compaction.lag.ms`; `None` for no limit.
-    pub compaction_lag_max: Option<Duration>,
     /// `max.decompressed.message.bytes`.
     pub message_decompressed_bytes_max: u32,
     /// `max.message.bytes`.
@@ -41,10 +37,6 @@ pub struct TopicSettings {
     pub timestamp_before_max: Option<Duration>,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
-    /// `min.cleanable.dirty.ratio`.
-    pub cleanable_dirty_ratio_min: f64,
-    /// `min.compaction.lag.ms`.
-    pub compaction_lag_min: Duration,
     /// `min.insync.replicas`.
     pub insync_replicas_min: usize,
     /// `retention.bytes`; `None` for no limit.
@@ -59,8 +51,6 @@ pub struct TopicSettings {
     pub segment_jitter: Duration,
     /// `segment.ms`.
     pub segment_age_max: Duration,
-    /// `unclean.leader.election.enable`.
-    pub unclean_election: bool,
 }
 
 /// What happens to old segments. Neither keeps everything.
@@ -119,13 +109,11 @@ impl TopicSettings {
             cleanup: reader.cleanup(),
             compression,
             compression_level: compression.level_name().map(|name| reader.int(name)),
-            delete_retention: reader.duration("delete.retention.ms"),
             file_delete_delay: reader.duration("file.delete.delay.ms"),
             flush_policy,
             flush_messages: reader.limit("flush.messages"),
             flush_interval: reader.flush_interval(flush_policy),
             index_interval_bytes: reader.bytes("index.interval.bytes"),
-            compaction_lag_max: reader.limit("max.compaction.lag.ms").map(Duration::from_millis),
             message_decompressed_bytes_max: reader.bytes("max.decompressed.message.bytes"),
             message_bytes_max: reader.bytes("max.message.bytes"),
             timestamp_after_max: reader.duration("message.timestamp.after.max.ms"),
@@ -134,8 +122,6 @@ impl TopicSettings {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
             },
-            cleanable_dirty_ratio_min: reader.ratio("min.cleanable.dirty.ratio"),
-            compaction_lag_min: reader.duration("min.compaction.lag.ms"),
             insync_replicas_min: usize::try_from(reader.number("min.insync.replicas")).unwrap_or(1),
             retention_bytes: reader.limit("retention.bytes"),
             retention: reader.limit("retention.ms").map(Duration::from_millis),
@@ -143,7 +129,6 @@ impl TopicSettings {
             segment_index_bytes: reader.bytes("segment.index.bytes"),
             segment_jitter: reader.duration("segment.jitter.ms"),
             segment_age_max: reader.duration("segment.ms"),
-            unclean_election: reader.is_on("unclean.leader.election.enable"),
         }
     }
 }
@@ -221,13 +206,6 @@ impl Reader<'_> {
 
     fn is_on(&self, name: &str) -> bool {
         self.value(name) == Value::Boolean(true)
-    }
-
-    fn ratio(&self, name: &str) -> f64 {
-        match self.value(name) {
-            Value::Double(ratio) => ratio,
-            other => panic!("{name} is {other:?}, no fraction"),
-        }
     }
 
     fn cleanup(&self) -> Cleanup {
