@@ -219,6 +219,19 @@ impl Partition {
             return Err(out_of_range);
         }
         let upto = if fetch.committed_only { last_stable } else { high_watermark };
+        let planned = self.plan_fetch(fetch, upto, &mut fetched, out);
+        // Whatever came of it, files may have been opened.
+        self.log.on_read(fetch.from);
+        planned.map(|()| fetched)
+    }
+
+    fn plan_fetch(
+        &mut self,
+        fetch: &Fetch,
+        upto: Offset,
+        fetched: &mut Fetched,
+        out: &mut Effects<Effect>,
+    ) -> Result<(), FetchError> {
         let mut next = fetch.from;
         if fetch.from < upto && (fetch.bytes_max > 0 || fetch.at_least_one) {
             let bytes_max = u32::try_from(fetch.bytes_max).unwrap_or(u32::MAX);
@@ -239,7 +252,7 @@ impl Partition {
             let aborted = aborted.map_err(|error| self.lookup_failed(error, out))?;
             fetched.aborted = Some(aborted.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
         }
-        Ok(fetched)
+        Ok(())
     }
 
     /// Looks an offset up. `None` if no record is meant.

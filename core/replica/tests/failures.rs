@@ -9,7 +9,7 @@ use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
-use vltava_replica::{AppendError, Effect, FetchError, FlushPolicy, OffsetSpec, Partition};
+use vltava_replica::{AppendError, Effect, Fetch, FetchError, Fetched, FlushPolicy, OffsetSpec, Partition};
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
 
@@ -37,10 +37,27 @@ impl Story {
     }
 
     fn flush(&mut self) {
-        if let Some(flush) = self.partition.flush_plan(FlushScope::Records, &mut self.out) {
+        self.flush_of(FlushScope::Records);
+    }
+
+    fn flush_of(&mut self, scope: FlushScope) {
+        if let Some(flush) = self.partition.flush_plan(scope, &mut self.out) {
             let result = flush.run();
             self.partition.on_flushed(result, &mut self.out);
         }
+    }
+
+    /// One batch from an offset.
+    fn fetch(&mut self, from: i64) -> Fetched {
+        let fetch = Fetch {
+            from: Offset(from),
+            current_epoch: LeaderEpoch::NONE,
+            last_epoch: LeaderEpoch::NONE,
+            bytes_max: 1,
+            at_least_one: true,
+            committed_only: true,
+        };
+        self.partition.fetch(&fetch, &mut self.out).expect("in range")
     }
 
     /// The errors among the effects since the last look, in words.
@@ -80,6 +97,38 @@ fn without_descriptors_an_append_is_refused_and_the_next_goes_well() {
     story.disk.fail(None);
     assert_eq!(story.append().expect("memory"), Offset(2));
     assert!(!story.partition.is_failed());
+}
+
+#[test]
+fn a_reader_of_many_segments_leaves_few_files_open() {
+    let mut story = Story::new(FlushPolicy::Os);
+    for _ in 0..100 {
+        story.append().expect("memory");
+    }
+    story.flush();
+    story.flush_of(FlushScope::Checkpoint);
+    (0..2).for_each(|_| story.partition.log_mut().rest());
+    assert_eq!(story.disk.open_files(), 0);
+    // Two batches fill a segment.
+    let first = story.fetch(0);
+    for from in 1..100 {
+        let fetched = story.fetch(from);
+        assert_eq!(fetched.slices.len(), 1);
+        drop(fetched);
+        assert!(story.disk.open_files() <= 8, "{} at {from}", story.disk.open_files());
+    }
+    // What was planned stays readable.
+    let slice = &first.slices[0];
+    let mut bytes = vec![0; slice.len as usize];
+    assert_eq!(slice.file.read_at(&mut bytes, slice.position).expect("memory"), bytes.len());
+    // Those who follow a segment each find its files open.
+    let opened = story.disk.count("open");
+    for _ in 0..10 {
+        story.fetch(96);
+        story.fetch(98);
+        story.fetch(99);
+    }
+    assert!(story.disk.count("open") - opened <= 4, "once each");
 }
 
 #[test]

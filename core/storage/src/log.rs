@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{LeaderEpoch, Now, Offset, TopicId};
+use smallvec::SmallVec;
 
 use crate::checkpoint::{format_epochs, format_partition_metadata};
 use crate::disk::{Disk, DiskError, DiskFile, Failed};
@@ -39,6 +40,8 @@ use crate::layout::{EPOCHS_FILE, PARTITION_METADATA_FILE};
 use crate::producer::Producers;
 use crate::segment::{Growth, Segment};
 use crate::settings::LogSettings;
+
+use close::READ_OPEN_MAX;
 
 pub use append::{AppendError, Appended};
 pub use delete::{DeleteError, Removal, Removed};
@@ -78,6 +81,8 @@ pub struct Log {
     pub(crate) names_retained: u64,
     /// Snapshots that were written but may not be on media, by the change of names that made each.
     pub(crate) unsynced_snapshots: Vec<(u64, Arc<dyn DiskFile>)>,
+    /// Base offsets of the segments that readers have open and that do not grow, the last read last.
+    pub(crate) read: SmallVec<[Offset; READ_OPEN_MAX]>,
     pub(crate) poison: Option<Box<DiskError>>,
 }
 
@@ -133,6 +138,7 @@ impl Log {
             names_synced: 0,
             names_retained: 0,
             unsynced_snapshots: Vec::new(),
+            read: SmallVec::new(),
             poison: None,
         }
     }

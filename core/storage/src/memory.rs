@@ -63,6 +63,12 @@ impl MemoryDisk {
         self.lock().counts.get(operation).copied().unwrap_or(0)
     }
 
+    /// How many files are open, of those that have a name: each once for every time it was opened.
+    pub fn open_files(&self) -> usize {
+        // Beside the disk, only an open file has hold of what one contains.
+        self.lock().files.values().map(|contents| Arc::strong_count(contents) - 1).sum()
+    }
+
     /// What a file holds.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let contents = self.lock().files.get(path).cloned();

@@ -69,6 +69,8 @@ impl Log {
     /// Plans a read of whole batches, beginning with the one that has `from`, ending before the one
     /// that has `upto`, and of no more than `bytes_max` bytes; if the first batch alone is larger, it
     /// is read if `at_least_one`.
+    ///
+    /// Leaves the files open that it needed; [`Log::on_read`], called afterwards, keeps them few.
     pub fn plan_read(
         &self,
         from: Offset,
@@ -92,6 +94,26 @@ impl Log {
             index += 1;
         }
         Ok(plan)
+    }
+
+    /// Takes note that a read was planned from `from` on: of the segments that do not grow, those read last
+    /// keep their files open, so that a reader who looks into thousands cannot use up the descriptors.
+    /// Plans have hold of what they need.
+    pub fn on_read(&mut self, from: Offset) {
+        if from >= self.active().base {
+            return;
+        }
+        let first = self.segment_of(from);
+        for index in first..(first + SLICES_MAX).min(self.segments.len()) {
+            let base = self.segments[index].base;
+            if base >= self.unsynced_from {
+                // A flush needs these, and closes them.
+                break;
+            }
+            if self.segments[index].is_open() && self.read.last() != Some(&base) {
+                self.note_read(base);
+            }
+        }
     }
 
     /// Adds what one segment has; whether the next one may have more.

@@ -200,9 +200,9 @@ fn vital_thread<T: Send + 'static>(
 }
 
 /// How many logs may keep their files open, given how many descriptors the process may have: half of
-/// them are for logs, and one that is written to has four.
+/// them are for logs. A log that is written to has four, and as many for each of two segments that are read.
 fn open_logs_max(descriptors: u64) -> usize {
-    usize::try_from(descriptors / 8).unwrap_or(usize::MAX)
+    usize::try_from(descriptors / 24).unwrap_or(usize::MAX)
 }
 
 /// A directory that fails takes its partitions offline; the one with the metadata takes the node.

@@ -35,7 +35,7 @@ fn judge(world: &mut World, found: &mut Vec<Violation>) {
 }
 
 /// Looks at what must be true of the last restart, also if the log did not come back.
-pub fn judge_restart(world: &World, found: &mut Vec<Violation>) {
+pub fn judge_restart(world: &mut World, found: &mut Vec<Violation>) {
     i24_recover_prefix::check(world, found);
     i25_quarantine_not_truncate::check(world, found);
 }

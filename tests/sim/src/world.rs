@@ -63,7 +63,7 @@ pub struct World {
     /// What the workload itself found wrong.
     pub complaints: Vec<Violation>,
     /// Judges a restart that is about to be undone; what judges cannot be named from here.
-    pub judge_restart: fn(&World, &mut Vec<Violation>),
+    pub judge_restart: fn(&mut World, &mut Vec<Violation>),
     /// Whether invariants that read the whole log are due.
     pub look_closely: bool,
     /// Whether there is nothing more to learn: records are gone for good, and the log said so.
@@ -127,7 +127,7 @@ pub struct Retention {
 
 impl World {
     /// A world in which the log was just made.
-    pub fn new(seed: u64, options: Options, judge_restart: fn(&World, &mut Vec<Violation>)) -> Self {
+    pub fn new(seed: u64, options: Options, judge_restart: fn(&mut World, &mut Vec<Violation>)) -> Self {
         let trace = Trace::default();
         let disk = SimDisk::new(Random::stream(seed, "disk"), trace.clone());
         let door = Plant::behind_door(options.plant, Arc::new(disk.clone()));

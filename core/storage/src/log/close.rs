@@ -1,8 +1,14 @@
 //! Rest and orderly end.
 
+use base::Offset;
+
 use crate::disk::DiskError;
 use crate::log::{FlushScope, Log};
 use crate::segment::Segment;
+
+/// How many of its segments that do not grow a log keeps open for readers. One is read by who follows it
+/// from end to end; with two, a pair of such readers do not close each other's files.
+pub(crate) const READ_OPEN_MAX: usize = 2;
 
 impl Log {
     /// Everything to the media, in the form in which [`Log::open`] needs no look at the records.
@@ -37,6 +43,29 @@ impl Log {
         self.segments[..closable].iter_mut().for_each(Segment::rest_if_idle);
         if everything && !self.active().is_open() {
             self.growth.recent.clear();
+        }
+    }
+
+    /// Takes note that readers have a segment open that does not grow; closes the one that was read least
+    /// lately, if there are too many.
+    pub(crate) fn note_read(&mut self, base: Offset) {
+        if let Some(at) = self.read.iter().position(|&read| read == base) {
+            self.read.remove(at);
+        }
+        if self.read.len() == READ_OPEN_MAX {
+            let idle = self.read.remove(0);
+            self.close_read(idle);
+        }
+        self.read.push(base);
+    }
+
+    /// Closes a segment that was read, if there still is one and its handles have nothing to bring to the
+    /// media.
+    fn close_read(&mut self, base: Offset) {
+        let index = self.segment_of(base);
+        let closable = base < self.unsynced_from && self.poison.is_none();
+        if closable && self.segments[index].base == base {
+            self.segments[index].rest();
         }
     }
 

@@ -48,19 +48,28 @@ impl Log {
         self.first_unstable().map_or(high_watermark, |unstable| unstable.min(high_watermark))
     }
 
-    /// The aborted transactions that a reader of `from..upto` has to leave out, by first offset.
-    pub fn aborted_transactions(&self, from: Offset, upto: Offset) -> Result<Vec<AbortedTxn>, LookupError> {
+    /// The aborted transactions that a reader of `from..upto` has to leave out, by first offset. Closes again
+    /// what it had to open behind `upto`: a transaction may have been open for many segments.
+    pub fn aborted_transactions(
+        &mut self,
+        from: Offset,
+        upto: Offset,
+    ) -> Result<Vec<AbortedTxn>, LookupError> {
         let mut found = Vec::new();
         let mut complete = false;
-        for segment in &self.segments[self.segment_of(from)..] {
-            segment.visit_aborted(&self.home, &mut |txn| {
+        for index in self.segment_of(from)..self.segments.len() {
+            let segment = &self.segments[index];
+            let keep_open = segment.is_open() || segment.base < upto;
+            let visited = segment.visit_aborted(&self.home, &mut |txn| {
                 if txn.last_offset >= from && txn.first_offset < upto {
                     found.push(txn);
                 }
                 // Everything that begins before the end of the range has ended by this marker.
                 complete = txn.last_stable_offset >= upto;
                 !complete
-            })?;
+            });
+            self.close_again(index, keep_open);
+            visited?;
             if complete {
                 break;
             }

@@ -622,11 +622,31 @@ fn whichever_file_finds_no_descriptor_nothing_is_lost() {
         }
         assert!(refused > 0 || well > 1, "{well}");
         let known = unclean(log.recovery_point());
-        let (again, recovered) = open(&disk, settings, known).expect("good");
+        let (mut again, recovered) = open(&disk, settings, known).expect("good");
         assert_eq!((again.end(), recovered.cut), (Offset(120), None));
-        let aborted = |log: &Log| log.aborted_transactions(Offset(0), log.end()).expect("memory");
-        assert_eq!(aborted(&again), aborted(&log));
+        let aborted = |log: &mut Log| log.aborted_transactions(Offset(0), log.end()).expect("memory");
+        assert_eq!(aborted(&mut again), aborted(&mut log));
         assert!(again.epochs().eq(log.epochs()));
         assert_eq!(read_all(&again, Offset(0)), read_all(&log, Offset(0)));
     }
+}
+
+#[test]
+fn a_reader_under_a_long_transaction_leaves_few_files_open() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::tiny());
+    append(&mut log, &transactional(producer(9, 0, 0), 1));
+    // While it is open, others abort theirs in segment after segment.
+    for i in 0..60 {
+        append(&mut log, &transactional(producer(1, 0, i), 1));
+        append(&mut log, &marker(1, 0, false, 1));
+        append(&mut log, &batch(&[1], 1000));
+    }
+    append(&mut log, &marker(9, 0, true, 1));
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    (0..2).for_each(|_| log.rest());
+    assert!(log.segments.iter().filter(|segment| segment.aborted > 0).count() > 10);
+    let aborted = log.aborted_transactions(Offset(0), Offset(1)).expect("memory");
+    assert!(aborted.is_empty(), "none of them begins so early");
+    assert!(disk.open_files() <= 1, "{}", disk.open_files());
 }

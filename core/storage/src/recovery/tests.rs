@@ -279,7 +279,7 @@ fn aborted_transactions_are_found_again() {
             let disk = disk.copy();
             change(&disk, FileKind::TxnIndex, log.segments[1].base.0, damage);
             let known = Known { clean, ..unclean(log.end()) };
-            let (log, _) = open(&disk, LogSettings::tiny(), known).expect("good");
+            let (mut log, _) = open(&disk, LogSettings::tiny(), known).expect("good");
             assert_eq!(log.aborted_transactions(Offset(0), log.end()).expect("memory"), aborted);
         }
     }

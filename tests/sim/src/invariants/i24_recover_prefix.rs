@@ -15,7 +15,7 @@ use crate::world::World;
 const NAME: &str = "I24 recover prefix";
 
 /// Judges the last restart, and what the log derives from its records.
-pub fn check(world: &World, found: &mut Vec<Violation>) {
+pub fn check(world: &mut World, found: &mut Vec<Violation>) {
     let mut complain = |what: String| found.push(Violation { invariant: NAME, what });
     if let Some(restart) = &world.restart {
         if let Err(what) = restart.judge() {
@@ -28,10 +28,14 @@ pub fn check(world: &World, found: &mut Vec<Violation>) {
             complain(format!("recovering twice: first {state:?}, then {again:?}"));
         }
     }
-    if let Some(log) = world.log.as_ref().filter(|_| world.look_closely && !world.over && !world.doubted) {
-        check_epochs(world, log, &mut complain);
-        check_producers(world, log, &mut complain);
-        check_aborted(world, log, &mut complain);
+    if !world.look_closely || world.over || world.doubted {
+        return;
+    }
+    if let Some(mut log) = world.log.take() {
+        check_epochs(world, &log, &mut complain);
+        check_producers(world, &log, &mut complain);
+        check_aborted(world, &mut log, &mut complain);
+        world.log = Some(log);
     }
 }
 
@@ -106,7 +110,7 @@ fn agrees(view: &ProducerView, expected: &ExpectedProducer, start: Offset) -> bo
 }
 
 /// The aborted transactions of the whole log and of its halves.
-fn check_aborted(world: &World, log: &Log, complain: &mut dyn FnMut(String)) {
+fn check_aborted(world: &World, log: &mut Log, complain: &mut dyn FnMut(String)) {
     let middle = Offset((log.start().0 + log.end().0) / 2);
     for (from, upto) in [(log.start(), log.end()), (log.start(), middle), (middle, log.end())] {
         let mut expected: Vec<_> = world.model.producers.aborted.clone();

@@ -18,6 +18,7 @@ impl World {
         let read = World::read_all(log, from, bytes_max);
         let at_time = log.offset_for_timestamp(time);
         let aborted = log.aborted_transactions(from, log.end());
+        log.on_read(from);
         let bytes = match &read {
             Ok(bytes) => format!("{} bytes {:x}", bytes.len(), hash(0, bytes)),
             Err(error) => error.to_string(),
