@@ -378,6 +378,8 @@ pub(crate) struct Growth {
     pub(crate) first_timestamp: Option<TimestampMs>,
     /// When the segment was made, or opened.
     pub(crate) since: TimestampMs,
+    /// Which part of `segment.jitter.ms` it is closed early by, once it was needed.
+    pub(crate) jitter: Option<f64>,
     /// The position up to which a snapshot has the producers.
     pub(crate) saved_at: u32,
 }
@@ -390,6 +392,7 @@ impl Growth {
             unindexed_bytes: 0,
             first_timestamp: None,
             since,
+            jitter: None,
             saved_at: 0,
         }
     }

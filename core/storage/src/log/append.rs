@@ -282,17 +282,22 @@ impl Log {
     }
 
     /// By how much the growing segment is closed early: by chance, but the same each time it is asked for.
-    fn jitter(&self) -> Duration {
+    fn jitter(&mut self) -> Duration {
         let max = self.settings.segment_jitter_max;
         if max.is_zero() {
             return max;
         }
+        let part = self.growth.jitter.unwrap_or_else(|| self.draw_jitter());
+        self.growth.jitter = Some(part);
+        max.mul_f64(part)
+    }
+
+    fn draw_jitter(&self) -> f64 {
         let mut seed = self.topic_id.0.0.to_vec();
         // The directory's name tells partitions of one topic apart.
         seed.extend(self.home.dir.file_name().map_or(&[][..], |name| name.as_encoded_bytes()));
         seed.extend(self.active().base.0.to_be_bytes());
-        let part = f64::from(crc32c(&seed)) / f64::from(u32::MAX);
-        max.mul_f64(part)
+        f64::from(crc32c(&seed)) / f64::from(u32::MAX)
     }
 
     /// The largest timestamp of the first batch of the growing segment.
