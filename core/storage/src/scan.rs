@@ -5,7 +5,7 @@
 //! what the file has before anything is read or made room for.
 
 use base::Offset;
-use records::{BatchError, BatchHeader, HEADER_BYTES, StoredCheck};
+use records::{BatchError, BatchHeader, HEADER_BYTES, StoredBatch, StoredCheck};
 
 use crate::disk::{DiskError, DiskFile};
 
@@ -201,19 +201,23 @@ impl<'a> BatchWalk<'a> {
     }
 }
 
-/// The whole of a batch that a walk over headers found; `None` if it has more than `bytes_max`. Room is made
-/// when its checksum was found right, and its length with it.
-pub(crate) fn read_batch(
+/// The whole of a batch that a walk over headers found, checked; `None` if it has more than `bytes_max`. Room
+/// for more than a walk reads at once is made when its checksum was found right, and its length with it.
+pub(crate) fn read_batch<'b>(
     file: &dyn DiskFile,
     found: &Found,
     bytes_max: usize,
-) -> Result<Option<Vec<u8>>, ScanError> {
+    bytes: &'b mut Vec<u8>,
+) -> Result<Option<StoredBatch<'b>>, ScanError> {
     let size = found.header.size_bytes();
-    if size > bytes_max || BatchWalk::new(file, found.position, found.end()).next()?.is_none() {
+    if size > bytes_max {
         return Ok(None);
     }
-    let mut bytes = vec![0; size];
-    let read = file.read_at(&mut bytes, found.position.into())?;
-    bytes.truncate(read);
-    Ok(Some(bytes))
+    if size > BATCHES_BYTES {
+        BatchWalk::new(file, found.position, found.end()).next()?;
+    }
+    bytes.resize(size, 0);
+    let read = file.read_at(bytes, found.position.into())?;
+    let batch = StoredBatch::check(&bytes[..read]);
+    batch.map(Some).map_err(|error| ScanError::Damaged { position: found.position, damage: error.into() })
 }

@@ -1,7 +1,7 @@
 //! Looking records up by their time.
 
 use base::{LeaderEpoch, Offset, TimestampMs};
-use records::{Scratch, StoredBatch};
+use records::Scratch;
 
 use crate::disk::DiskError;
 use crate::index::table::Guess;
@@ -215,9 +215,8 @@ impl Log {
     ) -> Result<(), ScanError> {
         let damaged = |error| ScanError::Damaged { position: found.position, damage: Damage::Batch(error) };
         let file = segment.file(&self.home)?.as_ref();
-        let Some(bytes) = read_batch(file, found, usize::MAX)? else { return Ok(()) };
-        let batch = StoredBatch::check(&bytes).map_err(damaged)?;
-        let mut scratch = Scratch::default();
+        let (mut bytes, mut scratch) = (Vec::new(), Scratch::default());
+        let Some(batch) = read_batch(file, found, usize::MAX, &mut bytes)? else { return Ok(()) };
         for record in batch.records(&mut scratch).map_err(damaged)? {
             let record = record.map_err(damaged)?;
             if !more(record.offset(batch.header()), record.timestamp(batch.header())) {

@@ -4,7 +4,6 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use base::{Now, Offset};
-use records::StoredBatch;
 
 use crate::disk::{DiskError, DiskFile, Failed, OpenMode};
 use crate::index::AbortedTxn;
@@ -184,7 +183,7 @@ impl Log {
     fn replay_segment(&mut self, now: Now, index: usize, from: Offset) -> Result<Vec<AbortedTxn>, ScanError> {
         let Self { home, segments, producers, .. } = self;
         let segment = &segments[index];
-        let mut aborted = Vec::new();
+        let (mut aborted, mut bytes) = (Vec::new(), Vec::new());
         let mut walk = segment.walk_to(home, from)?;
         while let Some(found) = walk.next()? {
             let header = &found.header;
@@ -196,10 +195,9 @@ impl Log {
                 continue;
             }
             let file = segment.file(home)?.as_ref();
-            let Some(bytes) = read_batch(file, &found, MARKER_BYTES_MAX)? else { continue };
-            let marker = StoredBatch::check(&bytes).map(|batch| stored_marker(&batch));
+            let batch = read_batch(file, &found, MARKER_BYTES_MAX, &mut bytes)?;
             // A marker that cannot be read was not written by a broker; it ends nothing.
-            if let Ok(Ok(Some(marker))) = marker {
+            if let Some(Ok(Some(marker))) = batch.as_ref().map(stored_marker) {
                 let completed = producers.apply_marker(header, &marker, now.elapsed);
                 aborted.extend(completed.and_then(|completed| completed.aborted));
             }

@@ -650,3 +650,14 @@ fn a_reader_under_a_long_transaction_leaves_few_files_open() {
     assert!(aborted.is_empty(), "none of them begins so early");
     assert!(disk.open_files() <= 1, "{}", disk.open_files());
 }
+
+#[test]
+fn a_batch_that_is_looked_into_is_read_once() {
+    let disk = MemoryDisk::new();
+    let mut log = create(&disk, LogSettings::default());
+    append(&mut log, &batch(&[1, 2, 3], 10_000));
+    let reads = disk.count("read_at");
+    let found = log.offset_for_timestamp(TimestampMs(2)).expect("memory").map(|found| found.offset);
+    assert_eq!(found, Some(Offset(1)));
+    assert_eq!(disk.count("read_at") - reads, 2, "its header, and all of it");
+}
