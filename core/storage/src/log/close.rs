@@ -46,6 +46,15 @@ impl Log {
         }
     }
 
+    /// Closes segments from `from` on that do not grow any more and were brought to the media, but for those
+    /// that are read: short ones could use up the descriptors.
+    pub(crate) fn rest_synced(&mut self, from: Offset) {
+        let Self { segments, read, unsynced_from, .. } = self;
+        let first = segments.partition_point(|segment| segment.base < from);
+        let closed = segments[first..].iter_mut().take_while(|segment| segment.base < *unsynced_from);
+        closed.filter(|segment| !read.contains(&segment.base)).for_each(Segment::rest);
+    }
+
     /// Takes note that readers have a segment open that does not grow; closes the one that was read least
     /// lately, if there are too many.
     pub(crate) fn note_read(&mut self, base: Offset) {

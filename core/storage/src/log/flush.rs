@@ -111,7 +111,9 @@ impl Log {
         if flushed.cuts == self.cuts {
             self.durable_end = self.durable_end.max(flushed.upto);
             self.recovery_point = self.recovery_point.max(flushed.recovery_point);
+            let before = self.unsynced_from;
             self.unsynced_from = self.unsynced_from.max(flushed.active);
+            self.rest_synced(before);
             if let Some(saved) = flushed.epochs {
                 // One that began meanwhile is not in the file, even if it was put there before this was.
                 self.epochs_unsaved = self.epochs.first_after(saved);

@@ -339,7 +339,7 @@ fn a_log_at_rest_has_no_file_open_and_wakes_up() {
     }
     log.flush(FlushScope::Checkpoint).expect("memory");
     log.rest();
-    assert!(log.segments[0].opened().next().is_some(), "it was in use a moment ago");
+    assert!(log.active().is_open(), "it was in use a moment ago");
     log.rest();
     assert_eq!(log.segments.iter().flat_map(Segment::opened).count(), 0);
     log.reconfigure(LogSettings { retention_age: Some(Duration::from_secs(9)), ..LogSettings::tiny() });
@@ -660,4 +660,20 @@ fn a_batch_that_is_looked_into_is_read_once() {
     let found = log.offset_for_timestamp(TimestampMs(2)).expect("memory").map(|found| found.offset);
     assert_eq!(found, Some(Offset(1)));
     assert_eq!(disk.count("read_at") - reads, 2, "its header, and all of it");
+}
+
+#[test]
+fn segments_that_are_on_the_media_do_not_stay_open() {
+    let disk = MemoryDisk::new();
+    // An index without room for an entry: a segment for each batch.
+    let mut log = create(&disk, LogSettings { index_bytes_max: 4, ..LogSettings::tiny() });
+    for i in 0..40 {
+        append(&mut log, &batch(&[i], 10));
+        if i % 10 == 9 {
+            log.flush(FlushScope::Records).expect("memory");
+            log.on_read(Offset(0));
+        }
+    }
+    assert_eq!(log.segments_count(), 40);
+    assert!(disk.open_files() <= 8, "{}", disk.open_files());
 }
