@@ -17,9 +17,10 @@ use quorum::{Quorum, Start};
 use tracing::{info, warn};
 
 use crate::control::{ControlFailed, ControlThread};
-use crate::directories::{Directories, Directory, Whose};
+use crate::directories::{Directories, Directory};
 use crate::error::ServerError;
 use crate::hosting::Hosting;
+use crate::locate::Whose;
 use crate::partition::PartitionCell;
 use crate::random::random;
 use crate::recovery;

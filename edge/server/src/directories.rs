@@ -20,6 +20,7 @@ use storage::layout::{
 use telemetry::Metrics;
 use tracing::{info, warn};
 
+use crate::locate::Whose;
 use crate::log_dir::{LogDirectory, Parts};
 use crate::metadata_home::{self, HomeError, Root};
 use crate::random::random;
@@ -34,17 +35,6 @@ pub(crate) struct Directory {
     pub(crate) checkpoints: Checkpoints,
     /// What is in it that has a partition's name.
     pub(crate) partitions: BTreeMap<TopicPartition, Whose>,
-}
-
-/// Whose log lies in a directory that has a partition's name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// That of the topic with this id.
-    Topic(TopicId),
-    /// The directory does not say.
-    Nobodys,
-    /// What it says cannot be read.
-    Unreadable(String),
 }
 
 /// All log directories of the node, in the order of the settings.

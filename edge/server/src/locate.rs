@@ -2,28 +2,33 @@
 //!
 //! The metadata says in which log directory each log was made, so that a log which is not there is
 //! missed, and never made anew. A directory on the disk counts only if it has the topic's id in it: one
-//! of another topic, or of nobody, is left alone, whatever its name.
+//! of another topic, or of nobody, is left alone, whatever its name. But where the log was assigned, one
+//! that does not say whose it is has the records, as far as anybody knows: a copy elsewhere is older.
 //!
 //! | assigned to | found | decision |
 //! | --- | --- | --- |
 //! | a directory that is there | in it | open |
-//! | a directory that is there | in another | open, and assign: somebody has moved it |
+//! | a directory that is there | in it, but not whose it is | offline |
+//! | a directory that is there | not in it, in another | open, and assign: somebody has moved it |
 //! | a directory that is there | nowhere | offline |
 //! | a directory that is not there | | offline |
 //! | none yet | somewhere | open, and assign: a crash came in between |
+//! | none yet | somewhere, but whose it is cannot be read | offline |
 //! | none yet | nowhere | make |
 
 use std::path::Path;
 
-use base::Uuid;
+use base::{TopicId, Uuid};
 
-/// A directory with the partition's name whose `partition.metadata` cannot be read.
+/// Whose log lies in a directory that has a partition's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
-    /// In which log directory, by its place.
-    pub(crate) at: usize,
-    /// What is wrong.
-    pub(crate) why: String,
+pub(crate) enum Whose {
+    /// That of the topic with this id.
+    Topic(TopicId),
+    /// The directory does not say: it has no `partition.metadata`.
+    Nobodys,
+    /// What it says cannot be read.
+    Unreadable(String),
 }
 
 /// What is to be done with a partition.
@@ -47,17 +52,27 @@ pub(crate) enum Lost {
     },
     /// The log directory is not there.
     NoDirectory(Uuid),
-    /// Whose the log is cannot be told.
-    Unreadable(Unreadable),
+    /// The log is there, but has no `partition.metadata` that would say whose it is.
+    Unnamed {
+        /// The log directory.
+        at: usize,
+    },
+    /// Whose the log is cannot be told: its `partition.metadata` cannot be read.
+    Unreadable {
+        /// The log directory.
+        at: usize,
+        /// What is wrong.
+        why: String,
+    },
 }
 
-/// Says where the log is. `dirs` are the ids of the directories that are there, `found` the places of
-/// those that have the partition with the right id of its topic.
+/// Says where the log of a partition of `topic` is. `dirs` are the ids of the directories that are there;
+/// `named` is what lies under the partition's name, each with the place of its directory.
 pub(crate) fn locate(
     assigned: Option<Uuid>,
     dirs: &[Uuid],
-    found: &[usize],
-    unreadable: Option<&Unreadable>,
+    topic: TopicId,
+    named: &[(usize, Whose)],
 ) -> Place {
     let home = match assigned {
         Some(id) => match dirs.iter().position(|dir| *dir == id) {
@@ -66,18 +81,41 @@ pub(crate) fn locate(
         },
         None => None,
     };
-    if let Some(place) = home.filter(|home| found.contains(home)).or(found.first().copied()) {
-        return Place::Open(place);
+    let at_home = named.iter().find(|(at, _)| home == Some(*at));
+    match at_home {
+        Some((at, Whose::Topic(id))) if *id == topic => return Place::Open(*at),
+        Some((at, Whose::Nobodys)) => return Place::Offline(Lost::Unnamed { at: *at }),
+        Some((at, Whose::Unreadable(why))) => return Place::Offline(Lost::unreadable(*at, why)),
+        Some((_, Whose::Topic(_))) | None => {}
     }
+    if let Some((at, _)) = named.iter().find(|(_, whose)| *whose == Whose::Topic(topic)) {
+        return Place::Open(*at);
+    }
+    let unreadable = named.iter().find_map(|(at, whose)| match whose {
+        Whose::Unreadable(why) => Some(Lost::unreadable(*at, why)),
+        Whose::Topic(_) | Whose::Nobodys => None,
+    });
     match (home, unreadable) {
-        (_, Some(unreadable)) => Place::Offline(Lost::Unreadable(unreadable.clone())),
+        (_, Some(unreadable)) => Place::Offline(unreadable),
         (Some(at), None) => Place::Offline(Lost::Vanished { at }),
         (None, None) => Place::Make,
     }
 }
 
 impl Lost {
-    /// What a person should know and do. `path` names the directory, as far as that is known.
+    fn unreadable(at: usize, why: &str) -> Self {
+        Self::Unreadable { at, why: why.to_owned() }
+    }
+
+    /// The place of the log directory that it is about, if that is there.
+    pub(crate) fn at(&self) -> Option<usize> {
+        match self {
+            Self::Vanished { at } | Self::Unnamed { at } | Self::Unreadable { at, .. } => Some(*at),
+            Self::NoDirectory(_) => None,
+        }
+    }
+
+    /// What a person should know and do. `path` names the log directory, as far as that is known.
     pub(crate) fn advice(&self, path: Option<&Path>) -> String {
         let path =
             path.map_or_else(|| "whose path is not known".to_owned(), |path| path.display().to_string());
@@ -90,9 +128,15 @@ impl Lost {
                 "its log is in the log directory {id} ({path}), which is not there; mount it, name it in \
                  log.dirs and start again, or delete the topic to give its records up"
             ),
-            Self::Unreadable(Unreadable { why, .. }) => format!(
+            Self::Unnamed { .. } => format!(
+                "the log of its name in {path} has no partition.metadata, so it is not known whose it is; its records \
+                 are untouched: put the file back from a backup, or from another partition of the topic, which has \
+                 the same, and start again"
+            ),
+            Self::Unreadable { why, .. } => format!(
                 "partition.metadata of the log in {path} cannot be read, so it is not known whose it is: {why}; \
-                 put the file back from a backup"
+                 put the file back from a backup, or from another partition of the topic, which has the same, and \
+                 start again"
             ),
         }
     }
@@ -106,18 +150,37 @@ mod tests {
     fn every_case_of_the_table() {
         let dirs = [Uuid([1; 16]), Uuid([2; 16])];
         let (here, other, gone) = (Some(dirs[0]), Some(dirs[1]), Uuid([9; 16]));
-        let bad = Unreadable { at: 0, why: "damaged".to_owned() };
-        assert_eq!(locate(here, &dirs, &[0], None), Place::Open(0));
-        assert_eq!(locate(here, &dirs, &[0, 1], None), Place::Open(0), "never the copy");
-        assert_eq!(locate(other, &dirs, &[0, 1], None), Place::Open(1), "whatever the order");
-        assert_eq!(locate(here, &dirs, &[1], None), Place::Open(1));
-        assert_eq!(locate(here, &dirs, &[1], Some(&bad)), Place::Open(1));
-        assert_eq!(locate(here, &dirs, &[], None), Place::Offline(Lost::Vanished { at: 0 }));
-        assert_eq!(locate(here, &dirs, &[], Some(&bad)), Place::Offline(Lost::Unreadable(bad.clone())));
-        assert_eq!(locate(Some(gone), &dirs, &[], None), Place::Offline(Lost::NoDirectory(gone)));
-        assert_eq!(locate(Some(gone), &dirs, &[0], None), Place::Offline(Lost::NoDirectory(gone)));
-        assert_eq!(locate(None, &dirs, &[1], None), Place::Open(1));
-        assert_eq!(locate(None, &dirs, &[], None), Place::Make);
-        assert_eq!(locate(None, &dirs, &[], Some(&bad)), Place::Offline(Lost::Unreadable(bad)));
+        let topic = TopicId(Uuid([7; 16]));
+        let (its, anothers) = (Whose::Topic(topic), Whose::Topic(TopicId(Uuid([8; 16]))));
+        let (nobodys, bad) = (Whose::Nobodys, Whose::Unreadable("damaged".to_owned()));
+        let offline = Place::Offline;
+        let vanished = || offline(Lost::Vanished { at: 0 });
+        let unreadable = |at| offline(Lost::unreadable(at, "damaged"));
+        let cases: &[(&str, Option<Uuid>, &[(usize, &Whose)], Place)] = &[
+            ("where it was", here, &[(0, &its)], Place::Open(0)),
+            ("never the copy", here, &[(0, &its), (1, &its)], Place::Open(0)),
+            ("whatever the order", other, &[(0, &its), (1, &its)], Place::Open(1)),
+            ("moved", here, &[(1, &its)], Place::Open(1)),
+            ("moved, and another's put there", here, &[(0, &anothers), (1, &its)], Place::Open(1)),
+            ("bad, and an old copy", here, &[(0, &bad), (1, &its)], unreadable(0)),
+            ("unnamed, and an old copy", here, &[(0, &nobodys), (1, &its)], offline(Lost::Unnamed { at: 0 })),
+            ("fine, and a bad copy", here, &[(0, &its), (1, &bad)], Place::Open(0)),
+            ("bad", here, &[(0, &bad)], unreadable(0)),
+            ("unnamed", here, &[(0, &nobodys)], offline(Lost::Unnamed { at: 0 })),
+            ("moved and bad", here, &[(1, &bad)], unreadable(1)),
+            ("gone", here, &[], vanished()),
+            ("gone, and nobody's elsewhere", here, &[(1, &nobodys)], vanished()),
+            ("gone, and another's there", here, &[(0, &anothers)], vanished()),
+            ("no directory", Some(gone), &[], offline(Lost::NoDirectory(gone))),
+            ("no directory, and a copy", Some(gone), &[(0, &its)], offline(Lost::NoDirectory(gone))),
+            ("made, and a crash", None, &[(1, &its)], Place::Open(1)),
+            ("new", None, &[], Place::Make),
+            ("new, and strays", None, &[(0, &nobodys), (1, &anothers)], Place::Make),
+            ("new, perhaps", None, &[(0, &bad)], unreadable(0)),
+        ];
+        for (name, assigned, named, expected) in cases {
+            let named: Vec<_> = named.iter().map(|(at, whose)| (*at, (*whose).clone())).collect();
+            assert_eq!(locate(*assigned, &dirs, topic, &named), *expected, "{name}");
+        }
     }
 }

@@ -11,9 +11,9 @@ use storage::disk::Failed;
 use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
 
-use crate::directories::{Directory, Whose};
+use crate::directories::Directory;
 use crate::hosting::{Hosting, Unmade};
-use crate::locate::{Lost, Place, Unreadable, locate};
+use crate::locate::{Lost, Place, Whose, locate};
 use crate::partition::{PartitionCell, log_settings};
 use crate::table::Offline;
 use crate::threads::on_threads;
@@ -38,12 +38,8 @@ struct Wanted<'a> {
     at: usize,
 }
 
-/// What lies in the directories under one partition's name, by the places of the directories.
-#[derive(Default)]
-struct Copies {
-    of: Vec<(usize, TopicId)>,
-    unreadable: Option<Unreadable>,
-}
+/// What lies in the directories under each partition's name, by the places of the directories.
+type Named = BTreeMap<TopicPartition, Vec<(usize, Whose)>>;
 
 /// Opens every partition that the image gives to this node, on several threads, and makes those that
 /// were decided on but not made before the last stop.
@@ -53,22 +49,18 @@ pub(crate) fn open_all(
     image: &Image,
     paths: &KnownPaths,
 ) -> Recovery {
-    let mut copies = copies(directories);
+    let mut named = named(directories);
     let ids: Vec<Uuid> = directories.iter().map(|directory| directory.dir.id).collect();
     let (mut wanted, mut unmade) = (Vec::new(), Vec::new());
     for topic in image.topics() {
         for partition in topic.partitions() {
             let Some(assigned) = assigned(hosting, partition) else { continue };
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
-            let Copies { of, unreadable } = copies.remove(&name).unwrap_or_default();
-            let found: Vec<usize> = of.iter().filter(|(_, id)| *id == topic.id).map(|(at, _)| *at).collect();
-            let others = of.iter().filter(|(_, id)| *id != topic.id);
-            others.for_each(|(at, _)| stray(&name, &directories[*at]));
-            match locate(assigned, &ids, &found, unreadable.as_ref()) {
-                Place::Open(at) => {
-                    warn_of_copies(&name, directories, &found, at);
-                    wanted.push(Wanted { topic, partition, at });
-                }
+            let here = named.remove(&name).unwrap_or_default();
+            let place = locate(assigned, &ids, topic.id, &here);
+            warn_of_others(&name, directories, topic.id, &here, &place);
+            match place {
+                Place::Open(at) => wanted.push(Wanted { topic, partition, at }),
                 Place::Make => {
                     let settings = hosting.topic_settings(image, topic);
                     unmade.push(Unmade { topic, partition, settings });
@@ -77,8 +69,8 @@ pub(crate) fn open_all(
             }
         }
     }
-    for (name, Copies { of, .. }) in &copies {
-        of.iter().for_each(|(at, _)| stray(name, &directories[*at]));
+    for (name, here) in &named {
+        here.iter().for_each(|(at, _)| stray(name, &directories[*at]));
     }
     forget_the_gone(directories, image);
     let mut recovery = open_found(hosting, directories, wanted, image);
@@ -94,19 +86,14 @@ fn assigned(hosting: &Hosting, partition: &Partition) -> Option<Option<Uuid>> {
     Some(directory.filter(|id| *id != Partition::DIRECTORY_UNASSIGNED))
 }
 
-fn copies(directories: &[Directory]) -> BTreeMap<TopicPartition, Copies> {
-    let mut copies: BTreeMap<TopicPartition, Copies> = BTreeMap::new();
+fn named(directories: &[Directory]) -> Named {
+    let mut named = Named::new();
     for (at, directory) in directories.iter().enumerate() {
         for (name, whose) in &directory.partitions {
-            let here = copies.entry(name.clone()).or_default();
-            match whose {
-                Whose::Topic(id) => here.of.push((at, *id)),
-                Whose::Nobodys => stray(name, directory),
-                Whose::Unreadable(why) => here.unreadable = Some(Unreadable { at, why: why.clone() }),
-            }
+            named.entry(name.clone()).or_default().push((at, whose.clone()));
         }
     }
-    copies
+    named
 }
 
 fn stray(name: &TopicPartition, directory: &Directory) {
@@ -114,13 +101,37 @@ fn stray(name: &TopicPartition, directory: &Directory) {
     warn!(partition = %name, %dir, "directory of no topic of this cluster: left as it is");
 }
 
-fn warn_of_copies(name: &TopicPartition, directories: &[Directory], found: &[usize], used: usize) {
-    let used_dir = directories[used].dir.path.display().to_string();
-    for at in found.iter().filter(|at| **at != used) {
-        error!(
-            partition = %name, used = used_dir, other = %directories[*at].dir.path.display(),
-            "partition is in two log directories: look which of them has its records, and move the other away"
-        );
+/// Tells of what has the partition's name and is not the log that was decided on.
+fn warn_of_others(
+    name: &TopicPartition,
+    directories: &[Directory],
+    topic: TopicId,
+    here: &[(usize, Whose)],
+    place: &Place,
+) {
+    let taken = match place {
+        Place::Open(at) => Some(*at),
+        Place::Make | Place::Offline(Lost::Vanished { .. }) => None,
+        Place::Offline(lost) => lost.at(),
+    };
+    for (at, whose) in here.iter().filter(|(at, _)| Some(*at) != taken) {
+        let directory = &directories[*at];
+        match whose {
+            Whose::Topic(id) if *id == topic => {
+                // Without its own directory there is nothing to compare a copy with.
+                let Some(taken) = taken else { continue };
+                let used = directories[taken].dir.path.display().to_string();
+                error!(
+                    partition = %name, used, other = %directory.dir.path.display(),
+                    "partition is in two log directories: look which of them has its records, and move the other away"
+                );
+            }
+            Whose::Topic(_) | Whose::Nobodys => stray(name, directory),
+            Whose::Unreadable(why) => warn!(
+                partition = %name, dir = %directory.dir.path.display(), why,
+                "directory of which it cannot be told whose it is: left as it is"
+            ),
+        }
     }
 }
 
@@ -132,10 +143,7 @@ fn offline(
     lost: &Lost,
     paths: &KnownPaths,
 ) {
-    let at = match lost {
-        Lost::Vanished { at } | Lost::Unreadable(Unreadable { at, .. }) => Some(*at),
-        Lost::NoDirectory(_) => None,
-    };
+    let at = lost.at();
     let path = match lost {
         Lost::NoDirectory(id) => paths.get(id).map(PathBuf::as_path),
         _ => at.map(|at| directories[at].dir.path.as_path()),

@@ -544,6 +544,38 @@ fn one_bad_partition_metadata_takes_one_partition_offline() {
     life.stop();
 }
 
+/// It has the records: a copy elsewhere is older, or it would be the one that is assigned.
+#[test]
+fn no_copy_is_served_in_the_place_of_a_log_of_which_it_cannot_be_told_whose_it_is() {
+    for spoiled in [Some("version: 9\n"), None] {
+        let site = Site::new();
+        let life = site.start(&["a"]);
+        let topic = life.create("t", 1).id;
+        life.append(topic, 0, 5);
+        life.stop();
+        site.start(&["a", "b"]).stop();
+        copy(&site.at("a/t-0"), &site.at("b/t-0"));
+        let life = site.start(&["a", "b"]);
+        life.append(topic, 0, 2);
+        life.stop();
+        let file = site.at("a/t-0/partition.metadata");
+        let good = fs::read(&file).unwrap();
+        match spoiled {
+            Some(text) => fs::write(&file, text).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        for dirs in [["a", "b"], ["b", "a"]] {
+            let life = site.start(&dirs);
+            assert_eq!((life.offline(), life.bounds(topic, 0)), (1, None));
+            life.stop();
+        }
+        fs::write(&file, good).unwrap();
+        let life = site.start(&["b", "a"]);
+        assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 7))));
+        life.stop();
+    }
+}
+
 #[test]
 fn topics_of_another_cluster_are_taken_in_and_their_producers_ids_are_not_given_out() {
     let site = Site::new();
