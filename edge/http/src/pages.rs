@@ -30,6 +30,8 @@ const INDEX: &str = "<!doctype html>
 pub enum Readiness {
     /// They are.
     Ready,
+    /// They are, but a part of the node is not as it should be, for these reasons.
+    ReadyBut(Vec<String>),
     /// They are not, for these reasons.
     NotReady(Vec<String>),
 }
@@ -84,6 +86,9 @@ async fn live() -> Json<serde_json::Value> {
 async fn ready(State(state): State<HttpState>) -> Response {
     match (state.ready)() {
         Readiness::Ready => Json(json!({ "status": "ready" })).into_response(),
+        Readiness::ReadyBut(warnings) => {
+            Json(json!({ "status": "ready", "warnings": warnings })).into_response()
+        }
         Readiness::NotReady(reasons) => {
             let body = Json(json!({ "status": "not ready", "reasons": reasons }));
             (StatusCode::SERVICE_UNAVAILABLE, body).into_response()

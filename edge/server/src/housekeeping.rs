@@ -1,8 +1,9 @@
 //! What is done now and then in one log directory: flushes by time, checkpoints, retention, removing
-//! what was deleted.
+//! what was deleted, and looking how much is free.
 //!
-//! Each directory has two threads of its own, so that a disk that hangs stops nobody else, and so that
-//! flushes by time keep their bound while the other one works its way through thousands of logs.
+//! Each directory has threads of its own, so that a disk that hangs stops nobody else. What has to be in
+//! time has a thread to itself: flushes keep their bound, and a disk that fills up is seen, while another
+//! works its way through thousands of logs or waits for one of them.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -55,11 +56,18 @@ struct Due {
 }
 
 impl Housekeeping {
-    /// Asks for flushes whose time has come, and looks how much is free, until the other end of `stop` is dropped.
-    pub(crate) fn run_flushes(self, stop: &mpsc::Receiver<()>) {
-        while matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout)) {
-            let now = self.clock.now();
+    /// Looks how much is free, until the other end of `stop` is dropped. Waits for no partition: what is
+    /// written until it looks again must fit into the reserve.
+    pub(crate) fn run_space(self, stop: &mpsc::Receiver<()>) {
+        while goes_on(stop) {
             self.dir.look_at_space(self.reserve);
+        }
+    }
+
+    /// Asks for flushes whose time has come, until the other end of `stop` is dropped.
+    pub(crate) fn run_flushes(self, stop: &mpsc::Receiver<()>) {
+        while goes_on(stop) {
+            let now = self.clock.now();
             for cell in self.table.in_dir(self.dir.id) {
                 if cell.with(|partition| partition.flush_is_due(now)) {
                     cell.ask_flush();
@@ -79,7 +87,7 @@ impl Housekeeping {
             retention: now + self.retention_every.min(Duration::from_secs(30)),
             count: now,
         };
-        while matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout)) {
+        while goes_on(stop) {
             self.tick(&mut due);
         }
     }
@@ -136,6 +144,11 @@ impl Housekeeping {
             }
         }
     }
+}
+
+/// Waits for the next tick; whether there is one.
+fn goes_on(stop: &mpsc::Receiver<()>) -> bool {
+    matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout))
 }
 
 /// Writes the three offset checkpoints of a directory, where they changed. Whether they are there.

@@ -61,6 +61,13 @@ impl DiskReserve {
     fn bytes_of(self, total: u64) -> u64 {
         self.0.unwrap_or_else(|| (total / 50).max(Self::BYTES_MIN).min(total / 10))
     }
+
+    /// Whether a directory with so much free takes no records. One that was full stays so until a quarter
+    /// of the reserve more is free: near the reserve it would change with every batch and every removal.
+    fn is_full(free: u64, reserve: u64, was_full: bool) -> bool {
+        let margin = if was_full { reserve / 4 } else { 0 };
+        free < reserve.saturating_add(margin)
+    }
 }
 
 /// What a [`LogDirectory`] is made of.
@@ -152,22 +159,28 @@ impl LogDirectory {
         !self.full.load(Ordering::Relaxed)
     }
 
-    /// Looks how much is free. With less than the reserve no records are taken and no logs made, so that
+    /// Looks how much is free; for one thread at a time. With less than the reserve no records are taken and no logs made, so that
     /// metadata, checkpoints and deletions still find room.
     pub(crate) fn look_at_space(&self, reserve: DiskReserve) {
         let Ok(space) = rustix::fs::statvfs(&self.path) else { return };
         let (total, free) =
             (space.f_blocks.saturating_mul(space.f_frsize), space.f_bavail.saturating_mul(space.f_frsize));
         let reserve_bytes = reserve.bytes_of(total);
-        let full = free < reserve_bytes;
-        if full == self.full.swap(full, Ordering::Relaxed) {
+        let was_full = !self.has_room();
+        let full = DiskReserve::is_full(free, reserve_bytes, was_full);
+        if full == was_full {
             return;
         }
+        self.full.store(full, Ordering::Relaxed);
+        let Some(unsaid) = self.complaints.next(self.since.elapsed()) else { return };
         let dir = self.path.display();
         if full {
-            error!(%dir, free_bytes = free, reserve_bytes, "log directory is full: it takes no records until some are deleted");
+            error!(
+                %dir, free_bytes = free, reserve_bytes, unsaid,
+                "log directory is full: it takes no records until some are deleted"
+            );
         } else {
-            info!(%dir, free_bytes = free, reserve_bytes, "log directory has room again and takes records");
+            info!(%dir, free_bytes = free, reserve_bytes, unsaid, "log directory has room again and takes records");
         }
     }
 
@@ -215,5 +228,15 @@ mod tests {
         assert_eq!(kept(1 << 30), (1 << 30) / 10);
         assert_eq!(DiskReserve(Some(7)).bytes_of(1 << 40), 7);
         assert_eq!(DiskReserve(Some(0)).bytes_of(1 << 40), 0);
+    }
+
+    #[test]
+    fn what_was_full_stays_so_until_there_is_some_more_room() {
+        assert!(!DiskReserve::is_full(100, 100, false));
+        assert!(DiskReserve::is_full(99, 100, false));
+        assert!(DiskReserve::is_full(124, 100, true));
+        assert!(!DiskReserve::is_full(125, 100, true));
+        assert!(DiskReserve::is_full(u64::MAX - 1, u64::MAX, true));
+        assert!(!DiskReserve::is_full(0, 0, true), "nothing is kept free");
     }
 }

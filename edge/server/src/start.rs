@@ -155,7 +155,7 @@ fn begin(
             reserve,
             clock: control.clock,
         };
-        let flushes = work.clone();
+        let (flushes, space) = (work.clone(), work.clone());
         let mut keep_house = |name: &str, work: Work| {
             let (stop, stopped) = mpsc::channel();
             housekeeping_stop.push(stop);
@@ -164,6 +164,7 @@ fn begin(
         };
         keep_house("housekeeping", Box::new(move |stop| work.run(stop)))?;
         keep_house("flush-timer", Box::new(move |stop| flushes.run_flushes(stop)))?;
+        keep_house("disk-space", Box::new(move |stop| space.run_space(stop)))?;
     }
     let ended = vital.watch();
     let thread = vital_thread("control", &vital, move || control.run(requests))?;

@@ -12,6 +12,7 @@ use controller::{
     AllocateProducerIds, Command, ControllerError, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated,
     TopicKey,
 };
+use http::Readiness;
 use metadata::settings::BrokerSettings;
 use net::{Listener, ListenerLimits};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Producer, Scratch};
@@ -184,6 +185,17 @@ impl Life {
 
     fn offline(&self) -> usize {
         self.started.node.partitions.offline_count()
+    }
+
+    /// What a node that is ready has to say.
+    fn warnings(&self) -> Vec<String> {
+        let node = &self.started.node;
+        let watched = Arc::new(std::sync::OnceLock::from(Arc::downgrade(node)));
+        match (crate::watch::http_state(watched, Arc::clone(&node.metrics)).ready)() {
+            Readiness::Ready => Vec::new(),
+            Readiness::ReadyBut(warnings) => warnings,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Moves the recovery points to the ends of the logs, and writes them down.
@@ -503,8 +515,23 @@ fn a_full_directory_takes_no_records_and_no_logs_but_deletions() {
     drop(cell);
     let refused = life.try_decide(life.new_topic("u", 1)).unwrap_err();
     assert_eq!(refused.code(), base::ErrorCode::KafkaStorageError);
+    assert_eq!(life.warnings().len(), 1);
     life.delete(topic);
     assert!(!site.at("a/t-0").exists());
+    life.stop();
+}
+
+/// Taken out of service it would lose its other partitions, too, and the deletions that make room.
+#[test]
+fn a_node_that_has_lost_a_partition_is_ready_and_says_so() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 2).id;
+    life.stop();
+    fs::remove_file(site.at("a/t-0/partition.metadata")).unwrap();
+    let life = site.start(&["a", "b"]);
+    assert_eq!(life.warnings(), ["1 partitions are offline; the log of the node says which, and why"]);
+    life.delete(topic);
     life.stop();
 }
 

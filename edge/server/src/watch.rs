@@ -78,24 +78,25 @@ pub(crate) fn http_state(watched: Arc<OnceLock<Weak<Node>>>, metrics: Arc<Metric
             let Some(node) = node.upgrade() else {
                 return Readiness::NotReady(vec!["the node stops".to_owned()]);
             };
-            let reasons = reasons(&node);
-            if reasons.is_empty() { Readiness::Ready } else { Readiness::NotReady(reasons) }
+            let warnings = warnings(&node);
+            if warnings.is_empty() { Readiness::Ready } else { Readiness::ReadyBut(warnings) }
         }),
         metrics,
     }
 }
 
-/// Why a node is not ready, in words.
-fn reasons(node: &Node) -> Vec<String> {
+/// What is wrong with parts of a node that serves the others. They do not make it unready: whoever takes it
+/// out of service for them loses the other parts, too, and the deletions that would give a disk room.
+fn warnings(node: &Node) -> Vec<String> {
     let retired = node.dirs.iter().filter(|dir| dir.is_retired());
-    let mut reasons: Vec<String> = retired
+    let mut warnings: Vec<String> = retired
         .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
         .collect();
     let full = node.dirs.iter().filter(|dir| !dir.has_room());
-    reasons.extend(full.map(|dir| format!("log directory {} is full", dir.path.display())));
+    warnings.extend(full.map(|dir| format!("log directory {} is full", dir.path.display())));
     let offline = node.metrics.state.partitions_offline.get();
     if offline > 0 {
-        reasons.push(format!("{offline} partitions are offline; the log of the node says which, and why"));
+        warnings.push(format!("{offline} partitions are offline; the log of the node says which, and why"));
     }
-    reasons
+    warnings
 }

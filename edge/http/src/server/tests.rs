@@ -53,6 +53,10 @@ async fn readiness_has_reasons() {
     let (head, body) = get(state(Readiness::Ready), "/health/ready", "").await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert_eq!(body, r#"{"status":"ready"}"#);
+    let ready_but = Readiness::ReadyBut(vec!["3 partitions are offline".to_owned()]);
+    let (head, body) = get(state(ready_but), "/health/ready", "").await;
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert_eq!(body, r#"{"status":"ready","warnings":["3 partitions are offline"]}"#);
     let not_ready = Readiness::NotReady(vec!["recovering 3 of 10 partitions".to_owned()]);
     let (head, body) = get(state(not_ready), "/health/ready", "").await;
     assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
