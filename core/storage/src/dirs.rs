@@ -220,6 +220,11 @@ impl LogDir {
         Ok(())
     }
 
+    /// Keeps where the logs of some of the partitions that are served begin, and nothing else of them.
+    pub fn save_starts(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
+        self.save_one(LOG_STARTS_FILE, served, |kept| &mut kept.log_starts)
+    }
+
     fn save_one(
         &mut self,
         file: &str,

@@ -5,9 +5,11 @@
 //! time has a thread to itself: flushes keep their bound, and a disk that fills up is seen, while another
 //! works its way through thousands of logs or waits for one of them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use base::{PartitionIndex, TopicId};
 use storage::dirs::Checkpoints;
 
 use crate::clock::Clock;
@@ -106,8 +108,9 @@ impl Housekeeping {
             due.write.get_or_insert(now + WRITE_AFTER);
             self.table.in_dir(self.dir.id).iter().for_each(|cell| cell.ask_checkpoint());
         }
-        if self.dir.take_save_asked() {
-            write_checkpoints(&self.table, &self.dir);
+        let asked = self.dir.take_starts_asked();
+        if !asked.is_empty() {
+            write_starts(&self.table, &self.dir, &asked);
         }
         if due.write.is_some_and(|write| now >= write) {
             due.write = None;
@@ -149,6 +152,23 @@ impl Housekeeping {
 /// Waits for the next tick; whether there is one.
 fn goes_on(stop: &mpsc::Receiver<()>) -> bool {
     matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout))
+}
+
+/// Writes down where some logs of a directory begin. If it fails, that goes with the next checkpoint.
+fn write_starts(table: &PartitionTable, dir: &LogDirectory, asked: &BTreeSet<(TopicId, PartitionIndex)>) {
+    let mut starts = Vec::new();
+    let saved = dir.mark(|marks| {
+        // Looked up while nobody else can write, as below.
+        let cells = asked.iter().filter_map(|(topic, partition)| table.get(*topic, *partition));
+        starts.extend(cells.map(|cell| {
+            let start = cell.with(|partition| partition.log().start());
+            (cell, start)
+        }));
+        marks.save_starts(starts.iter().map(|(cell, start)| (cell.name.clone(), *start)).collect())
+    });
+    if saved.is_some() {
+        starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
+    }
 }
 
 /// Writes the three offset checkpoints of a directory, where they changed. Whether they are there.

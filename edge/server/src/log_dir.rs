@@ -1,12 +1,13 @@
 //! One log directory of a running node: its checkpoints, its flush threads, and whether it can still
 //! be trusted.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use base::Uuid;
+use base::{PartitionIndex, TopicId, Uuid};
 use disk::{DirHealth, DirLock, FlushPool};
 use parking_lot::Mutex;
 use storage::dirs::{LogDir, remove_deleted};
@@ -37,8 +38,8 @@ pub(crate) struct LogDirectory {
     /// Directories of deleted partitions that can be removed when there is time.
     discarded: Mutex<Vec<String>>,
     health: Arc<DirHealth>,
-    /// Whether its checkpoints are to be written soon.
-    save_asked: AtomicBool,
+    /// Partitions whose starts are to be written down soon; each once, so there are no more than partitions.
+    starts_asked: Mutex<BTreeSet<(TopicId, PartitionIndex)>>,
     /// Whether so little is free that no more records are taken.
     full: AtomicBool,
     /// Whether it was said that the directory is retired.
@@ -95,7 +96,7 @@ impl LogDirectory {
             since: Instant::now(),
             discarded: Mutex::default(),
             health,
-            save_asked: AtomicBool::new(false),
+            starts_asked: Mutex::default(),
             full: AtomicBool::new(false),
             told: AtomicBool::new(false),
             on_retired: OnceLock::new(),
@@ -144,14 +145,14 @@ impl LogDirectory {
         done.ok()
     }
 
-    /// Has the checkpoints written soon.
-    pub(crate) fn ask_save(&self) {
-        self.save_asked.store(true, Ordering::Release);
+    /// Has it written down soon where the log of a partition begins.
+    pub(crate) fn ask_start(&self, topic: TopicId, partition: PartitionIndex) {
+        self.starts_asked.lock().insert((topic, partition));
     }
 
-    /// Whether somebody has asked for the checkpoints since the last call.
-    pub(crate) fn take_save_asked(&self) -> bool {
-        self.save_asked.swap(false, Ordering::AcqRel)
+    /// The partitions for which that was asked since the last call.
+    pub(crate) fn take_starts_asked(&self) -> BTreeSet<(TopicId, PartitionIndex)> {
+        std::mem::take(&mut self.starts_asked.lock())
     }
 
     /// Whether there is room for more records.

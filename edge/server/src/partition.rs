@@ -203,7 +203,7 @@ impl HostedPartition for PartitionCell {
     }
 
     fn save_start(&self) {
-        self.dir.ask_save();
+        self.dir.ask_start(self.topic, self.name.partition);
     }
 }
 

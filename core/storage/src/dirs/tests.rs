@@ -117,6 +117,26 @@ fn a_partition_that_is_not_served_keeps_its_entries_until_it_is_deleted() {
 }
 
 #[test]
+fn starts_are_saved_alone_and_what_is_deleted_stays_forgotten() {
+    let disk = MemoryDisk::new();
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
+    dir.save(offsets(&[("a", 1), ("b", 1)])).expect("memory");
+    disk.create_dir(Path::new("/data/b-0")).expect("memory");
+    dir.set_aside(&at("b", 0), Uuid([1; 16])).expect("memory");
+    let written = disk.count("replace");
+    dir.save_starts(PartitionOffsets::from([(at("a", 0), Offset(7))])).expect("memory");
+    assert_eq!(disk.count("replace"), written + 1);
+    let (before, after) = (offsets(&[("a", 1), ("b", 1)]), kept(&disk));
+    assert_eq!(after.log_starts, PartitionOffsets::from([(at("a", 0), Offset(7))]));
+    assert_eq!(
+        (&after.recovery_points, &after.high_watermarks),
+        (&before.recovery_points, &before.high_watermarks)
+    );
+    dir.save(Checkpoints::default()).expect("memory");
+    assert_eq!(kept(&disk).recovery_points, offsets(&[("a", 1)]).recovery_points, "not remembered by halves");
+}
+
+#[test]
 fn what_is_forgotten_is_gone_when_it_is_said() {
     let disk = MemoryDisk::new();
     let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
