@@ -47,6 +47,9 @@ pub(crate) struct Housekeeping {
     pub(crate) clock: Clock,
 }
 
+/// What one of the threads does until the other end of the channel is dropped.
+type Run = fn(Housekeeping, &mpsc::Receiver<()>);
+
 /// When each kind of work is due, by `Now::elapsed`.
 struct Due {
     checkpoint: Duration,
@@ -58,17 +61,25 @@ struct Due {
 }
 
 impl Housekeeping {
-    /// Looks how much is free, until the other end of `stop` is dropped. Waits for no partition: what is
-    /// written until it looks again must fit into the reserve.
-    pub(crate) fn run_space(self, stop: &mpsc::Receiver<()>) {
-        while goes_on(stop) {
+    /// The threads of each directory, by name.
+    pub(crate) const THREADS: [(&str, Run); 4] = [
+        ("housekeeping", Self::run),
+        ("flush-timer", Self::run_flushes),
+        ("disk-space", Self::run_space),
+        ("removal", Self::run_removals),
+    ];
+
+    /// Looks how much is free. Waits for no partition: what is written until it looks again must fit into
+    /// the reserve.
+    fn run_space(self, stop: &mpsc::Receiver<()>) {
+        while goes_on(stop, TICK) {
             self.dir.look_at_space(self.reserve);
         }
     }
 
-    /// Asks for flushes whose time has come, until the other end of `stop` is dropped.
-    pub(crate) fn run_flushes(self, stop: &mpsc::Receiver<()>) {
-        while goes_on(stop) {
+    /// Asks for flushes whose time has come.
+    fn run_flushes(self, stop: &mpsc::Receiver<()>) {
+        while goes_on(stop, TICK) {
             let now = self.clock.now();
             for cell in self.table.in_dir(self.dir.id) {
                 if cell.with(|partition| partition.flush_is_due(now)) {
@@ -78,8 +89,16 @@ impl Housekeeping {
         }
     }
 
-    /// Does everything else, until the other end of `stop` is dropped.
-    pub(crate) fn run(self, stop: &mpsc::Receiver<()>) {
+    /// Removes what was deleted. It can take minutes, and what is left at the end goes at the next start.
+    fn run_removals(self, stop: &mpsc::Receiver<()>) {
+        let mut pause = TICK;
+        while goes_on(stop, pause) {
+            pause = if self.dir.remove_one_discarded() { Duration::ZERO } else { TICK };
+        }
+    }
+
+    /// Does everything else.
+    fn run(self, stop: &mpsc::Receiver<()>) {
         let now = self.clock.now().elapsed;
         let mut due = Due {
             // Recovery brought everything to the disk: said at once, the next crash need not read it again.
@@ -89,7 +108,7 @@ impl Housekeeping {
             retention: now + self.retention_every.min(Duration::from_secs(30)),
             count: now,
         };
-        while goes_on(stop) {
+        while goes_on(stop, TICK) {
             self.tick(&mut due);
         }
     }
@@ -128,7 +147,6 @@ impl Housekeeping {
             due.rest = now + REST_EVERY;
             self.rest();
         }
-        self.dir.remove_discarded();
     }
 
     fn rest(&self) {
@@ -149,9 +167,9 @@ impl Housekeeping {
     }
 }
 
-/// Waits for the next tick; whether there is one.
-fn goes_on(stop: &mpsc::Receiver<()>) -> bool {
-    matches!(stop.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout))
+/// Rests for a while; whether the other end of `stop` is still there then.
+fn goes_on(stop: &mpsc::Receiver<()>, pause: Duration) -> bool {
+    matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout))
 }
 
 /// Writes down where some logs of a directory begin. If it fails, that goes with the next checkpoint.

@@ -190,18 +190,21 @@ impl LogDirectory {
         self.discarded.lock().push(name);
     }
 
-    /// Removes what was discarded. May take long.
-    pub(crate) fn remove_discarded(&self) {
-        let names = std::mem::take(&mut *self.discarded.lock());
-        for name in names {
-            match remove_deleted(self.disk.as_ref(), Path::new(""), &name) {
-                Ok(()) => info!(dir = %self.path.display(), name, "removed a deleted partition"),
-                Err(why) if self.on_error(&why) => return,
-                Err(why) => {
-                    error!(dir = %self.path.display(), error = %why, "a deleted partition stays until the next start");
-                }
+    /// Removes one partition of those that were discarded. May take long. Whether there was one and there
+    /// may be more.
+    pub(crate) fn remove_one_discarded(&self) -> bool {
+        if self.is_retired() {
+            return false;
+        }
+        let Some(name) = self.discarded.lock().pop() else { return false };
+        match remove_deleted(self.disk.as_ref(), Path::new(""), &name) {
+            Ok(()) => info!(dir = %self.path.display(), name, "removed a deleted partition"),
+            Err(why) if self.on_error(&why) => return false,
+            Err(why) => {
+                error!(dir = %self.path.display(), error = %why, "a deleted partition stays until the next start");
             }
         }
+        true
     }
 
     /// As DescribeLogDirs shows it, without its partitions.

@@ -155,16 +155,12 @@ fn begin(
             reserve,
             clock: control.clock,
         };
-        let (flushes, space) = (work.clone(), work.clone());
-        let mut keep_house = |name: &str, work: Work| {
+        for (name, run) in Housekeeping::THREADS {
             let (stop, stopped) = mpsc::channel();
+            let work = work.clone();
             housekeeping_stop.push(stop);
-            housekeeping.push(vital_thread(name, &vital, move || work(&stopped))?);
-            Ok::<(), ServerError>(())
-        };
-        keep_house("housekeeping", Box::new(move |stop| work.run(stop)))?;
-        keep_house("flush-timer", Box::new(move |stop| flushes.run_flushes(stop)))?;
-        keep_house("disk-space", Box::new(move |stop| space.run_space(stop)))?;
+            housekeeping.push(vital_thread(name, &vital, move || run(work, &stopped))?);
+        }
     }
     let ended = vital.watch();
     let thread = vital_thread("control", &vital, move || control.run(requests))?;
@@ -177,9 +173,6 @@ fn begin(
         node,
     })
 }
-
-/// What a house-keeping thread does until it is told to stop.
-type Work = Box<dyn FnOnce(&mpsc::Receiver<()>) + Send>;
 
 /// A thread without which the node cannot go on: when it ends, for whatever reason, the node stops.
 fn vital_thread<T: Send + 'static>(

@@ -431,6 +431,20 @@ impl Wake for Bell {
 }
 
 #[test]
+fn what_is_deleted_is_removed_while_the_node_runs() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 3).id;
+    life.fill(topic, 3, 1);
+    life.delete(topic);
+    let is_of_topic = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("t-");
+    while fs::read_dir(site.at("a")).unwrap().map(Result::unwrap).any(|entry| is_of_topic(&entry)) {
+        std::thread::yield_now();
+    }
+    life.stop();
+}
+
+#[test]
 fn deleted_records_stay_deleted_once_it_is_said() {
     let site = Site::new();
     let life = site.start(&["a"]);
