@@ -10,10 +10,13 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use base::{PartitionIndex, TopicId};
+use broker::host::HostedPartition;
+use replica::FlushPolicy;
 use storage::dirs::Checkpoints;
 
 use crate::clock::Clock;
 use crate::log_dir::{DiskReserve, LogDirectory};
+use crate::partition::{PartitionCell, flush_policy};
 use crate::table::PartitionTable;
 
 /// How often it looks around. `flush.interval.ms` cannot be kept better than this, and what is written in
@@ -81,7 +84,10 @@ impl Housekeeping {
     fn run_flushes(self, stop: &mpsc::Receiver<()>) {
         while goes_on(stop, TICK) {
             let now = self.clock.now();
-            for cell in self.table.in_dir(self.dir.id) {
+            // Most have no time to keep, and are not held up by a question: by default none has.
+            let is_timed =
+                |cell: &PartitionCell| matches!(flush_policy(&cell.settings()), FlushPolicy::Interval { .. });
+            for cell in self.table.some_in_dir(self.dir.id, is_timed) {
                 if cell.with(|partition| partition.flush_is_due(now)) {
                     cell.ask_flush();
                 }

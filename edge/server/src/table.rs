@@ -45,9 +45,18 @@ impl PartitionTable {
 
     /// The partitions in a log directory.
     pub(crate) fn in_dir(&self, dir: Uuid) -> Vec<Arc<PartitionCell>> {
+        self.some_in_dir(dir, |_| true)
+    }
+
+    /// Those of the partitions in a log directory that are wanted.
+    pub(crate) fn some_in_dir(
+        &self,
+        dir: Uuid,
+        is_wanted: impl Fn(&PartitionCell) -> bool,
+    ) -> Vec<Arc<PartitionCell>> {
         let table = self.served.load();
         let cells = table.values().flat_map(|topic| topic.iter().flatten());
-        cells.filter(|cell| cell.dir.id == dir).cloned().collect()
+        cells.filter(|cell| cell.dir.id == dir && is_wanted(cell)).cloned().collect()
     }
 
     /// The partitions of a topic.
