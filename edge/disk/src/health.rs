@@ -35,9 +35,8 @@ impl DirHealth {
     /// An error after which nothing is known: retires the directory.
     pub(crate) fn retire(&self, operation: &'static str, path: &Path, error: io::Error) -> DiskError {
         let error = DiskError { failed: Failed::Directory, ..disk_error(operation, path, &error) };
-        if self.retired.set(error.clone()).is_ok() {
-            tracing::error!(%error, "log directory retired: nothing is written to it until a restart");
-        }
+        // Only the first counts. Whoever gets the error tells of it.
+        let _ = self.retired.set(error.clone());
         error
     }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use net::IoThreads;
 use tokio::signal::unix::{SignalKind, signal as listen};
-use tracing::info;
+use tracing::{error, info};
 
 use crate::control::{ControlFailed, ControlThread};
 use crate::error::ServerError;
@@ -55,11 +55,14 @@ pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
     };
     drop(io);
     on_threads(CLOSING_THREADS, &node.partitions.all(), |cell| cell.close());
-    let closed = control.quorum.close().is_ok();
+    let closed = control.quorum.close();
+    if let Err(why) = &closed {
+        error!(%why, "the metadata log could not be closed: the next start reads more of it");
+    }
     let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
     for dir in &node.dirs {
         let saved = write_checkpoints(&node.partitions, dir);
-        if housekept && closed && saved && is_clean(&node, dir) {
+        if housekept && closed.is_ok() && saved && is_clean(&node, dir) {
             dir.mark(|marks| marks.mark_clean(epoch));
         }
     }
