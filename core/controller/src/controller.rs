@@ -38,12 +38,13 @@ impl Default for ControllerSettings {
 pub struct Controller {
     pub(crate) settings: ControllerSettings,
     pub(crate) image: Image,
+    has_room: bool,
 }
 
 impl Controller {
     /// A controller of a cluster without anything in it.
     pub fn new(settings: ControllerSettings) -> Self {
-        Self { settings, image: Image::default() }
+        Self { settings, image: Image::default(), has_room: true }
     }
 
     /// What a new cluster's log begins with: the level of the metadata that follows.
@@ -56,6 +57,12 @@ impl Controller {
     /// The cluster as all replayed records make it.
     pub fn image(&self) -> &Image {
         &self.image
+    }
+
+    /// Whether there is a log directory that takes new logs. Without one nothing is made that needs a log; it
+    /// is taken for granted until the first call.
+    pub fn on_room(&mut self, has_room: bool) {
+        self.has_room = has_room;
     }
 
     /// Decides: what to answer once the records are committed and replayed. Without records there is
@@ -129,6 +136,11 @@ impl Controller {
             self.replay(record, delta);
         }
         self.image.set_end(end);
+    }
+
+    /// Refuses what would make logs that nobody can hold.
+    pub(crate) fn check_room(&self) -> Result<(), ControllerError> {
+        if self.has_room { Ok(()) } else { Err(ControllerError::NoRoom) }
     }
 
     /// What was set for every broker: a topic's defaults are the same wherever its partitions are.

@@ -25,11 +25,12 @@ impl Controller {
             } else {
                 self.grow(growth)
             };
-            outcomes.push(grown.map(|(created, more)| {
+            outcomes.push(grown.and_then(|(created, more)| {
                 if !command.validate_only {
+                    self.check_room()?;
                     records.extend(more.into_iter().map(MetadataRecord::Partition));
                 }
-                created
+                Ok(created)
             }));
         }
         Ok((outcomes, records))

@@ -222,6 +222,26 @@ fn only_asking_changes_nothing() {
 }
 
 #[test]
+fn without_room_nothing_is_made_and_all_else_is_answered_as_ever() {
+    let mut cluster = Cluster::of(&[1]);
+    cluster.create_one(topic("a", 1, 1)).expect("there is room");
+    cluster.controller.on_room(false);
+    let outcomes = cluster.create(vec![topic("a", 1, 1), topic("b", 0, 1), topic("c", 1, 1)]);
+    let codes: Vec<_> = outcomes.into_iter().map(|outcome| refusal(outcome).0).collect();
+    let expected =
+        [ErrorCode::TopicAlreadyExists, ErrorCode::InvalidPartitions, ErrorCode::KafkaStorageError];
+    assert_eq!(codes, expected);
+    assert_eq!(refusal(cluster.grow("a", 1)).0, ErrorCode::InvalidPartitions);
+    assert_eq!(refusal(cluster.grow("a", 2)).0, ErrorCode::KafkaStorageError);
+    let only_asked = CreateTopics { topics: vec![topic("c", 1, 1)], validate_only: true };
+    let (reply, _) = cluster.run(Command::CreateTopics(only_asked)).expect("it is legal");
+    assert!(matches!(reply, Reply::CreateTopics(outcomes) if outcomes[0].is_ok()));
+    assert!(cluster.delete(vec![by_name("a")])[0].is_ok());
+    cluster.controller.on_room(true);
+    cluster.create_one(topic("c", 1, 1)).expect("there is room again");
+}
+
+#[test]
 fn counts_that_do_not_do() {
     let mut cluster = Cluster::of(&[1]);
     assert_eq!(refusal(cluster.create_one(topic("a", 0, 1))).0, ErrorCode::InvalidPartitions);

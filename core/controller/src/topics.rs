@@ -37,14 +37,15 @@ impl Controller {
             } else {
                 self.create_topic(topic, &made)
             };
-            outcomes.push(created.map(|(mut created, more)| {
+            outcomes.push(created.and_then(|(mut created, more)| {
                 made.add(&created);
                 if command.validate_only {
                     created.id = TopicId(Uuid::ZERO);
                 } else {
+                    self.check_room()?;
                     records.extend(more);
                 }
-                created
+                Ok(created)
             }));
         }
         Ok((outcomes, records))

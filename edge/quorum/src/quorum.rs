@@ -90,6 +90,11 @@ impl Quorum {
         self.controller.image()
     }
 
+    /// See [`Controller::on_room`].
+    pub fn on_room(&mut self, has_room: bool) {
+        self.controller.on_room(has_room);
+    }
+
     /// Carries out a command: its records are durable, and in the image, when it returns.
     ///
     /// After [`ExecuteError::Commit`], unless it is harmless, the node must stop.

@@ -107,10 +107,7 @@ impl ControlThread {
 
     /// Decides one command and makes it so.
     fn decide(&mut self, command: &Command) -> Result<Decision, ControlFailed> {
-        let makes_logs = matches!(command, Command::CreateTopics(_) | Command::CreatePartitions(_));
-        if makes_logs && !self.hosting.has_room() {
-            return Ok(Err(ControllerError::NoRoom));
-        }
+        self.quorum.on_room(self.hosting.has_room());
         let (reply, delta) = match self.commit(command)? {
             Ok(committed) => committed,
             Err(refused) => return Ok(Err(refused)),

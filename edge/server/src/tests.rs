@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid};
+use base::{
+    ErrorCode, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid,
+};
 use broker::call::{Context, Outcome, ParkedRequest, Session};
 use broker::host::{Host, HostedPartition};
 use broker::parked::{Waiter, WaiterId, Wake};
 use controller::{
-    AllocateProducerIds, Command, ControllerError, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated,
-    TopicKey,
+    AllocateProducerIds, Command, CreateTopics, DeleteTopics, NewTopic, Reply, TopicCreated, TopicKey,
 };
 use http::Readiness;
 use metadata::settings::BrokerSettings;
@@ -104,15 +105,11 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Life {
-    fn try_decide(&self, command: Command) -> Result<Reply, ControllerError> {
+    fn decide(&self, command: Command) -> Reply {
         let node = &self.started.node;
         let held = node.request_memory.charge();
         let answer = self.runtime.block_on(async { node.control.decide(command, held).await.await });
-        answer.unwrap()
-    }
-
-    fn decide(&self, command: Command) -> Reply {
-        self.try_decide(command).unwrap()
+        answer.unwrap().unwrap()
     }
 
     fn new_topic(&self, name: &str, partitions: i32) -> Command {
@@ -527,8 +524,11 @@ fn a_full_directory_takes_no_records_and_no_logs_but_deletions() {
     let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
     assert!(!cell.has_room());
     drop(cell);
-    let refused = life.try_decide(life.new_topic("u", 1)).unwrap_err();
-    assert_eq!(refused.code(), base::ErrorCode::KafkaStorageError);
+    for (name, code) in [("t", ErrorCode::TopicAlreadyExists), ("u", ErrorCode::KafkaStorageError)] {
+        let reply = life.decide(life.new_topic(name, 1));
+        let Reply::CreateTopics(outcomes) = reply else { panic!("{reply:?}") };
+        assert_eq!(outcomes[0].as_ref().unwrap_err().code(), code);
+    }
     assert_eq!(life.warnings().len(), 1);
     life.delete(topic);
     assert!(!site.at("a/t-0").exists());
