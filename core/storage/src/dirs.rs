@@ -13,6 +13,8 @@
 //! The checkpoints have an entry for each partition that lies in the directory, served or not: an entry
 //! goes when its partition is deleted, never because its log could not be opened.
 
+pub mod locate;
+pub mod metadata_home;
 mod properties;
 
 use std::collections::BTreeSet;

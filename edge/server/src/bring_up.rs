@@ -14,13 +14,13 @@ use controller::{
 use metadata::settings::BrokerSettings;
 use metadata::{Endpoint, Image};
 use quorum::{Quorum, Start};
+use storage::dirs::locate::Whose;
 use tracing::{info, warn};
 
 use crate::control::{ControlFailed, ControlThread};
 use crate::directories::{Directories, Directory};
 use crate::error::ServerError;
 use crate::hosting::Hosting;
-use crate::locate::Whose;
 use crate::partition::PartitionCell;
 use crate::random::random;
 use crate::recovery;

@@ -12,6 +12,8 @@ use disk::{DirLock, FlushPool, FsDisk, LockError};
 use metadata::settings::BrokerSettings;
 use quorum::METADATA_TOPIC;
 use storage::checkpoint::{parse_epochs, read_partition_metadata};
+use storage::dirs::locate::Whose;
+use storage::dirs::metadata_home::{self, HomeError, Root};
 use storage::dirs::{Checkpoints, LogDir, LogDirError, MetaProperties, Owner};
 use storage::disk::{DirEntry, Disk, DiskError};
 use storage::layout::{
@@ -20,9 +22,7 @@ use storage::layout::{
 use telemetry::Metrics;
 use tracing::{info, warn};
 
-use crate::locate::Whose;
 use crate::log_dir::{LogDirectory, Parts};
-use crate::metadata_home::{self, HomeError, Root};
 use crate::random::random;
 
 /// A log directory that is about to be used.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
 use metadata::{Image, Partition, Topic};
+use storage::dirs::locate::{Lost, Place, Whose, locate};
 use storage::disk::Failed;
 use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
 
 use crate::directories::Directory;
 use crate::hosting::{Hosting, Unmade};
-use crate::locate::{Lost, Place, Whose, locate};
 use crate::partition::{PartitionCell, log_settings};
 use crate::table::Offline;
 use crate::threads::on_threads;

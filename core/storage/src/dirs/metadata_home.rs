@@ -17,18 +17,20 @@
 use std::path::{Path, PathBuf};
 
 use base::Uuid;
-use storage::dirs::MetaProperties;
+
+use super::MetaProperties;
 
 /// What is known of a log directory before it is opened.
 #[derive(Debug)]
-pub(crate) struct Root<'a> {
-    pub(crate) path: &'a Path,
+pub struct Root<'a> {
+    /// As the settings name it.
+    pub path: &'a Path,
     /// `None` if it was never used.
-    pub(crate) properties: Option<MetaProperties>,
+    pub properties: Option<MetaProperties>,
     /// Whether the metadata log is in it.
-    pub(crate) has_log: bool,
+    pub has_log: bool,
     /// Whether there are logs of partitions in it.
-    pub(crate) has_partitions: bool,
+    pub has_partitions: bool,
 }
 
 /// Why it cannot be told where the metadata is, and what to do.
@@ -80,7 +82,7 @@ pub enum HomeError {
 }
 
 /// The place of the directory that has the metadata log, or gets it.
-pub(crate) fn choose(roots: &[Root<'_>]) -> Result<usize, HomeError> {
+pub fn choose(roots: &[Root<'_>]) -> Result<usize, HomeError> {
     let mut homes = (0..roots.len()).filter(|&place| roots[place].has_log);
     if let Some(home) = homes.next() {
         return match homes.next() {

@@ -22,7 +22,7 @@ use base::{TopicId, Uuid};
 
 /// Whose log lies in a directory that has a partition's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub enum Whose {
     /// That of the topic with this id.
     Topic(TopicId),
     /// The directory does not say: it has no `partition.metadata`.
@@ -33,7 +33,7 @@ pub(crate) enum Whose {
 
 /// What is to be done with a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     /// Its log is in the directory at this place.
     Open(usize),
     /// It has no log.
@@ -44,7 +44,7 @@ pub(crate) enum Place {
 
 /// Why a log cannot be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// The log directory is there and the log is not in it.
     Vanished {
         /// The log directory.
@@ -68,12 +68,7 @@ pub(crate) enum Lost {
 
 /// Says where the log of a partition of `topic` is. `dirs` are the ids of the directories that are there;
 /// `named` is what lies under the partition's name, each with the place of its directory.
-pub(crate) fn locate(
-    assigned: Option<Uuid>,
-    dirs: &[Uuid],
-    topic: TopicId,
-    named: &[(usize, Whose)],
-) -> Place {
+pub fn locate(assigned: Option<Uuid>, dirs: &[Uuid], topic: TopicId, named: &[(usize, Whose)]) -> Place {
     let home = match assigned {
         Some(id) => match dirs.iter().position(|dir| *dir == id) {
             Some(home) => Some(home),
@@ -108,7 +103,7 @@ impl Lost {
     }
 
     /// The place of the log directory that it is about, if that is there.
-    pub(crate) fn at(&self) -> Option<usize> {
+    pub fn at(&self) -> Option<usize> {
         match self {
             Self::Vanished { at } | Self::Unnamed { at } | Self::Unreadable { at, .. } => Some(*at),
             Self::NoDirectory(_) => None,
@@ -116,7 +111,7 @@ impl Lost {
     }
 
     /// What a person should know and do. `path` names the log directory, as far as that is known.
-    pub(crate) fn advice(&self, path: Option<&Path>) -> String {
+    pub fn advice(&self, path: Option<&Path>) -> String {
         let path =
             path.map_or_else(|| "whose path is not known".to_owned(), |path| path.display().to_string());
         match self {
@@ -146,6 +141,9 @@ impl Lost {
 mod tests {
     use super::*;
 
+    /// Its name, where the log is assigned, what is found, and what is to be done.
+    type Case<'a> = (&'a str, Option<Uuid>, &'a [(usize, &'a Whose)], Place);
+
     #[test]
     fn every_case_of_the_table() {
         let dirs = [Uuid([1; 16]), Uuid([2; 16])];
@@ -156,7 +154,7 @@ mod tests {
         let offline = Place::Offline;
         let vanished = || offline(Lost::Vanished { at: 0 });
         let unreadable = |at| offline(Lost::unreadable(at, "damaged"));
-        let cases: &[(&str, Option<Uuid>, &[(usize, &Whose)], Place)] = &[
+        let cases: &[Case<'_>] = &[
             ("where it was", here, &[(0, &its)], Place::Open(0)),
             ("never the copy", here, &[(0, &its), (1, &its)], Place::Open(0)),
             ("whatever the order", other, &[(0, &its), (1, &its)], Place::Open(1)),
