@@ -80,15 +80,24 @@ pub struct BatchBuilder {
 impl BatchBuilder {
     /// An empty batch that is full at `bytes_max`, before compression.
     pub fn new(bytes_max: usize) -> Self {
-        let mut builder = Self {
+        Self::in_buffer(Vec::new(), bytes_max)
+    }
+
+    /// An empty batch in a buffer that was used before: its room is kept, its bytes are not.
+    pub fn in_buffer(buffer: Vec<u8>, bytes_max: usize) -> Self {
+        let mut builder = Self { batch: buffer, ..Self::new_unprepared(bytes_max) };
+        builder.clear();
+        builder
+    }
+
+    fn new_unprepared(bytes_max: usize) -> Self {
+        Self {
             batch: Vec::new(),
             bytes_max: bytes_max.min(i32::MAX as usize),
             count: 0,
             base_timestamp: TimestampMs::NONE,
             max_timestamp: TimestampMs::NONE,
-        };
-        builder.clear();
-        builder
+        }
     }
 
     /// Adds a record and answers its offset delta.
@@ -169,6 +178,21 @@ impl BatchBuilder {
         sealed
     }
 
+    /// Takes no more records: what is built stays in its buffer, and is sealed there.
+    ///
+    /// # Panics
+    ///
+    /// If there is no record: an empty batch cannot be written.
+    pub fn close(self) -> UnsealedBatch {
+        assert!(self.count > 0, "a batch has at least one record");
+        UnsealedBatch { built: self, compression: Compression::None }
+    }
+
+    /// How many bytes its buffer has room for.
+    pub fn capacity_bytes(&self) -> usize {
+        self.batch.capacity()
+    }
+
     fn header(&self, options: &BatchOptions) -> BatchHeader {
         let stamped_by = match options.append_time {
             Some(_) => TimestampType::LogAppendTime,
@@ -192,6 +216,64 @@ impl BatchBuilder {
             base_sequence: options.producer.base_sequence,
             records_count: self.count,
         }
+    }
+}
+
+/// A batch that takes no more records and has no header yet.
+///
+/// Who writes it and with which sequence is known only when it leaves, and may change when it has to
+/// leave again: sealing writes the header and the CRC in front of records that stay where they were
+/// first encoded.
+#[derive(Clone, Debug)]
+pub struct UnsealedBatch {
+    built: BatchBuilder,
+    compression: Compression,
+}
+
+impl UnsealedBatch {
+    /// The same batch with its records compressed into `buffer`, whose bytes are forgotten.
+    ///
+    /// A batch that would not get smaller stays as it is, and `buffer` comes back.
+    pub fn compressed(
+        self,
+        to: Compression,
+        level: Option<i32>,
+        scratch: &mut Scratch,
+        mut buffer: Vec<u8>,
+    ) -> (Self, Vec<u8>) {
+        buffer.clear();
+        buffer.resize(HEADER_BYTES, 0);
+        scratch.codecs.compress(to, level, &self.built.batch[HEADER_BYTES..], &mut buffer);
+        if buffer.len() >= self.built.batch.len() {
+            return (self, buffer);
+        }
+        let plain = self.built.batch;
+        (Self { built: BatchBuilder { batch: buffer, ..self.built }, compression: to }, plain)
+    }
+
+    /// Writes header and CRC, and answers all bytes of the batch.
+    ///
+    /// Fails if the batch is larger than a batch can say.
+    pub fn seal(&mut self, producer: Producer, transactional: bool) -> Result<&[u8], BatchError> {
+        let compression = self.compression;
+        let options = BatchOptions { compression, producer, transactional, ..BatchOptions::default() };
+        seal(self.built.header(&options), &mut self.built.batch)?;
+        Ok(&self.built.batch)
+    }
+
+    /// How many records it has.
+    pub const fn count(&self) -> i32 {
+        self.built.count
+    }
+
+    /// All its bytes: those of the header have a meaning only once it is sealed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.built.batch
+    }
+
+    /// The buffer, for another batch.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.built.batch
     }
 }
 

@@ -194,12 +194,18 @@ pub(crate) fn body_bytes(record: &Record<'_>, headers: &[Header<'_>]) -> usize {
 }
 
 /// Appends `record` with `headers` instead of its own; `body_bytes` is what [`body_bytes`] says.
+#[inline]
 pub(crate) fn put_record(out: &mut Vec<u8>, body_bytes: usize, record: &Record<'_>, headers: &[Header<'_>]) {
-    varint::put(out, body_bytes as i64);
-    out.push(0);
-    varint::put(out, record.timestamp_delta);
-    varint::put(out, i64::from(record.offset_delta));
-    put_nullable(out, record.key);
+    out.reserve(varint::LONG_BYTES_MAX + body_bytes);
+    // What lies before the key is gathered first: a few stores into an array, and one append.
+    let mut start = varint::Gathered::default();
+    start.put(body_bytes as i64);
+    start.put_byte(0);
+    start.put(record.timestamp_delta);
+    start.put(i64::from(record.offset_delta));
+    start.put(nullable_len(record.key));
+    out.extend_from_slice(start.bytes());
+    out.extend_from_slice(record.key.unwrap_or_default());
     put_nullable(out, record.value);
     varint::put(out, headers.len() as i64);
     for header in headers {
@@ -208,16 +214,16 @@ pub(crate) fn put_record(out: &mut Vec<u8>, body_bytes: usize, record: &Record<'
     }
 }
 
+fn nullable_len(bytes: Option<&[u8]>) -> i64 {
+    bytes.map_or(-1, |bytes| bytes.len() as i64)
+}
+
 fn nullable_bytes(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| varint::size(bytes.len() as i64) + bytes.len())
 }
 
+#[inline]
 fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    match bytes {
-        None => varint::put(out, -1),
-        Some(bytes) => {
-            varint::put(out, bytes.len() as i64);
-            out.extend_from_slice(bytes);
-        }
-    }
+    varint::put(out, nullable_len(bytes));
+    out.extend_from_slice(bytes.unwrap_or_default());
 }

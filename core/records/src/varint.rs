@@ -75,12 +75,49 @@ fn zigzag(value: i64) -> u64 {
 /// Appends an integer of either width.
 #[inline]
 pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
-    let mut raw = zigzag(value);
-    while raw >= 0x80 {
-        out.push(raw as u8 | 0x80);
-        raw >>= 7;
+    let mut gathered = Gathered::default();
+    gathered.put(value);
+    out.extend_from_slice(gathered.bytes());
+}
+
+/// The most bytes that an integer takes.
+pub(crate) const LONG_BYTES_MAX: usize = I64_BYTES_MAX;
+
+/// A few integers on their way into a buffer: together they cost one append.
+pub(crate) struct Gathered {
+    // Room for four integers and a byte.
+    bytes: [u8; 4 * I64_BYTES_MAX + 1],
+    len: usize,
+}
+
+impl Default for Gathered {
+    #[inline]
+    fn default() -> Self {
+        Self { bytes: [0; 4 * I64_BYTES_MAX + 1], len: 0 }
     }
-    out.push(raw as u8);
+}
+
+impl Gathered {
+    #[inline(always)]
+    pub(crate) fn put(&mut self, value: i64) {
+        let mut raw = zigzag(value);
+        while raw >= 0x80 {
+            self.put_byte(raw as u8 | 0x80);
+            raw >>= 7;
+        }
+        self.put_byte(raw as u8);
+    }
+
+    #[inline(always)]
+    pub(crate) fn put_byte(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// How many bytes [`put`] appends.
