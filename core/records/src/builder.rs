@@ -183,14 +183,19 @@ impl BatchBuilder {
     /// # Panics
     ///
     /// If there is no record: an empty batch cannot be written.
-    pub fn close(self) -> UnsealedBatch {
+    pub fn close(self) -> ClosedBatch {
         assert!(self.count > 0, "a batch has at least one record");
-        UnsealedBatch { built: self, compression: Compression::None }
+        ClosedBatch { built: self, compression: Compression::None }
     }
 
     /// How many bytes its buffer has room for.
     pub fn capacity_bytes(&self) -> usize {
         self.batch.capacity()
+    }
+
+    /// Makes room for so many bytes in all.
+    pub fn reserve_bytes(&mut self, bytes: usize) {
+        self.batch.reserve_exact(bytes.saturating_sub(self.batch.len()));
     }
 
     fn header(&self, options: &BatchOptions) -> BatchHeader {
@@ -225,12 +230,12 @@ impl BatchBuilder {
 /// leave again: sealing writes the header and the CRC in front of records that stay where they were
 /// first encoded.
 #[derive(Clone, Debug)]
-pub struct UnsealedBatch {
+pub struct ClosedBatch {
     built: BatchBuilder,
     compression: Compression,
 }
 
-impl UnsealedBatch {
+impl ClosedBatch {
     /// The same batch with its records compressed into `buffer`, whose bytes are forgotten.
     ///
     /// A batch that would not get smaller stays as it is, and `buffer` comes back.

@@ -31,7 +31,7 @@ mod stored;
 mod varint;
 
 pub use batches::{Batches, batches};
-pub use builder::{BatchBuilder, BatchOptions, Full, Producer, UnsealedBatch};
+pub use builder::{BatchBuilder, BatchOptions, ClosedBatch, Full, Producer};
 pub use check::{BatchLimits, CheckedBatch, RecordTimes};
 pub use compress::{
     Codecs, Compression, DecompressBound, DecompressError, Scratch, UnknownCompression,

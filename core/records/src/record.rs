@@ -196,7 +196,7 @@ pub(crate) fn body_bytes(record: &Record<'_>, headers: &[Header<'_>]) -> usize {
 /// Appends `record` with `headers` instead of its own; `body_bytes` is what [`body_bytes`] says.
 #[inline]
 pub(crate) fn put_record(out: &mut Vec<u8>, body_bytes: usize, record: &Record<'_>, headers: &[Header<'_>]) {
-    out.reserve(varint::LONG_BYTES_MAX + body_bytes);
+    out.reserve(varint::size(body_bytes as i64) + body_bytes);
     // What lies before the key is gathered first: a few stores into an array, and one append.
     let mut start = varint::Gathered::default();
     start.put(body_bytes as i64);

@@ -32,6 +32,14 @@ impl<'a> StoredBatch<'a> {
         Ok(Self { raw, header })
     }
 
+    /// The same without the CRC, for a reader that trusts its broker and its network; Kafka's
+    /// `check.crcs=false`.
+    pub fn trust(raw: &'a [u8]) -> Result<Self, BatchError> {
+        let header = exactly_one(raw)?;
+        check_offsets(&header)?;
+        Ok(Self { raw, header })
+    }
+
     /// What the caller has checked itself.
     pub(crate) const fn known(raw: &'a [u8], header: BatchHeader) -> Self {
         Self { raw, header }

@@ -80,9 +80,6 @@ pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(gathered.bytes());
 }
 
-/// The most bytes that an integer takes.
-pub(crate) const LONG_BYTES_MAX: usize = I64_BYTES_MAX;
-
 /// A few integers on their way into a buffer: together they cost one append.
 pub(crate) struct Gathered {
     // Room for four integers and a byte.
