@@ -40,6 +40,8 @@ const LONG_RINGS: &[LongRing] = &[
     LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) },
 ];
 
+/// How long new seeds of the client's world are simulated; there are thousands in a second.
+const CLIENT_SEEDS_TIME: Duration = Duration::from_secs(15);
 /// How long new seeds are simulated.
 const SEEDS_TIME: Duration = Duration::from_secs(60);
 
@@ -84,7 +86,8 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
         }
         match rings {
             Rings::All => {
-                report.add("simulation: seeds", run::seeds(root, SEEDS_TIME));
+                report.add("simulation: seeds", run::seeds(root, SEEDS_TIME, &[]));
+                report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["--client"]));
                 LONG_RINGS.iter().for_each(|ring| long(root, ring, &programs, filter, &mut report));
             }
             Rings::One(ring) => long(root, ring, &programs, filter, &mut report),

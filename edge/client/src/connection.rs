@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use wire::{ApiKey, Decoder, Message, Request, decode_response_header, encode_request, frame_len};
 
 use crate::error::ClientError;
-use crate::versions::Versions;
+use client_core::Versions;
 
 /// How much of an answer is read at once: a buffer grows with what arrives, not with what is declared.
 const CHUNK_BYTES: usize = 64 * 1024;

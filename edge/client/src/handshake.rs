@@ -6,7 +6,7 @@ use wire::{ApiKey, Message, Request};
 
 use crate::connection::{ConnectOptions, Connection};
 use crate::error::ClientError;
-use crate::versions::Versions;
+use client_core::Versions;
 
 /// The version that a broker too old for ours answers in.
 const OLDEST_VERSION: i16 = 0;

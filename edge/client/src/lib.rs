@@ -1,13 +1,28 @@
 //! Client of a Vltava or Kafka cluster.
 //!
 //! ```text
-//!   Admin ──── topics, settings, offsets, the cluster ────┐
-//!   raw ────── one batch produced, one range fetched ─────┼──▶ Connection ──▶ one broker
-//!   tests ──── any request, any version, pipelined ───────┘
+//!   Producer ── records, acknowledged ──┐
+//!   Consumer ── batches, lent ──────────┼──▶ client_core decides ──▶ brokers
+//!                                       │
+//!   Admin ───── topics, settings, offsets, the cluster ──┐
+//!   raw ─────── one batch produced, one range fetched ───┼──▶ Connection ──▶ one broker
+//!   tests ───── any request, any version, pipelined ─────┘
 //! ```
 //!
-//! Calls block, with a deadline on each. A [`Connection`] keeps nothing but what it sent and has not
-//! read the answer of; whoever wants several requests in flight sends several before it receives.
+//! [`producer`] and [`consumer`] have a thread of their own each; their futures run on any executor, and
+//! each has a form that blocks. Calls of [`Admin`] and [`Connection`] block, with a deadline.
+//!
+//! ```no_run
+//! use vltava_client::producer::{Producer, Record};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let producer = Producer::new("127.0.0.1:9092")?;
+//! let delivery = producer.send(Record::to("orders").key("customer 7").value("three apples")).await?;
+//! let written = delivery.await?;
+//! println!("partition {}, offset {:?}", written.partition, written.offset);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! ```no_run
 //! use vltava_client::{Admin, ConnectOptions};
@@ -19,16 +34,24 @@
 //! # Ok::<(), vltava_client::ClientError>(())
 //! ```
 //!
-//! **Invariant:** no retries here: an error says what happened, and the caller decides.
+//! **Invariant:** what is sent, tried again or given up, `client_core` decides; `Admin` and `Connection` try
+//! nothing twice.
 
+mod address;
 pub mod admin;
+mod block;
+mod clock;
 mod connection;
+pub mod consumer;
 mod error;
 mod handshake;
+pub mod producer;
 pub mod raw;
-mod versions;
+mod wires;
 
+pub use address::AddressError;
 pub use admin::Admin;
+pub use client_core::Versions;
 pub use connection::{Answer, AnswerTo, ConnectOptions, Connection};
 pub use error::ClientError;
-pub use versions::Versions;
+pub use records::{Compression, Header, Record, Scratch};

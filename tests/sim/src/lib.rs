@@ -26,5 +26,7 @@ pub mod invariants; // what must be true of it
 pub mod plant;
 pub mod violation;
 
+pub mod client; // another world: a producer and its brokers
+
 #[cfg(test)]
 mod stories;

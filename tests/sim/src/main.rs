@@ -1,16 +1,19 @@
 //! Runs seeds: `cargo run -p vltava-sim -- --seed 7`, `--seeds 0..1000`, `--seconds 60`; `--twice` to
-//! compare two runs of each, `--keep-going` to list all that fail, `--plant NAME` to plant a bug.
+//! compare two runs of each, `--keep-going` to list all that fail, `--plant NAME` to plant a bug; `--client`
+//! for the world of a client and its brokers instead of a log and its disk.
 
 use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use vltava_sim::client;
 use vltava_sim::plant::Plant;
-use vltava_sim::run::{Outcome, run};
+use vltava_sim::run;
+use vltava_sim::violation::Violation;
 
 const USAGE: &str = "usage: vltava-sim [--seed N | --seeds A..B | --seconds S [--from N]] \
-[--twice] [--keep-going] [--plant NAME]\n";
+[--twice] [--keep-going] [--plant NAME] [--client]\n";
 
 struct Arguments {
     seeds: Range<u64>,
@@ -18,6 +21,30 @@ struct Arguments {
     twice: bool,
     keep_going: bool,
     plant: Option<Plant>,
+    /// The world of a client.
+    client: bool,
+}
+
+/// What became of a run, in whichever world.
+struct Outcome {
+    seed: u64,
+    hash: u64,
+    events: u64,
+    violations: Vec<Violation>,
+    text: String,
+}
+
+impl Arguments {
+    fn run(&self, seed: u64) -> Outcome {
+        if self.client {
+            let ran = client::run(seed, None);
+            let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
+            return Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text };
+        }
+        let ran = run::run(seed, self.plant);
+        let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
+        Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
+    }
 }
 
 fn main() -> ExitCode {
@@ -31,7 +58,7 @@ fn main() -> ExitCode {
         if arguments.time_max.is_some_and(|max| begun.elapsed() > max) {
             break;
         }
-        let outcome = run(seed, arguments.plant);
+        let outcome = arguments.run(seed);
         count += 1;
         events += outcome.events;
         if passes(&outcome, &arguments) {
@@ -39,7 +66,7 @@ fn main() -> ExitCode {
         }
         failed += 1;
         if !arguments.keep_going {
-            print(&format!("{outcome}\n({count} seeds in {:.1?})\n", begun.elapsed()));
+            print(&format!("{}\n({count} seeds in {:.1?})\n", outcome.text, begun.elapsed()));
             return ExitCode::FAILURE;
         }
         let first = outcome.violations.first().map(ToString::to_string).unwrap_or_default();
@@ -55,7 +82,7 @@ fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
     if !outcome.violations.is_empty() {
         return false;
     }
-    let same = !arguments.twice || run(outcome.seed, arguments.plant).hash == outcome.hash;
+    let same = !arguments.twice || arguments.run(outcome.seed).hash == outcome.hash;
     if !same {
         print(&format!("seed {} is not the same run twice\n", outcome.seed));
     }
@@ -63,8 +90,14 @@ fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments =
-        Arguments { seeds: 0..1000, time_max: None, twice: false, keep_going: false, plant: None };
+    let mut arguments = Arguments {
+        seeds: 0..1000,
+        time_max: None,
+        twice: false,
+        keep_going: false,
+        plant: None,
+        client: false,
+    };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => {
@@ -82,6 +115,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             }
             "--from" => arguments.seeds.start = words.next()?.parse().ok()?,
             "--twice" => arguments.twice = true,
+            "--client" => arguments.client = true,
             "--keep-going" => arguments.keep_going = true,
             "--plant" => arguments.plant = Some(Plant::named(&words.next()?)?),
             _ => return None,

@@ -43,15 +43,15 @@ pub(super) fn program(
 }
 
 /// Simulates new seeds for a while, each of them twice. The clock says where they begin, so that every
-/// run sees others.
-pub(super) fn seeds(root: &Path, time: Duration) -> Outcome {
+/// run sees others. `world` is what the simulator is told of the world that they are to be played in.
+pub(super) fn seeds(root: &Path, time: Duration, world: &[&str]) -> Outcome {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let from = since_epoch.as_millis().to_string();
-    println!("── simulation: seeds from {from}");
+    println!("── simulation: {} seeds from {from}", world.concat());
     let started = Instant::now();
     let mut command = Command::new(released(root, "vltava-sim"));
     command.current_dir(root);
-    command.args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]);
+    command.args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]).args(world);
     Outcome::of_check(to_end(command, time), started)
 }
 

@@ -11,7 +11,7 @@ pub struct Versions(BTreeMap<i16, (i16, i16)>);
 
 impl Versions {
     /// Notes what a broker says of one API.
-    pub(crate) fn insert(&mut self, key: i16, lowest: i16, highest: i16) {
+    pub fn insert(&mut self, key: i16, lowest: i16, highest: i16) {
         self.0.insert(key, (lowest, highest));
     }
 

@@ -1,0 +1,313 @@
+//! The consumer: which partitions, from where, and what the brokers send of them.
+//!
+//! ```text
+//!   assign, seek ──▶ position ──unknown──▶ ListOffsets ──▶ known ──▶ Fetch ──▶ chunks, lent in order
+//!                                                            ▲          │
+//!                                                            └── next ──┘
+//! ```
+//!
+//! Each broker has one fetch on its way, for all partitions that it leads, in a fetch session (KIP-227):
+//! a request names only what changed. The next leaves as soon as the answer is in, while its records are
+//! being read, as long as what nobody has read yet stays within its bound.
+//!
+//! **Invariant:** chunks of a partition come in the order of its log, without gap or overlap, from the
+//! position that was asked for; after a seek nothing comes from where it was before.
+
+mod chunk; // what is lent
+mod fetch; // what is asked, and what came back
+mod position;
+mod session;
+mod upkeep; // metadata, offsets
+
+mod error;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{BrokerId, Effects, LeaderEpoch, Map, Now, Offset, PartitionIndex};
+
+use crate::chance::Chance;
+use crate::cluster::{Address, Cluster};
+use crate::inquiry::Inquiry;
+use crate::links::{ConnectionId, Links, NetEffect, Peer};
+
+pub use chunk::{Chunk, LentBatch, LentRecords};
+pub use error::ConsumeError;
+pub use position::Start;
+pub use settings::{ConsumerSettings, Isolation, Reset};
+
+use position::{Part, Position};
+use session::Session;
+
+/// A partition by its topic's name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Of {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: PartitionIndex,
+}
+
+/// What the consumer needs done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Something with a connection.
+    Net(NetEffect),
+    /// Records came.
+    Chunk(Chunk),
+    /// A partition cannot be read on until it is assigned or sought anew.
+    Failed {
+        /// Which.
+        of: Of,
+        /// Which assignment or seek of it this is about.
+        generation: u32,
+        /// Why.
+        error: ConsumeError,
+    },
+}
+
+/// What a request was about.
+#[derive(Debug)]
+enum Asked {
+    Metadata,
+    /// Offsets of these partitions, each with the generation that asked.
+    Offsets(Vec<(Of, u32)>),
+    Fetch,
+}
+
+/// Reads partitions of a cluster.
+#[derive(Debug)]
+pub struct Consumer {
+    settings: ConsumerSettings,
+    links: Links<Asked>,
+    net: Effects<NetEffect>,
+    cluster: Cluster,
+    chance: Chance,
+    parts: BTreeMap<Of, Part>,
+    sessions: BTreeMap<BrokerId, Session>,
+    metadata: Inquiry,
+    /// Bytes of chunks that were handed out and not read.
+    unread_bytes: usize,
+    /// When a partition may be tried again.
+    retry_at: Option<Duration>,
+    /// Brokers that live elsewhere by now, and what was asked of them.
+    moved: Vec<(Peer, Vec<Asked>)>,
+    generation_next: u32,
+}
+
+impl Consumer {
+    /// A consumer that reads nothing yet and knows nobody but these addresses.
+    pub fn new(settings: ConsumerSettings, bootstrap: Vec<Address>, mut chance: Chance) -> Self {
+        let links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
+        Self {
+            settings,
+            links,
+            net: Effects::new(),
+            cluster: Cluster::default(),
+            chance,
+            parts: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            metadata: Inquiry::default(),
+            unread_bytes: 0,
+            retry_at: None,
+            moved: Vec::new(),
+            generation_next: 0,
+        }
+    }
+
+    /// Reads exactly these partitions from now on; one that it reads already goes on where it is, unless it
+    /// failed. Of a partition that is named twice, the first counts.
+    pub fn assign(&mut self, wanted: impl IntoIterator<Item = (Of, Start)>) {
+        let mut parts = BTreeMap::new();
+        for (of, start) in wanted {
+            if parts.contains_key(&of) {
+                continue;
+            }
+            let known = self.parts.remove(&of).filter(|part| !part.is_failed);
+            let part = known.unwrap_or_else(|| self.part(&of, start));
+            parts.insert(of, part);
+        }
+        self.parts = parts;
+    }
+
+    /// Goes on with a partition from elsewhere. Whether it is assigned.
+    pub fn seek(&mut self, of: &Of, start: Start) -> bool {
+        if !self.parts.contains_key(of) {
+            return false;
+        }
+        let is_paused = self.parts.get(of).is_some_and(|part| part.is_paused);
+        let part = Part { is_paused, ..self.part(of, start) };
+        self.parts.insert(of.clone(), part);
+        true
+    }
+
+    /// The reader cannot go on with a chunk: nothing of its partition is read before it is sought or
+    /// assigned anew, also not what was fetched already and lies behind.
+    pub fn fail(&mut self, chunk: &Chunk) {
+        if !self.is_current(chunk.of(), chunk.generation()) {
+            return;
+        }
+        let generation = self.generation();
+        let Some(part) = self.parts.get_mut(chunk.of()) else { return };
+        part.generation = generation;
+        part.is_failed = true;
+        part.position = Position::Known(chunk.next_offset(), LeaderEpoch::NONE);
+    }
+
+    fn generation(&mut self) -> u32 {
+        self.generation_next = self.generation_next.wrapping_add(1);
+        self.generation_next
+    }
+
+    fn part(&mut self, of: &Of, start: Start) -> Part {
+        let mut part = Part::new(start, self.generation());
+        match self.leader_of(of) {
+            Some(leader) => part.lead(leader),
+            None => self.metadata.is_wanted = true,
+        }
+        part
+    }
+
+    fn leader_of(&self, of: &Of) -> Option<crate::cluster::Leader> {
+        let topic = self.cluster.topic(&of.topic)?;
+        topic.partitions.get(usize::try_from(of.partition.0).ok()?).copied()
+    }
+
+    /// Whether a partition is not asked for, though it stays assigned.
+    pub fn set_paused(&mut self, of: &Of, is_paused: bool) -> bool {
+        self.parts.get_mut(of).map(|part| part.is_paused = is_paused).is_some()
+    }
+
+    /// Where the next record of a partition is fetched from, if that is known yet.
+    pub fn position(&self, of: &Of) -> Option<Offset> {
+        self.parts.get(of)?.position.known()
+    }
+
+    /// Whether a chunk or a failure is of what is read now: not of before a seek, nor of a partition that was
+    /// taken away.
+    pub fn is_current(&self, of: &Of, generation: u32) -> bool {
+        self.parts.get(of).is_some_and(|part| part.generation == generation)
+    }
+
+    /// So many bytes of chunks were read or dropped.
+    pub fn on_read(&mut self, bytes: usize) {
+        self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
+    }
+
+    /// Bytes of chunks that were handed out and not read.
+    pub const fn unread_bytes(&self) -> usize {
+        self.unread_bytes
+    }
+
+    /// Does what can be done now: after a change, and when [`Consumer::deadline`] is over.
+    pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
+        for connection in self.links.late(now) {
+            self.close_connection(connection, now);
+        }
+        for (peer, unanswered) in std::mem::take(&mut self.moved) {
+            self.on_unanswered(Some(peer), unanswered, now);
+        }
+        self.retry_at = None;
+        self.find_positions(now);
+        self.fetch_all(now);
+        self.keep_cluster_known(now);
+        for effect in self.net.drain() {
+            effects.push(Effect::Net(effect));
+        }
+    }
+
+    /// When to step it although nothing happens.
+    pub fn deadline(&self, now: Now) -> Option<Duration> {
+        let all = [self.retry_at, self.links.deadline(now), self.metadata.deadline(now)];
+        all.into_iter().flatten().min()
+    }
+
+    /// A connection stands.
+    pub fn on_connected(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
+        self.links.on_connected(connection, now, &mut self.net);
+        self.step(now, effects);
+    }
+
+    /// A connection ended, or could not be opened.
+    pub fn on_closed(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
+        let peer = self.links.peer(connection);
+        let unanswered = self.links.on_closed(connection, now);
+        self.on_unanswered(peer, unanswered, now);
+        self.step(now, effects);
+    }
+
+    /// A frame came, without its size.
+    pub fn on_frame(
+        &mut self,
+        connection: ConnectionId,
+        frame: &Arc<Vec<u8>>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        match self.links.on_frame(connection, frame, &mut self.net) {
+            Ok(None) => {}
+            Ok(Some((peer, answer))) => self.on_answer((connection, peer), answer, frame, (now, effects)),
+            Err(_) => self.close_connection(connection, now),
+        }
+        self.step(now, effects);
+    }
+
+    fn close_connection(&mut self, connection: ConnectionId, now: Now) {
+        let peer = self.links.peer(connection);
+        let unanswered = self.links.close(connection, now, &mut self.net);
+        self.on_unanswered(peer, unanswered, now);
+    }
+
+    /// What was asked gets no answer.
+    fn on_unanswered(&mut self, peer: Option<Peer>, unanswered: Vec<Asked>, now: Now) {
+        if let Some(Peer::Broker(id)) = peer {
+            // Its session ended with the connection.
+            self.sessions.remove(&id);
+        }
+        for asked in unanswered {
+            // Whoever led what was asked for may not do so any more.
+            self.metadata.is_wanted = true;
+            match asked {
+                Asked::Metadata => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+                Asked::Fetch => {}
+                Asked::Offsets(parts) => {
+                    for (of, generation) in parts {
+                        self.try_again(&of, generation, now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A partition is asked for again after a while.
+    fn try_again(&mut self, of: &Of, generation: u32, now: Now) {
+        let Some(part) = self.parts.get_mut(of).filter(|part| part.generation == generation) else { return };
+        part.failures = part.failures.saturating_add(1);
+        part.retry_at = now.elapsed + self.settings.retry.after(part.failures, &mut self.chance);
+        if let Position::Asked(start) = part.position {
+            part.position = Position::Wanted(start);
+        }
+    }
+
+    /// Partitions that may be asked for now, by their leader; what waits is noted.
+    fn ready(&mut self, now: Now, is_wanted: impl Fn(&Part) -> bool) -> Map<BrokerId, Vec<Of>> {
+        let mut ready: Map<BrokerId, Vec<Of>> = Map::default();
+        for (of, part) in &self.parts {
+            if part.is_failed || !is_wanted(part) {
+                continue;
+            }
+            let Some(leader) = part.leader else {
+                self.metadata.is_wanted = true;
+                continue;
+            };
+            if part.retry_at > now.elapsed {
+                self.retry_at = Some(self.retry_at.map_or(part.retry_at, |at| at.min(part.retry_at)));
+                continue;
+            }
+            ready.entry(leader).or_default().push(of.clone());
+        }
+        ready
+    }
+}

@@ -1,0 +1,31 @@
+//! Why a partition cannot be read on.
+
+use base::{ErrorCode, Offset};
+use records::BatchError;
+
+/// Why a partition cannot be read on. The consumer goes on with the others.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConsumeError {
+    /// The position is not in the log, and the settings say nothing about where to go on.
+    #[error("offset {0} is not in the log any more, and auto.offset.reset is none")]
+    OutOfRange(Offset),
+    /// The log was cut and differs from what was read before (KIP-320).
+    #[error("the log was cut at offset {at}: records up to {position} that were read are not there any more")]
+    Truncated {
+        /// Where what was read stops being what is there.
+        at: Offset,
+        /// Where the next record would have been.
+        position: Offset,
+    },
+    /// The broker refuses.
+    #[error("the broker refuses: {}", .0.message())]
+    Refused(ErrorCode),
+    /// The broker's bytes are not what was written.
+    #[error("offset {at}: {error}")]
+    Corrupt {
+        /// Where the bad batch was to be.
+        at: Offset,
+        /// What is wrong with it.
+        error: BatchError,
+    },
+}

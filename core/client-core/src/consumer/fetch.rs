@@ -1,0 +1,386 @@
+//! What is asked of the brokers, and what they send.
+
+use std::sync::Arc;
+
+use base::{BrokerId, Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, Uuid};
+use records::{BatchError, BatchHeader};
+use wire::messages::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData,
+};
+use wire::messages::list_offsets::ListOffsetsResponse;
+use wire::messages::metadata::MetadataResponse;
+use wire::{ApiKey, Records};
+
+use super::chunk::{Chunk, Parts};
+use super::position::Position;
+use super::session::{Saying, Told};
+use super::{Asked, ConsumeError, Consumer, Effect, Isolation, Of};
+use crate::cluster::Leader;
+use crate::link::Answer;
+use crate::links::{Asking, ConnectionId, Peer};
+
+/// The last version that names topics by name.
+const VERSION_BY_NAME_MAX: i16 = 12;
+
+type Out<'a> = (Now, &'a mut Effects<Effect>);
+
+impl Consumer {
+    /// Sends each broker a fetch, unless one is on its way or too much is unread.
+    pub(super) fn fetch_all(&mut self, now: Now) {
+        if self.unread_bytes >= self.settings.prefetch_bytes_max {
+            return;
+        }
+        let ready = self.ready(now, |part| !part.is_paused && part.position.known().is_some());
+        for (broker, parts) in ready {
+            let peer = Peer::Broker(broker);
+            self.metadata.is_wanted |= !self.links.knows(peer);
+            let session = self.sessions.entry(broker).or_default();
+            if session.is_asked || !self.links.want(peer, now, &mut self.net) {
+                continue;
+            }
+            let Ok(version) = self.links.version(peer, ApiKey::Fetch) else { continue };
+            let told = parts.into_iter().filter_map(|of| {
+                let topic_id = self.cluster.topic(&of.topic).map(|topic| topic.id.0);
+                let told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO))?;
+                Some((of, told))
+            });
+            let saying = session.say(told.collect(), version > VERSION_BY_NAME_MAX);
+            let version = if saying.has_ids { version } else { version.min(VERSION_BY_NAME_MAX) };
+            self.send_fetch(broker, &saying, version, now);
+        }
+    }
+
+    fn send_fetch(&mut self, broker: BrokerId, saying: &Saying, version: i16, now: Now) {
+        let mut topics: Vec<FetchTopic<'_>> = Vec::new();
+        for (of, told) in &saying.changed {
+            let topic_id = told.topic_id;
+            if topics.last().is_none_or(|topic| (topic.topic, topic.topic_id) != (&*of.topic, topic_id)) {
+                topics.push(FetchTopic { topic: &of.topic, topic_id, partitions: Vec::new() });
+            }
+            topics.last_mut().expect("one was pushed").partitions.push(FetchPartition {
+                partition: of.partition.0,
+                current_leader_epoch: told.leader_epoch.0,
+                fetch_offset: told.offset.0,
+                last_fetched_epoch: told.last_epoch.0,
+                partition_max_bytes: self.settings.partition_bytes_max,
+                ..FetchPartition::default()
+            });
+        }
+        let mut forgotten: Vec<ForgottenTopic<'_>> = Vec::new();
+        for &(ref of, topic_id) in &saying.forgotten {
+            if forgotten.last().is_none_or(|topic| (topic.topic, topic.topic_id) != (&*of.topic, topic_id)) {
+                forgotten.push(ForgottenTopic { topic: &of.topic, topic_id, partitions: Vec::new() });
+            }
+            forgotten.last_mut().expect("one was pushed").partitions.push(of.partition.0);
+        }
+        let request = FetchRequest {
+            replica_id: -1,
+            max_wait_ms: i32::try_from(self.settings.fetch_wait_max.as_millis()).unwrap_or(i32::MAX),
+            min_bytes: self.settings.fetch_bytes_min,
+            max_bytes: self.settings.fetch_bytes_max,
+            isolation_level: self.settings.isolation.code(),
+            session_id: saying.id,
+            session_epoch: saying.epoch,
+            topics,
+            forgotten_topics_data: forgotten,
+            // Who says where it is may be sent to a replica nearby, and has to go there.
+            rack_id: "",
+            ..FetchRequest::default()
+        };
+        let asking = Asking { version, about: Asked::Fetch, fills: Vec::new() };
+        let sent = self.links.send((Peer::Broker(broker), now), &request, asking, &mut self.net);
+        sent.expect("a request of names that the cluster said can be written");
+    }
+
+    pub(super) fn on_answer(
+        &mut self,
+        (connection, peer): (ConnectionId, Peer),
+        answer: Answer<'_, Asked>,
+        frame: &Arc<Vec<u8>>,
+        (now, effects): Out<'_>,
+    ) {
+        let unreadable = match answer.about {
+            Asked::Metadata => match answer.read::<MetadataResponse<'_>>() {
+                (_, Ok(said)) => return self.on_metadata(&said, (now, effects)),
+                (about, Err(_)) => about,
+            },
+            Asked::Offsets(_) => match answer.read::<ListOffsetsResponse<'_>>() {
+                (Asked::Offsets(parts), Ok(said)) => return self.on_offsets(parts, &said, (now, effects)),
+                (about, _) => about,
+            },
+            Asked::Fetch => match answer.read::<FetchResponse<'_>>() {
+                (_, Ok(said)) => return self.on_fetched(peer, &said, frame, (now, effects)),
+                (about, Err(_)) => about,
+            },
+        };
+        // A broker whose answers make no sense is not asked on.
+        self.on_unanswered(Some(peer), vec![unreadable], now);
+        self.close_connection(connection, now);
+    }
+
+    fn on_fetched(
+        &mut self,
+        peer: Peer,
+        said: &FetchResponse<'_>,
+        frame: &Arc<Vec<u8>>,
+        (now, effects): Out<'_>,
+    ) {
+        let Peer::Broker(broker) = peer else { return };
+        if said.throttle_time_ms > 0 {
+            let wait = std::time::Duration::from_millis(said.throttle_time_ms.unsigned_abs().into());
+            self.links.mute(peer, now.elapsed + wait);
+        }
+        let Some(session) = self.sessions.get_mut(&broker) else { return };
+        let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        if !code.is_none() {
+            session.begin_anew();
+            let is_about_session =
+                matches!(code, ErrorCode::FetchSessionIdNotFound | ErrorCode::InvalidFetchSessionEpoch);
+            if !is_about_session {
+                self.links.mute(peer, now.elapsed + self.settings.retry.first);
+            }
+            self.metadata.is_wanted |= code == ErrorCode::FetchSessionTopicIdError;
+            return;
+        }
+        session.answered(said.session_id);
+        let mut is_strange = false;
+        for topic in &said.responses {
+            let session = self.sessions.get(&broker);
+            let name = match topic.topic {
+                "" => session.and_then(|session| session.name_of(topic.topic_id)).cloned(),
+                name => Some(name.into()),
+            };
+            let Some(name) = name else {
+                is_strange = true;
+                continue;
+            };
+            for part in &topic.partitions {
+                let of = Of { topic: name.clone(), partition: PartitionIndex(part.partition_index) };
+                let told = self.sessions.get(&broker).and_then(|session| session.told(&of));
+                if let Some(told) = told {
+                    self.on_part(&of, told, (part, said), frame, (now, effects));
+                }
+            }
+        }
+        if is_strange {
+            self.on_strange_topic(broker, now);
+        }
+    }
+
+    /// The broker answers about a topic that it was not told of: it is told everything anew, after a while,
+    /// so that one that goes on like this is not asked as fast as it answers.
+    fn on_strange_topic(&mut self, broker: BrokerId, now: Now) {
+        self.metadata.is_wanted = true;
+        self.sessions.entry(broker).or_default().begin_anew();
+        self.links.mute(Peer::Broker(broker), now.elapsed + self.settings.retry.first);
+    }
+
+    fn on_part(
+        &mut self,
+        of: &Of,
+        told: Told,
+        (part, said): (&PartitionData<'_>, &FetchResponse<'_>),
+        frame: &Arc<Vec<u8>>,
+        (now, effects): Out<'_>,
+    ) {
+        // What came for a partition that was paused meanwhile is asked for again. Two brokers may be asked
+        // for the same when the leader moves: only what begins where the partition is read on counts, and
+        // what the other says of the offset, error or not, is of the past.
+        let is_wanted = |state: &&mut super::Part| {
+            state.generation == told.generation
+                && !state.is_paused
+                && !state.is_failed
+                && state.position.known() == Some(told.offset)
+        };
+        let Some(state) = self.parts.get_mut(of).filter(is_wanted) else { return };
+        let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        if code == ErrorCode::None && part.diverging_epoch.end_offset >= 0 {
+            let at = Offset(part.diverging_epoch.end_offset);
+            effects.push(state.fail(of, ConsumeError::Truncated { at, position: told.offset }));
+            return;
+        }
+        match code {
+            ErrorCode::None => {
+                state.failures = 0;
+                self.on_records(of, told, part, frame, effects);
+            }
+            ErrorCode::OffsetOutOfRange => {
+                if !state.reset(self.settings.reset) {
+                    effects.push(state.fail(of, ConsumeError::OutOfRange(told.offset)));
+                }
+            }
+            code if code.is_retriable() => self.on_moved(of, told, (part, said), now),
+            code => effects.push(state.fail(of, ConsumeError::Refused(code))),
+        }
+    }
+
+    /// The broker does not lead the partition any more, or not yet, or is unwell.
+    fn on_moved(
+        &mut self,
+        of: &Of,
+        told: Told,
+        (part, said): (&PartitionData<'_>, &FetchResponse<'_>),
+        now: Now,
+    ) {
+        if self.parts.get(of).is_some_and(|state| told.leader_epoch < state.leader_epoch) {
+            // Of a leader before the one that is known by now.
+            return;
+        }
+        let hint = &part.current_leader;
+        let broker = Some(BrokerId(hint.leader_id)).filter(|id| id.0 >= 0);
+        let leader = Leader { broker, epoch: LeaderEpoch(hint.leader_epoch) };
+        let nodes = said.node_endpoints.iter().map(|node| (node.node_id, node.host, node.port));
+        let is_news = self.cluster.absorb_hint(&of.topic, of.partition, leader, nodes);
+        self.try_again(of, told.generation, now);
+        if !is_news {
+            self.metadata.is_wanted = true;
+            return;
+        }
+        self.learn_brokers();
+        let Some(state) = self.parts.get_mut(of) else { return };
+        state.lead(leader);
+        // A leader that was just named is asked at once, but not if brokers send us back and forth.
+        if state.failures == 1 {
+            state.retry_at = now.elapsed;
+        }
+    }
+
+    fn on_records(
+        &mut self,
+        of: &Of,
+        told: Told,
+        part: &PartitionData<'_>,
+        frame: &Arc<Vec<u8>>,
+        effects: &mut Effects<Effect>,
+    ) {
+        let Some(Records::Bytes(bytes)) = part.records else { return };
+        let Some(state) = self.parts.get_mut(of) else { return };
+        let whole = match whole_batches(bytes, told.offset) {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return,
+            Err(error) => {
+                effects.push(state.fail(of, error));
+                return;
+            }
+        };
+        state.position = Position::Known(whole.next, whole.epoch);
+        self.unread_bytes += whole.bytes;
+        // The records are a slice of the frame: where it begins there.
+        let start = bytes.as_ptr().addr() - frame.as_ptr().addr();
+        let aborted = part.aborted_transactions.iter().flatten();
+        let aborted = aborted.map(|transaction| (transaction.producer_id, transaction.first_offset));
+        let is_committed = self.settings.isolation == Isolation::ReadCommitted;
+        effects.push(Effect::Chunk(Chunk::new(Parts {
+            of: of.clone(),
+            generation: told.generation,
+            frame: frame.clone(),
+            range: start..start + whole.bytes,
+            from: told.offset,
+            high_watermark: Offset(part.high_watermark),
+            check_crcs: self.settings.check_crcs,
+            aborted: is_committed.then(|| aborted.collect()),
+        })));
+    }
+}
+
+/// The whole batches at the front of what was fetched.
+struct Whole {
+    bytes: usize,
+    /// The offset after them.
+    next: Offset,
+    /// The epoch of the last.
+    epoch: LeaderEpoch,
+}
+
+/// Looks at the headers only: the reader checks what it reads. The last batch may be cut off; `None` if
+/// that is all there is.
+fn whole_batches(bytes: &[u8], from: Offset) -> Result<Option<Whole>, ConsumeError> {
+    let mut whole = Whole { bytes: 0, next: from, epoch: LeaderEpoch::NONE };
+    loop {
+        match BatchHeader::parse(&bytes[whole.bytes..]) {
+            Ok(header) if header.size_bytes() <= bytes.len() - whole.bytes => {
+                let next = header.next_offset().max(whole.next);
+                whole = Whole { bytes: whole.bytes + header.size_bytes(), next, epoch: header.leader_epoch };
+            }
+            Ok(_) | Err(BatchError::Truncated { .. }) => break,
+            // What lies before it can be read; then this is the first.
+            Err(_) if whole.bytes > 0 => break,
+            Err(error) => return Err(ConsumeError::Corrupt { at: from, error }),
+        }
+    }
+    Ok(Some(whole).filter(|whole| whole.next > from))
+}
+
+impl super::Part {
+    fn told(&mut self, topic_id: Uuid) -> Option<Told> {
+        if self.topic_id != topic_id {
+            // What was read is of another topic of that name: its epochs say nothing of this one's.
+            self.topic_id = topic_id;
+            self.position = self.position.without_epoch();
+        }
+        let Position::Known(offset, last_epoch) = self.position else { return None };
+        let (leader_epoch, generation) = (self.leader_epoch, self.generation);
+        Some(Told { topic_id, offset, last_epoch, leader_epoch, generation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Chance;
+    use crate::consumer::{ConsumerSettings, Reset, Start};
+
+    const NOW: Now = Now { elapsed: std::time::Duration::ZERO, wall: base::TimestampMs(0) };
+
+    fn of() -> Of {
+        Of { topic: "a".into(), partition: PartitionIndex(0) }
+    }
+
+    /// A consumer at an offset, and what it says to a broker there.
+    fn at(offset: i64) -> (Consumer, Told) {
+        let settings = ConsumerSettings { reset: Reset::None, ..ConsumerSettings::default() };
+        let mut consumer = Consumer::new(settings, Vec::new(), Chance::new(1));
+        consumer.assign([(of(), Start::Offset(Offset(offset)))]);
+        let told = consumer.parts.get_mut(&of()).and_then(|part| part.told(Uuid::ZERO));
+        (consumer, told.expect("the position is known"))
+    }
+
+    fn refused(consumer: &mut Consumer, told: Told) -> usize {
+        let code = ErrorCode::OffsetOutOfRange as i16;
+        let part = PartitionData { error_code: code, ..PartitionData::default() };
+        let mut effects = Effects::new();
+        let (said, frame) = (FetchResponse::default(), Arc::default());
+        consumer.on_part(&of(), told, (&part, &said), &frame, (NOW, &mut effects));
+        effects.drain().filter(|effect| matches!(effect, Effect::Failed { .. })).count()
+    }
+
+    #[test]
+    fn a_late_answer_of_a_broker_that_led_is_of_the_past() {
+        let (mut consumer, told) = at(300);
+        assert_eq!(refused(&mut consumer, Told { offset: Offset(100), ..told }), 0);
+        assert_eq!(refused(&mut consumer, told), 1);
+        assert_eq!(refused(&mut consumer, told), 0, "it is told once");
+    }
+
+    #[test]
+    fn after_a_chunk_that_cannot_be_read_nothing_of_its_partition_is_current() {
+        let (mut consumer, told) = at(300);
+        let chunk = Chunk::new(Parts {
+            of: of(),
+            generation: told.generation,
+            frame: Arc::new(vec![0; 100]),
+            range: 0..100,
+            from: told.offset,
+            high_watermark: Offset(400),
+            check_crcs: true,
+            aborted: None,
+        });
+        assert!(consumer.is_current(&of(), chunk.generation()));
+        consumer.fail(&chunk);
+        assert!(!consumer.is_current(&of(), chunk.generation()));
+        assert_eq!(consumer.position(&of()), Some(Offset(300)), "where it stands");
+        assert!(consumer.ready(NOW, |_| true).is_empty());
+        consumer.assign([(of(), Start::Offset(Offset(7)))]);
+        assert_eq!(consumer.position(&of()), Some(Offset(7)), "it begins again");
+    }
+}

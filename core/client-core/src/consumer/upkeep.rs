@@ -1,0 +1,157 @@
+//! What is asked of the cluster by the way: who leads what, and where logs begin and end.
+
+use base::{Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex};
+use wire::ApiKey;
+use wire::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsTopic,
+};
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+
+use super::position::Position;
+use super::{Asked, ConsumeError, Consumer, Effect, Of, Start};
+use crate::links::{Asking, Peer};
+
+impl Consumer {
+    /// Asks for the metadata of what is assigned if something is missing or old.
+    pub(super) fn keep_cluster_known(&mut self, now: Now) {
+        if self.parts.is_empty() || !self.metadata.is_due(now) {
+            return;
+        }
+        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
+        let mut names: Vec<&str> = self.parts.keys().map(|of| &*of.topic).collect();
+        names.dedup();
+        let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // Whoever reads a topic that is not there is to hear so, not to make it.
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new() };
+        match self.links.send((peer, now), &request, asking, &mut self.net) {
+            Ok(()) => self.metadata.is_asked = true,
+            Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+        }
+    }
+
+    pub(super) fn on_metadata(
+        &mut self,
+        said: &MetadataResponse<'_>,
+        (now, effects): (Now, &mut Effects<Effect>),
+    ) {
+        let refused = self.cluster.absorb(said);
+        let mut is_incomplete = refused.iter().any(|(_, code)| code.is_retriable());
+        for (of, part) in &mut self.parts {
+            let code = refused.iter().find(|(name, _)| *name == of.topic).map(|&(_, code)| code);
+            if let Some(code) = code.filter(|code| !code.is_retriable() && !part.is_failed) {
+                effects.push(part.fail(of, ConsumeError::Refused(code)));
+            }
+            let topic = self.cluster.topic(&of.topic);
+            let index = usize::try_from(of.partition.0).ok();
+            match topic.zip(index).and_then(|(topic, index)| topic.partitions.get(index)) {
+                Some(leader) => part.lead(*leader),
+                None => part.leader = None,
+            }
+            // A leader that nobody says the address of is as good as none.
+            let is_known = part.leader.is_some_and(|leader| self.cluster.brokers().contains_key(&leader));
+            is_incomplete |= !is_known && !part.is_failed;
+        }
+        if is_incomplete {
+            self.metadata.failed(&self.settings.retry, now, &mut self.chance);
+        } else {
+            self.metadata.answered(now, self.settings.metadata_age_max);
+        }
+        self.learn_brokers();
+    }
+
+    /// Takes over where the brokers are.
+    pub(super) fn learn_brokers(&mut self) {
+        self.moved.extend(self.links.set_brokers(self.cluster.brokers(), &mut self.net));
+    }
+
+    /// Asks where partitions begin and end, for those that are to be read from there.
+    pub(super) fn find_positions(&mut self, now: Now) {
+        let ready = self.ready(now, |part| matches!(part.position, Position::Wanted(_)));
+        for (broker, parts) in ready {
+            let peer = Peer::Broker(broker);
+            self.metadata.is_wanted |= !self.links.knows(peer);
+            if !self.links.want(peer, now, &mut self.net) {
+                continue;
+            }
+            let Ok(version) = self.links.version(peer, ApiKey::ListOffsets) else { continue };
+            let mut topics: Vec<ListOffsetsTopic<'_>> = Vec::new();
+            let mut about = Vec::new();
+            for of in &parts {
+                let Some(part) = self.parts.get_mut(of) else { continue };
+                let Position::Wanted(start) = part.position else { continue };
+                part.position = Position::Asked(start);
+                about.push((of.clone(), part.generation));
+                if topics.last().is_none_or(|topic| topic.name != &*of.topic) {
+                    topics.push(ListOffsetsTopic { name: &of.topic, partitions: Vec::new() });
+                }
+                topics.last_mut().expect("one was pushed").partitions.push(ListOffsetsPartition {
+                    partition_index: of.partition.0,
+                    current_leader_epoch: part.leader_epoch.0,
+                    timestamp: start.timestamp().expect("an offset is known already"),
+                });
+            }
+            let request = ListOffsetsRequest {
+                replica_id: -1,
+                isolation_level: self.settings.isolation.code(),
+                topics,
+                timeout_ms: i32::try_from(self.settings.links.request_timeout.as_millis())
+                    .unwrap_or(i32::MAX),
+            };
+            let asking = Asking { version, about: Asked::Offsets(about), fills: Vec::new() };
+            let sent = self.links.send((peer, now), &request, asking, &mut self.net);
+            sent.expect("a request of names that the cluster said can be written");
+        }
+    }
+
+    pub(super) fn on_offsets(
+        &mut self,
+        mut asked: Vec<(Of, u32)>,
+        said: &ListOffsetsResponse<'_>,
+        (now, effects): (Now, &mut Effects<Effect>),
+    ) {
+        for topic in &said.topics {
+            for part in &topic.partitions {
+                let of = Of { topic: topic.name.into(), partition: PartitionIndex(part.partition_index) };
+                let Some(place) = asked.iter().position(|(asked, _)| *asked == of) else { continue };
+                let (of, generation) = asked.swap_remove(place);
+                self.on_offset(&of, generation, part, (now, effects));
+            }
+        }
+        for (of, generation) in asked {
+            self.try_again(&of, generation, now);
+        }
+    }
+
+    fn on_offset(
+        &mut self,
+        of: &Of,
+        generation: u32,
+        said: &ListOffsetsPartitionResponse,
+        (now, effects): (Now, &mut Effects<Effect>),
+    ) {
+        let Some(part) = self.parts.get_mut(of).filter(|part| part.generation == generation) else { return };
+        let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        match code {
+            ErrorCode::None if said.offset >= 0 => {
+                part.failures = 0;
+                part.position = Position::Known(Offset(said.offset), LeaderEpoch::NONE);
+            }
+            // No record is as late as was asked for.
+            ErrorCode::None => part.position = Position::Wanted(Start::Latest),
+            code if code.is_retriable() => {
+                self.metadata.is_wanted = true;
+                self.try_again(of, generation, now);
+            }
+            code => {
+                effects.push(part.fail(of, ConsumeError::Refused(code)));
+            }
+        }
+    }
+}

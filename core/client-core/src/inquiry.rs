@@ -1,0 +1,52 @@
+//! Something that is asked of the cluster again and again: when it is due.
+
+use std::time::Duration;
+
+use base::Now;
+
+use crate::backoff::Backoff;
+use crate::chance::Chance;
+
+/// A question, of which one is on its way at most.
+#[derive(Debug, Default)]
+pub(crate) struct Inquiry {
+    /// Something is missing or turned out wrong.
+    pub(crate) is_wanted: bool,
+    pub(crate) is_asked: bool,
+    failures: u32,
+    not_before: Duration,
+    /// When what is known is too old.
+    refresh_at: Option<Duration>,
+}
+
+impl Inquiry {
+    /// Whether to ask now.
+    pub(crate) fn is_due(&self, now: Now) -> bool {
+        let is_old = self.refresh_at.is_some_and(|at| at <= now.elapsed);
+        !self.is_asked && (self.is_wanted || is_old) && self.not_before <= now.elapsed
+    }
+
+    /// When it will be, if nothing happens.
+    pub(crate) fn deadline(&self, now: Now) -> Option<Duration> {
+        if self.is_asked {
+            return None;
+        }
+        let again = self.is_wanted.then_some(self.not_before);
+        let at = [again, self.refresh_at.map(|at| at.max(self.not_before))].into_iter().flatten().min();
+        // What is due already waits for a connection, which has a deadline of its own.
+        at.filter(|&at| at > now.elapsed)
+    }
+
+    /// No answer, or one that does not say all: it is asked again after a while.
+    pub(crate) fn failed(&mut self, backoff: &Backoff, now: Now, chance: &mut Chance) {
+        self.is_asked = false;
+        self.is_wanted = true;
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = now.elapsed + backoff.after(self.failures, chance);
+    }
+
+    /// The answer came, says all, and is good for so long.
+    pub(crate) fn answered(&mut self, now: Now, age_max: Duration) {
+        *self = Self { refresh_at: Some(now.elapsed + age_max), ..Self::default() };
+    }
+}

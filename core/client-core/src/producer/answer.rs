@@ -1,0 +1,270 @@
+//! Answers in: what became of each batch, and what is tried again.
+
+use std::time::Duration;
+
+use base::{
+    BrokerId, Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, ProducerEpoch, TimestampMs,
+};
+use wire::messages::init_producer_id::InitProducerIdResponse;
+use wire::messages::metadata::MetadataResponse;
+use wire::messages::produce::{LeaderIdAndEpoch, PartitionProduceResponse, ProduceResponse};
+
+use super::batch::Closed;
+use super::{Asked, BatchId, DeliveryError, Effect, Place, Produced, Producer, Written};
+use crate::cluster::Leader;
+use crate::link::Answer;
+use crate::links::{ConnectionId, Peer};
+
+impl Producer {
+    pub(super) fn on_answer(
+        &mut self,
+        (connection, peer): (ConnectionId, Peer),
+        answer: Answer<'_, Asked>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        let unreadable = match answer.about {
+            Asked::Metadata => match answer.read::<MetadataResponse<'_>>() {
+                (_, Ok(said)) => return self.on_metadata(&said, now, effects),
+                (about, Err(_)) => about,
+            },
+            Asked::ProducerId => match answer.read::<InitProducerIdResponse>() {
+                (_, Ok(said)) => return self.on_producer_id(&said, now),
+                (about, Err(_)) => about,
+            },
+            Asked::Produce(_) => match answer.read::<ProduceResponse<'_>>() {
+                (Asked::Produce(asked), Ok(said)) => {
+                    return self.on_produced(peer, asked, &said, (now, effects));
+                }
+                (about, _) => about,
+            },
+        };
+        // A broker whose answers make no sense is not asked on.
+        self.on_unanswered(vec![unreadable], now, effects);
+        self.close_connection(connection, now, effects);
+    }
+
+    /// What was asked gets no answer.
+    pub(super) fn on_unanswered(&mut self, unanswered: Vec<Asked>, now: Now, effects: &mut Effects<Effect>) {
+        for asked in unanswered {
+            match asked {
+                Asked::Metadata => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+                Asked::ProducerId => {
+                    self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance)
+                }
+                Asked::Produce(asked) => {
+                    // The leader may be another by now.
+                    self.metadata.is_wanted = true;
+                    for (place, id) in asked.parts {
+                        self.on_refused(place, id, Refusal::of(ErrorCode::NetworkException), now, effects);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_produced(
+        &mut self,
+        peer: Peer,
+        Produced { mut parts, ids }: Produced,
+        said: &ProduceResponse<'_>,
+        (now, effects): (Now, &mut Effects<Effect>),
+    ) {
+        if said.throttle_time_ms > 0 {
+            let wait = Duration::from_millis(said.throttle_time_ms.unsigned_abs().into());
+            self.links.mute(peer, now.elapsed + wait);
+        }
+        for topic in &said.responses {
+            for part in &topic.partition_responses {
+                let is_asked = |&(place, _): &(Place, BatchId)| {
+                    // The one that the version does not have is empty. The id that was sent, not the one
+                    // that is known now: the topic may have been made anew meanwhile.
+                    let is_topic = match topic.name {
+                        "" => ids.contains(&(place.topic, topic.topic_id)),
+                        name => *self.topics.get(place.topic).name == *name,
+                    };
+                    is_topic && place.partition as i32 == part.index
+                };
+                // They come in the order of the request.
+                let Some(index) = parts.iter().position(is_asked) else { continue };
+                let asked = parts.remove(index);
+                self.on_part(asked, part, said, now, effects);
+            }
+        }
+        // What the broker says nothing about, it may have written or not.
+        for (place, id) in parts {
+            self.on_refused(place, id, Refusal::of(ErrorCode::NetworkException), now, effects);
+        }
+    }
+
+    fn on_part(
+        &mut self,
+        (place, id): (Place, BatchId),
+        part: &PartitionProduceResponse<'_>,
+        said: &ProduceResponse<'_>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        // The broker has it already: an answer was lost, and this is the one to a second try.
+        if matches!(code, ErrorCode::None | ErrorCode::DuplicateSequenceNumber) {
+            let partition = self.topics.partition(place);
+            let Some(batch) = partition.take_in_flight(id) else { return };
+            partition.is_met |= batch.sent.is_some_and(|sent| sent.epoch == partition.epoch);
+            let written = Written {
+                base_offset: Some(Offset(part.base_offset)).filter(|offset| offset.0 >= 0),
+                append_time: Some(TimestampMs(part.log_append_time_ms)).filter(|time| time.is_some()),
+            };
+            return self.done(batch, Ok(written), effects);
+        }
+        let has_new_leader = self.on_hint(place, &part.current_leader, said);
+        let refusal = Refusal { code, message: part.error_message, has_new_leader };
+        self.on_refused(place, id, refusal, now, effects);
+    }
+
+    /// A broker says who leads a partition instead of it (KIP-951). Whether that is news.
+    fn on_hint(&mut self, place: Place, hint: &LeaderIdAndEpoch, said: &ProduceResponse<'_>) -> bool {
+        let broker = Some(BrokerId(hint.leader_id)).filter(|id| id.0 >= 0);
+        let leader = Leader { broker, epoch: LeaderEpoch(hint.leader_epoch) };
+        let name = self.topics.get(place.topic).name.clone();
+        let index = PartitionIndex(place.partition as i32);
+        let nodes = said.node_endpoints.iter().map(|node| (node.node_id, node.host, node.port));
+        let is_news = self.cluster.absorb_hint(&name, index, leader, nodes);
+        if is_news {
+            self.topics.partition(place).leader = leader.broker;
+            self.learn_brokers();
+        }
+        is_news
+    }
+
+    /// A batch was not written, or nobody knows whether it was: it is sent again or given up.
+    fn on_refused(
+        &mut self,
+        place: Place,
+        id: BatchId,
+        refusal: Refusal<'_>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        let Some(mut batch) = self.topics.partition(place).take_in_flight(id) else { return };
+        batch.failures += 1;
+        batch.last_error = Some(refusal.code);
+        batch.is_in_doubt |= refusal.leaves_doubt();
+        self.metadata.is_wanted |= refusal.is_about_leader() && !refusal.has_new_leader;
+        match self.verdict(place, &batch, refusal.code) {
+            Verdict::GiveUp => {
+                let message = refusal.message.filter(|text| !text.is_empty()).map(str::to_owned);
+                let (code, may_be_written) = (refusal.code, batch.is_in_doubt);
+                let refused = DeliveryError::Refused { code, message, may_be_written };
+                self.done(batch, Err(refused), effects);
+            }
+            Verdict::TryAgain => {
+                let wait = self.settings.retry.after(batch.failures, &mut self.chance);
+                // A leader that was just named is asked at once, but not if brokers send us back and forth.
+                let is_named = refusal.has_new_leader && batch.failures == 1;
+                let wait = if is_named { Duration::ZERO } else { wait };
+                self.put_back(place, batch, now, wait);
+            }
+            Verdict::AfterOthers => self.put_back(place, batch, now, Duration::ZERO),
+            Verdict::BeginEpoch => {
+                self.put_back(place, batch, now, Duration::ZERO);
+                self.begin_epoch(place);
+            }
+        }
+    }
+
+    fn put_back(&mut self, place: Place, batch: Closed, now: Now, wait: Duration) {
+        let partition = self.topics.partition(place);
+        partition.put_back(batch);
+        partition.retry_at = partition.retry_at.max(now.elapsed + wait);
+        self.list(place);
+    }
+
+    fn verdict(&mut self, place: Place, batch: &Closed, code: ErrorCode) -> Verdict {
+        if !self.settings.idempotence {
+            return if code.is_retriable() { Verdict::TryAgain } else { Verdict::GiveUp };
+        }
+        let partition = self.topics.partition(place);
+        let is_lost = matches!(
+            code,
+            ErrorCode::OutOfOrderSequenceNumber
+                | ErrorCode::UnknownProducerId
+                | ErrorCode::InvalidProducerEpoch
+        );
+        match is_lost {
+            false if code.is_retriable() => Verdict::TryAgain,
+            false => Verdict::GiveUp,
+            // The fate of one before it is open still: it is refused for the lack of that one.
+            true if is_behind_others(partition, batch) => Verdict::AfterOthers,
+            // Nothing before it is missing, so the broker does not remember. It would have known this
+            // batch if it had it, so it was not written; and neither was any that was sent after it.
+            true => Verdict::BeginEpoch,
+        }
+    }
+
+    fn begin_epoch(&mut self, place: Place) {
+        let partition = self.topics.partition(place);
+        if partition.epoch == ProducerEpoch(i16::MAX) {
+            self.failed = Some(ErrorCode::InvalidProducerEpoch);
+        } else if partition.in_flight.is_empty() {
+            partition.begin_epoch();
+        }
+        // Else those in flight come back refused, and the last of them begins it.
+    }
+}
+
+/// Whether a batch that was sent before this one is not done.
+fn is_behind_others(partition: &super::batch::Partition, batch: &Closed) -> bool {
+    let is_before = |other: &Closed| other.order < batch.order;
+    partition.in_flight.iter().any(is_before) || partition.waiting.iter().any(is_before)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    GiveUp,
+    TryAgain,
+    AfterOthers,
+    BeginEpoch,
+}
+
+/// What a broker said against a batch.
+#[derive(Clone, Copy, Debug)]
+struct Refusal<'a> {
+    code: ErrorCode,
+    message: Option<&'a str>,
+    /// Whether it named another leader.
+    has_new_leader: bool,
+}
+
+impl Refusal<'_> {
+    const fn of(code: ErrorCode) -> Self {
+        Self { code, message: None, has_new_leader: false }
+    }
+
+    /// Whether the batch may have been written all the same.
+    const fn leaves_doubt(&self) -> bool {
+        matches!(
+            self.code,
+            ErrorCode::NetworkException
+                | ErrorCode::RequestTimedOut
+                | ErrorCode::NotEnoughReplicasAfterAppend
+                | ErrorCode::UnknownServerError
+        )
+    }
+
+    /// Whether the client may be wrong about who leads the partition.
+    const fn is_about_leader(&self) -> bool {
+        matches!(
+            self.code,
+            ErrorCode::NotLeaderOrFollower
+                | ErrorCode::LeaderNotAvailable
+                | ErrorCode::FencedLeaderEpoch
+                | ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::InconsistentTopicId
+                | ErrorCode::KafkaStorageError
+                | ErrorCode::ReplicaNotAvailable
+                | ErrorCode::NetworkException
+        )
+    }
+}

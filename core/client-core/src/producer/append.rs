@@ -1,0 +1,252 @@
+//! Records in: which partition, which batch.
+
+use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs};
+use records::{BatchBuilder, Compression, HEADER_BYTES, Header};
+
+use super::batch::Open;
+use super::error::AppendError;
+use super::partitioner::partition_for_key;
+use super::topics::TOPIC_NAME_BYTES_MAX;
+use super::{BatchId, Effect, Place, Producer, Work};
+
+/// Where a record is to go.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition; chosen by the key, or by what waits, if `None`.
+    pub partition: Option<PartitionIndex>,
+}
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewRecord<'a> {
+    /// What it is about; records with the same key go to the same partition.
+    pub key: Option<&'a [u8]>,
+    /// What it says.
+    pub value: Option<&'a [u8]>,
+    /// Its headers.
+    pub headers: &'a [Header<'a>],
+    /// When it was made; now if `None`.
+    pub timestamp: Option<TimestampMs>,
+}
+
+/// Where a record was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// Its batch.
+    pub batch: BatchId,
+    /// Whether it is the first of that batch.
+    pub is_first: bool,
+    /// Its place in the batch.
+    pub offset_delta: i32,
+    /// Its partition.
+    pub partition: PartitionIndex,
+    /// Its timestamp.
+    pub timestamp: TimestampMs,
+    /// Whether the caller should see to it that [`Producer::step`] is called soon: something can leave.
+    pub wakes: bool,
+}
+
+/// The most that the fields of a record take beside key, value and headers; and of a header.
+const RECORD_OVERHEAD_BYTES: usize = 40;
+const HEADER_OVERHEAD_BYTES: usize = 10;
+
+impl Producer {
+    /// Takes a record, or says why not; nothing of it is kept then.
+    pub fn append(
+        &mut self,
+        now: Now,
+        to: Destination<'_>,
+        record: &NewRecord<'_>,
+        effects: &mut Effects<Effect>,
+    ) -> Result<Appended, AppendError> {
+        if self.is_closed {
+            return Err(AppendError::Closed);
+        }
+        if let Some(code) = self.failed {
+            return Err(AppendError::Failed(code));
+        }
+        if let Some(timestamp) = record.timestamp.filter(|time| !time.is_some() && *time != TimestampMs::NONE)
+        {
+            return Err(AppendError::Timestamp(timestamp.0));
+        }
+        let bytes = bytes_of(record);
+        let bytes_max = self.settings.request_bytes_max.min(self.settings.memory_bytes_max);
+        if bytes + HEADER_BYTES > bytes_max {
+            return Err(AppendError::TooLarge { size: bytes, max: bytes_max });
+        }
+        let place = self.choose(now, to, record)?;
+        let appended = self.put(now, place, record, bytes, effects);
+        if appended.is_err() {
+            self.somebody_waits = true;
+        } else if to.partition.is_none() && record.key.is_none() {
+            self.after_sticky(place, bytes);
+        }
+        appended
+    }
+
+    #[inline]
+    fn choose(
+        &mut self,
+        now: Now,
+        to: Destination<'_>,
+        record: &NewRecord<'_>,
+    ) -> Result<Place, AppendError> {
+        let Some(number) = self.topics.number(to.topic) else {
+            let topic = to.topic.chars().take(TOPIC_NAME_BYTES_MAX).collect();
+            return Err(AppendError::Topic { topic, code: ErrorCode::InvalidTopicException });
+        };
+        let topic = self.topics.get_mut(number);
+        let count = topic.partitions.len();
+        if count == 0 {
+            return Err(self.not_known(now, number));
+        }
+        let partition = match (to.partition, record.key) {
+            (Some(index), _) => {
+                let found = usize::try_from(index.0).ok().filter(|&place| place < count);
+                let topic = || to.topic.to_owned();
+                found.ok_or_else(|| AppendError::Partition { topic: topic(), index, count })?
+            }
+            (None, Some(key)) => partition_for_key(key, count),
+            (None, None) => match topic.sticky.current() {
+                Some(partition) => partition,
+                None => self.draw(number),
+            },
+        };
+        Ok(Place { topic: number, partition: partition as u32 })
+    }
+
+    /// A topic is to be asked for, or was and is refused.
+    #[cold]
+    fn not_known(&mut self, now: Now, number: u32) -> AppendError {
+        let topic = self.topics.get_mut(number);
+        if let Some((code, until)) = topic.refused {
+            if now.elapsed < until {
+                return AppendError::Topic { topic: topic.name.as_ref().to_owned(), code };
+            }
+            topic.refused = None;
+        }
+        self.somebody_waits = true;
+        self.needs_step |= !self.metadata.is_wanted;
+        self.metadata.is_wanted = true;
+        AppendError::TopicNotKnownYet
+    }
+
+    #[cold]
+    fn draw(&mut self, number: u32) -> usize {
+        let topic = self.topics.get_mut(number);
+        let waiting = topic.partitions.iter().map(|part| part.leader.map(|_| part.batches()));
+        topic.sticky.draw(waiting, &mut self.chance);
+        topic.sticky.current().expect("the topic has partitions")
+    }
+
+    #[inline]
+    fn after_sticky(&mut self, place: Place, bytes: usize) {
+        let share = self.settings.batch_bytes_max;
+        if self.topics.get_mut(place.topic).sticky.put(bytes, share) {
+            self.draw(place.topic);
+        }
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        now: Now,
+        place: Place,
+        record: &NewRecord<'_>,
+        bytes: usize,
+        effects: &mut Effects<Effect>,
+    ) -> Result<Appended, AppendError> {
+        let timestamp = record.timestamp.unwrap_or(now.wall);
+        let appended = |batch, is_first, offset_delta, wakes| {
+            let partition = PartitionIndex(place.partition as i32);
+            Appended { batch, is_first, offset_delta, partition, timestamp, wakes }
+        };
+        let partition = self.topics.partition(place);
+        if let Some(open) = &mut partition.open {
+            if open.has_room(bytes, self.settings.batch_bytes_max, &mut self.memory)
+                && let Ok(delta) =
+                    open.builder.try_append(timestamp, record.key, record.value, record.headers)
+            {
+                return Ok(appended(open.id, false, delta, false));
+            }
+            self.close_open(place, effects);
+        }
+        let Some(buffer) = self.memory.take(HEADER_BYTES + bytes) else {
+            self.needs_step |= !self.is_full;
+            self.is_full = true;
+            return Err(AppendError::Full);
+        };
+        let counted_bytes = buffer.capacity();
+        let mut builder = BatchBuilder::in_buffer(buffer, self.settings.batch_bytes_max);
+        let delta = builder.try_append(timestamp, record.key, record.value, record.headers);
+        let delta = delta.expect("an empty batch takes any record");
+        let id = self.slots.take();
+        let created = now.elapsed;
+        self.by_age.push_back((created, place, id));
+        self.topics.partition(place).open = Some(Open { id, builder, counted_bytes, created });
+        self.list(place);
+        Ok(appended(id, true, delta, self.wakes(place)))
+    }
+
+    /// The open batch of a partition, if there is one, takes no more records.
+    pub(super) fn close_open(&mut self, place: Place, effects: &mut Effects<Effect>) {
+        let compression = self.settings.compression;
+        let Some(closed) = self.topics.partition(place).close_open() else { return };
+        if compression == Compression::None {
+            return;
+        }
+        let batch = closed.body.take().and_then(std::sync::Arc::into_inner).expect("it was just closed");
+        effects.push(Effect::Compress(Work { place, id: closed.id, batch }));
+    }
+
+    /// A partition has something to send.
+    pub(super) fn list(&mut self, place: Place) {
+        let partition = self.topics.partition(place);
+        if !partition.is_listed {
+            partition.is_listed = true;
+            self.listed.push(place);
+        }
+    }
+
+    /// Whether the producer is to be stepped for what a partition has. Whatever can leave, leaves in one
+    /// step: one call for it is enough.
+    fn wakes(&mut self, place: Place) -> bool {
+        let wakes = !self.is_woken && self.can_leave(place);
+        self.is_woken |= wakes;
+        wakes
+    }
+}
+
+impl Open {
+    /// Whether a record of so many bytes fits into the buffer, which grows as far as it may.
+    #[inline]
+    fn has_room(&mut self, bytes: usize, batch_bytes: usize, memory: &mut super::Memory) -> bool {
+        let needed = self.builder.size_bytes() + bytes;
+        let capacity = self.counted_bytes;
+        if needed <= capacity {
+            return true;
+        }
+        if needed > batch_bytes {
+            // It may fit all the same, since `bytes` is an upper bound.
+            return capacity >= batch_bytes;
+        }
+        let grown = (2 * capacity).max(needed).min(batch_bytes);
+        let may_grow = memory.grow(capacity, grown);
+        if may_grow {
+            self.builder.reserve_bytes(grown);
+            self.counted_bytes = grown;
+        }
+        may_grow
+    }
+}
+
+/// At most so many bytes does a record take in a batch.
+#[inline]
+fn bytes_of(record: &NewRecord<'_>) -> usize {
+    let of = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+    let headers = record.headers.iter();
+    let headers = headers.map(|h| HEADER_OVERHEAD_BYTES + h.key.len() + of(h.value)).sum::<usize>();
+    RECORD_OVERHEAD_BYTES + of(record.key) + of(record.value) + headers
+}

@@ -1,0 +1,165 @@
+//! The batches of one partition: the open one, those that wait, those whose answer is due.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{BrokerId, ErrorCode, ProducerEpoch, Sequence};
+use records::{BatchBuilder, ClosedBatch};
+
+/// A batch, from its first record to its last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BatchId {
+    /// Its place among the batches there are; another's once this one is done.
+    pub slot: u32,
+    /// Tells it from those that had the place before.
+    pub(crate) serial: u32,
+}
+
+/// A batch that takes records.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) id: BatchId,
+    pub(crate) builder: BatchBuilder,
+    /// What the memory counts for its buffer.
+    pub(crate) counted_bytes: usize,
+    pub(crate) created: Duration,
+}
+
+/// A batch that takes no more records.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) id: BatchId,
+    /// Its place among the batches of its partition.
+    pub(crate) order: u64,
+    /// `None` while it is being compressed elsewhere.
+    pub(crate) body: Option<Arc<ClosedBatch>>,
+    pub(crate) records: usize,
+    pub(crate) counted_bytes: usize,
+    pub(crate) sent: Option<Sent>,
+    /// Whether a try has no answer, or one that does not say whether it was written.
+    pub(crate) is_in_doubt: bool,
+    pub(crate) failures: u32,
+    pub(crate) last_error: Option<ErrorCode>,
+}
+
+/// As whom a batch was sent. It is sent so again: that is how the broker knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) epoch: ProducerEpoch,
+    pub(crate) sequence: Sequence,
+}
+
+/// One partition that records go to.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) leader: Option<BrokerId>,
+    pub(crate) open: Option<Open>,
+    /// In the order of their records.
+    pub(crate) waiting: VecDeque<Closed>,
+    /// In the order in which they were sent.
+    pub(crate) in_flight: VecDeque<Closed>,
+    order_next: u64,
+    /// Which life of the producer this partition knows, and what it expects next. Each partition has its
+    /// own: the broker keeps them apart, and so one that lost its way disturbs no other.
+    pub(crate) epoch: ProducerEpoch,
+    pub(crate) sequence_next: Sequence,
+    /// Whether the broker acknowledged a batch of this epoch.
+    pub(crate) is_met: bool,
+    /// Nothing is sent before, since the last try failed.
+    pub(crate) retry_at: Duration,
+    /// Whether it is in the producer's list of those with something to send.
+    pub(crate) is_listed: bool,
+}
+
+impl Partition {
+    pub(crate) const fn new(leader: Option<BrokerId>) -> Self {
+        Self {
+            leader,
+            open: None,
+            waiting: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            order_next: 0,
+            epoch: ProducerEpoch(0),
+            sequence_next: Sequence(0),
+            is_met: false,
+            retry_at: Duration::ZERO,
+            is_listed: false,
+        }
+    }
+
+    /// How many batches are not done.
+    pub(crate) fn batches(&self) -> usize {
+        usize::from(self.open.is_some()) + self.waiting.len() + self.in_flight.len()
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.open.is_some() || !self.waiting.is_empty()
+    }
+
+    /// The open batch takes no more records.
+    pub(crate) fn close_open(&mut self) -> Option<&mut Closed> {
+        let open = self.open.take()?;
+        let order = self.order_next;
+        self.order_next += 1;
+        self.waiting.push_back(Closed {
+            id: open.id,
+            order,
+            records: usize::try_from(open.builder.count()).unwrap_or(0),
+            body: Some(Arc::new(open.builder.close())),
+            counted_bytes: open.counted_bytes,
+            sent: None,
+            is_in_doubt: false,
+            failures: 0,
+            last_error: None,
+        });
+        self.waiting.back_mut()
+    }
+
+    /// Whether a batch may leave now, as far as the partition's order is concerned.
+    ///
+    /// With idempotence several may be on their way, for the broker refuses what would come out of order;
+    /// without it only one, for nobody would. Nor would a broker that does not know the producer: it takes
+    /// whatever batch comes first for the beginning. And what comes back waits until all that went with it
+    /// are back: they were refused for the lack of it.
+    pub(crate) fn may_send(&self, in_flight_max: usize) -> bool {
+        let in_flight_max = if self.is_met { in_flight_max } else { 1 };
+        // The broker remembers the last five batches: one that is older than those would be a stranger to
+        // it when it comes again. So it is the distance to the oldest open one that counts, not how many.
+        let next = self.waiting.front().map_or(self.order_next, |first| first.order);
+        let oldest = self.in_flight.iter().map(|batch| batch.order).min().unwrap_or(next);
+        if next >= oldest + in_flight_max as u64 {
+            return false;
+        }
+        match self.waiting.front() {
+            Some(first) => first.body.is_some() && (first.failures == 0 || self.in_flight.is_empty()),
+            None => true,
+        }
+    }
+
+    /// A batch whose answer is due.
+    pub(crate) fn take_in_flight(&mut self, id: BatchId) -> Option<Closed> {
+        let place = self.in_flight.iter().position(|batch| batch.id == id)?;
+        self.in_flight.remove(place)
+    }
+
+    /// A batch has to be sent again: it goes back to its place.
+    pub(crate) fn put_back(&mut self, batch: Closed) {
+        let place = self.waiting.partition_point(|other| other.order < batch.order);
+        self.waiting.insert(place, batch);
+    }
+
+    /// The broker lost count: begin anew with it, and number what waits again.
+    ///
+    /// Only while nothing is in flight, and for batches that are known not to be written: one that was
+    /// written would be taken for another.
+    pub(crate) fn begin_epoch(&mut self) {
+        debug_assert!(self.in_flight.is_empty(), "an answer may still say that a batch was written");
+        self.epoch = ProducerEpoch(self.epoch.0.checked_add(1).unwrap_or(0));
+        self.sequence_next = Sequence(0);
+        self.is_met = false;
+        for batch in &mut self.waiting {
+            batch.sent = None;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a record was not taken, or not written.
+
+use base::{ErrorCode, PartitionIndex};
+
+/// Why a record was not taken. Nothing of it was kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// There is no room for it now.
+    #[error("the producer's memory is full: records come faster than the brokers take them")]
+    Full,
+    /// The topic is not known yet; it is being asked for.
+    #[error("the cluster has not said yet what it knows of the topic")]
+    TopicNotKnownYet,
+    /// The cluster refuses the topic.
+    #[error("topic {topic}: {}", code.message())]
+    Topic {
+        /// The topic.
+        topic: String,
+        /// Kafka's code.
+        code: ErrorCode,
+    },
+    /// The topic has fewer partitions.
+    #[error("topic {topic} has {count} partitions, and no partition {index}")]
+    Partition {
+        /// The topic.
+        topic: String,
+        /// What was asked for.
+        index: PartitionIndex,
+        /// How many there are.
+        count: usize,
+    },
+    /// No request can hold it.
+    #[error("the record has {size} bytes, more than max.request.size and buffer.memory allow ({max})")]
+    TooLarge {
+        /// Its size.
+        size: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// No record is that old.
+    #[error("timestamp {0} lies before 1970")]
+    Timestamp(i64),
+    /// The producer was closed.
+    #[error("the producer is closed")]
+    Closed,
+    /// The producer can write nothing more.
+    #[error("the producer failed: {}", .0.message())]
+    Failed(ErrorCode),
+}
+
+impl AppendError {
+    /// Whether the same record may be taken later.
+    pub const fn is_retriable(&self) -> bool {
+        matches!(self, Self::Full | Self::TopicNotKnownYet)
+    }
+}
+
+/// Why the records of a batch were not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeliveryError {
+    /// The broker refused them, for good.
+    #[error("the broker refused the records: {}{}{}", code.name(), message.as_ref().map(|text| format!(": {text}")).unwrap_or_default(), if *may_be_written { doubt(true) } else { "" })]
+    Refused {
+        /// Kafka's code.
+        code: ErrorCode,
+        /// What the broker says about it.
+        message: Option<String>,
+        /// Whether an earlier try has no answer, so that they may be in the log all the same.
+        may_be_written: bool,
+    },
+    /// Time ran out.
+    #[error("not acknowledged within delivery.timeout.ms{}{}", said(*last), doubt(*may_be_written))]
+    TimedOut {
+        /// The last refusal, if there was one.
+        last: Option<ErrorCode>,
+        /// Whether they were sent and the answer is missing, so that they may be in the log all the same.
+        may_be_written: bool,
+    },
+    /// The producer was closed before they were acknowledged.
+    #[error("the producer was closed first{}", doubt(*may_be_written))]
+    Closed {
+        /// Whether they were sent, so that they may be in the log all the same.
+        may_be_written: bool,
+    },
+}
+
+fn doubt(may_be_written: bool) -> &'static str {
+    if may_be_written { "; the records may have been written" } else { "; the records were not written" }
+}
+
+fn said(last: Option<ErrorCode>) -> String {
+    last.map(|code| format!(" (the broker last said {})", code.name())).unwrap_or_default()
+}
+
+impl DeliveryError {
+    /// Whether the records may be in the log although this error says they were not acknowledged.
+    pub const fn may_be_written(&self) -> bool {
+        match self {
+            Self::Refused { may_be_written, .. }
+            | Self::TimedOut { may_be_written, .. }
+            | Self::Closed { may_be_written } => *may_be_written,
+        }
+    }
+
+    /// Whether the same records may be written if they are sent again.
+    pub const fn is_retriable(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => code.is_retriable(),
+            Self::TimedOut { .. } => true,
+            Self::Closed { .. } => false,
+        }
+    }
+}

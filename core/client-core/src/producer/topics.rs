@@ -1,0 +1,126 @@
+//! The topics that records go to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{ErrorCode, Map, TopicId, Uuid};
+
+use super::Place;
+use super::batch::Partition;
+use super::partitioner::Sticky;
+use crate::cluster::TopicMetadata;
+
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) name: Arc<str>,
+    pub(super) id: TopicId,
+    /// None: it is not known yet.
+    pub(super) partitions: Vec<Partition>,
+    pub(super) sticky: Sticky,
+    /// The cluster refuses it, until it is asked again.
+    pub(super) refused: Option<(ErrorCode, Duration)>,
+}
+
+/// Kafka's longest name of a topic. A longer one would not even fit into a request for metadata.
+pub(super) const TOPIC_NAME_BYTES_MAX: usize = 249;
+
+/// All topics, numbered in the order in which they were first written to.
+#[derive(Debug, Default)]
+pub(super) struct Topics {
+    all: Vec<Topic>,
+    by_name: Map<Arc<str>, u32>,
+    /// Most records go where the last one went.
+    last: Option<u32>,
+}
+
+impl Topics {
+    /// The number of a topic, which is a new one if need be; `None` if no topic can have the name.
+    #[inline]
+    pub(super) fn number(&mut self, name: &str) -> Option<u32> {
+        if let Some(last) = self.last
+            && *self.all[last as usize].name == *name
+        {
+            return Some(last);
+        }
+        let number = match self.by_name.get(name) {
+            Some(&number) => number,
+            None if name.is_empty() || name.len() > TOPIC_NAME_BYTES_MAX => return None,
+            None => self.add(name),
+        };
+        self.last = Some(number);
+        Some(number)
+    }
+
+    fn add(&mut self, name: &str) -> u32 {
+        let number = u32::try_from(self.all.len()).expect("memory ends long before");
+        let name: Arc<str> = name.into();
+        self.by_name.insert(name.clone(), number);
+        self.all.push(Topic {
+            name,
+            id: TopicId(Uuid::default()),
+            partitions: Vec::new(),
+            sticky: Sticky::default(),
+            refused: None,
+        });
+        number
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &Topic {
+        &self.all[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Topic {
+        &mut self.all[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn partition(&mut self, place: Place) -> &mut Partition {
+        &mut self.all[place.topic as usize].partitions[place.partition as usize]
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.all.iter().map(|topic| &topic.name)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
+        self.all.iter_mut()
+    }
+
+    /// Every partition there is.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let topics = self.all.iter().zip(0..);
+        let places = topics.flat_map(|(topic, number)| {
+            (0..topic.partitions.len() as u32).map(move |partition| Place { topic: number, partition })
+        });
+        places.collect()
+    }
+}
+
+impl Topic {
+    /// Takes over what the cluster says. Partitions only come; their batches stay with them, also when
+    /// the topic was deleted and made anew.
+    pub(super) fn learn(&mut self, said: &TopicMetadata, epoch: base::ProducerEpoch) {
+        if self.id != said.id {
+            // The logs of one that was made anew have never heard of this producer.
+            self.partitions.iter_mut().for_each(|partition| partition.is_met = false);
+        }
+        self.id = said.id;
+        self.refused = None;
+        for (index, leader) in said.partitions.iter().enumerate() {
+            match self.partitions.get_mut(index) {
+                Some(partition) => partition.leader = leader.broker,
+                None => {
+                    let mut partition = Partition::new(leader.broker);
+                    partition.epoch = epoch;
+                    self.partitions.push(partition);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What is asked of the cluster by the way, and what ran out of time.
+
+use std::time::Duration;
+
+use base::{Effects, ErrorCode, Now, ProducerEpoch, ProducerId};
+use wire::ApiKey;
+use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+
+use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
+use crate::inquiry::Inquiry;
+use crate::links::Asking;
+
+/// How long a topic that the cluster refused is not asked for again.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+impl Producer {
+    /// Asks for the topics' metadata if something is missing or old.
+    pub(super) fn keep_cluster_known(&mut self, now: Now) {
+        if !self.metadata.is_due(now) {
+            return;
+        }
+        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
+        let topics =
+            self.topics.names().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // As Java's producer: the broker decides whether it creates topics.
+            allow_auto_topic_creation: true,
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new() };
+        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
+        match sent {
+            Ok(()) => self.metadata.is_asked = true,
+            // The name of a topic is longer than the protocol can say: it is refused.
+            Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+        }
+    }
+
+    pub(super) fn on_metadata(
+        &mut self,
+        said: &MetadataResponse<'_>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        let mut is_incomplete = false;
+        for (name, code) in self.cluster.absorb(said) {
+            let Some(number) = self.topics.find(&name) else { continue };
+            let topic = self.topics.get_mut(number);
+            if code.is_retriable() {
+                is_incomplete = true;
+            } else if topic.partitions.is_empty() {
+                topic.refused = Some((code, now.elapsed + REFUSED_FOR));
+            }
+        }
+        let epoch = self.identity.map_or(ProducerEpoch(0), |identity| identity.epoch);
+        for topic in self.topics.iter_mut() {
+            match self.cluster.topic(&topic.name) {
+                Some(known) => {
+                    topic.learn(known, epoch);
+                    is_incomplete |=
+                        topic.partitions.iter().any(|part| part.leader.is_none() && part.has_unsent());
+                }
+                // It was first written to while the answer was on its way.
+                None => is_incomplete |= topic.refused.is_none(),
+            }
+        }
+        if is_incomplete {
+            self.metadata.failed(&self.settings.retry, now, &mut self.chance);
+        } else {
+            self.metadata.answered(now, self.settings.metadata_age_max);
+        }
+        self.learn_brokers();
+        self.let_try_again(effects);
+    }
+
+    /// Takes over where the brokers are.
+    pub(super) fn learn_brokers(&mut self) {
+        let closed = self.links.set_brokers(self.cluster.brokers(), &mut self.net);
+        self.moved.extend(closed.into_iter().flat_map(|(_, unanswered)| unanswered));
+    }
+
+    /// Asks for the id that the brokers are to know this producer by.
+    pub(super) fn keep_identity(&mut self, now: Now) {
+        if !self.settings.idempotence || self.identity.is_some() || self.failed.is_some() {
+            return;
+        }
+        self.identity_inquiry.is_wanted = true;
+        if !self.identity_inquiry.is_due(now) {
+            return;
+        }
+        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Ok(version) = self.links.version(peer, ApiKey::InitProducerId) else {
+            self.failed = Some(ErrorCode::UnsupportedVersion);
+            return;
+        };
+        let request = InitProducerIdRequest {
+            transactional_id: None,
+            transaction_timeout_ms: i32::MAX,
+            producer_id: ProducerId::NONE.0,
+            producer_epoch: ProducerEpoch::NONE.0,
+            ..InitProducerIdRequest::default()
+        };
+        let asking = Asking { version, about: Asked::ProducerId, fills: Vec::new() };
+        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
+        sent.expect("it says nothing that depends on anybody");
+        self.identity_inquiry.is_asked = true;
+    }
+
+    pub(super) fn on_producer_id(&mut self, said: &InitProducerIdResponse, now: Now) {
+        let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        match code {
+            ErrorCode::None => {
+                self.identity_inquiry = Inquiry::default();
+                let identity =
+                    Identity { id: ProducerId(said.producer_id), epoch: ProducerEpoch(said.producer_epoch) };
+                self.identity = Some(identity);
+                for place in self.topics.places() {
+                    self.topics.partition(place).epoch = identity.epoch;
+                }
+            }
+            code if code.is_retriable() || code == ErrorCode::ConcurrentTransactions => {
+                self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance);
+            }
+            code => self.failed = Some(code),
+        }
+    }
+
+    /// Gives up batches that were not acknowledged in time.
+    pub(super) fn expire(&mut self, now: Now, effects: &mut Effects<Effect>) {
+        if let Some(code) = self.failed {
+            return self.give_up_all(code, effects);
+        }
+        while let Some(&(created, place, id)) = self.by_age.front() {
+            if self.slots.is_live(id) {
+                if now.elapsed < created + self.settings.delivery_timeout {
+                    break;
+                }
+                self.expire_batch(place, id, effects);
+            }
+            self.by_age.pop_front();
+        }
+        // One that nobody takes must not keep a list of all that came after it and are done.
+        if self.by_age.len() > 64 + 4 * self.outstanding() {
+            self.by_age.retain(|&(_, _, id)| self.slots.is_live(id));
+        }
+    }
+
+    fn expire_batch(&mut self, place: Place, id: BatchId, effects: &mut Effects<Effect>) {
+        let partition = self.topics.partition(place);
+        if partition.open.as_ref().is_some_and(|open| open.id == id) {
+            partition.close_open();
+        }
+        let (batch, may_be_written) = match partition.take_in_flight(id) {
+            Some(batch) => (Some(batch), true),
+            None => {
+                let index = partition.waiting.iter().position(|waiting| waiting.id == id);
+                let batch = index.and_then(|index| partition.waiting.remove(index));
+                let is_in_doubt = batch.as_ref().is_some_and(|batch| batch.is_in_doubt);
+                (batch, is_in_doubt)
+            }
+        };
+        let batch = batch.expect("a live batch is somewhere in its partition");
+        let error = DeliveryError::TimedOut { last: batch.last_error, may_be_written };
+        self.done(batch, Err(error), effects);
+    }
+
+    /// Nothing can be written any more.
+    fn give_up_all(&mut self, code: ErrorCode, effects: &mut Effects<Effect>) {
+        for place in self.topics.places() {
+            let partition = self.topics.partition(place);
+            partition.close_open();
+            for batch in std::mem::take(&mut partition.waiting) {
+                let may_be_written = batch.is_in_doubt;
+                self.done(
+                    batch,
+                    Err(DeliveryError::Refused { code, message: None, may_be_written }),
+                    effects,
+                );
+            }
+        }
+        self.let_try_again(effects);
+    }
+}

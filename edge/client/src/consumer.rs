@@ -1,0 +1,366 @@
+//! The consumer: partitions in, batches out, lent without a copy.
+//!
+//! ```text
+//!   brokers ──▶ I/O thread ── chunks, prefetched up to a bound ──▶ next_batch: CRC, records
+//!                  ▲                                                   │
+//!                  └────────────── asked for again as they are read ───┘
+//! ```
+//!
+//! ```no_run
+//! use vltava_client::consumer::{Consumer, Start};
+//! use vltava_client::Scratch;
+//!
+//! let mut consumer = Consumer::builder("127.0.0.1:9092").build()?;
+//! consumer.assign([("orders", 0, Start::Earliest)]);
+//! let mut scratch = Scratch::default();
+//! loop {
+//!     let batch = consumer.next_batch_blocking()?;
+//!     for record in batch.records(&mut scratch)? {
+//!         println!("{:?}", record?.value);
+//!     }
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod builder;
+mod drive; // the I/O thread
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{Effects, Offset, PartitionIndex};
+use client_core::consumer::{self as core, Chunk, Effect, LentRecords, Of};
+use parking_lot::Mutex;
+use records::{BatchError, BatchHeader, Scratch};
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::wires::Spare;
+
+pub use builder::ConsumerBuilder;
+pub use client_core::consumer::{ConsumeError, Isolation, Reset, Start};
+
+/// Reads partitions. What it lends is valid until it is asked for more.
+#[derive(Debug)]
+pub struct Consumer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    current: Option<Chunk>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the I/O thread.
+    wake: Notify,
+    clock: Clock,
+    spare: Spare,
+}
+
+struct State {
+    core: core::Consumer,
+    effects: Effects<Effect>,
+    // Bounded by the prefetch setting and one answer of each broker.
+    arrived: VecDeque<Arrived>,
+    reader: Option<Waker>,
+    is_stopping: bool,
+}
+
+/// What the reader is to see next.
+enum Arrived {
+    Chunk(Chunk),
+    Failed { of: Of, generation: u32, error: ConsumeError },
+}
+
+impl Arrived {
+    /// Whether it is of what is read now, not of before a seek.
+    fn is_current(&self, core: &core::Consumer) -> bool {
+        match self {
+            Self::Chunk(chunk) => core.is_current(chunk.of(), chunk.generation()),
+            Self::Failed { of, generation, .. } => core.is_current(of, *generation),
+        }
+    }
+}
+
+/// A partition that cannot be read on until it is assigned or sought anew. The others go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{topic}-{partition}: {error}")]
+pub struct Failure {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: PartitionIndex,
+    /// Why.
+    #[source]
+    pub error: ConsumeError,
+}
+
+/// A batch of one partition, lent.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    of: &'a Of,
+    high_watermark: Offset,
+    lent: core::LentBatch<'a>,
+}
+
+impl<'a> Batch<'a> {
+    /// The topic.
+    pub fn topic(&self) -> &'a str {
+        &self.of.topic
+    }
+
+    /// The partition.
+    pub const fn partition(&self) -> PartitionIndex {
+        self.of.partition
+    }
+
+    /// Where the partition ended for consumers when this was sent.
+    pub const fn high_watermark(&self) -> Offset {
+        self.high_watermark
+    }
+
+    /// Its header: offsets, times, who wrote it.
+    pub const fn header(&self) -> &BatchHeader {
+        self.lent.header()
+    }
+
+    /// Its records, from the first that was asked for on; those of a compressed batch lie in `scratch`
+    /// meanwhile.
+    pub fn records<'s>(&self, scratch: &'s mut Scratch) -> Result<LentRecords<'s>, BatchError>
+    where
+        'a: 's,
+    {
+        self.lent.records(scratch)
+    }
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Consumer {
+    /// A consumer whose settings are still to be chosen.
+    pub fn builder(bootstrap_servers: &str) -> ConsumerBuilder {
+        ConsumerBuilder::new(bootstrap_servers)
+    }
+
+    /// Reads exactly these partitions from now on; one that it reads already goes on where it is, unless it
+    /// failed. Of a partition that is named twice, the first counts.
+    pub fn assign<'a>(&mut self, partitions: impl IntoIterator<Item = (&'a str, i32, Start)>) {
+        let wanted = partitions.into_iter().map(|(topic, index, start)| (of(topic, index), start));
+        self.shared.state.lock().core.assign(wanted);
+        self.after_change();
+    }
+
+    /// Goes on with a partition from elsewhere. Whether it is assigned.
+    pub fn seek(&mut self, topic: &str, partition: i32, start: Start) -> bool {
+        let is_assigned = self.shared.state.lock().core.seek(&of(topic, partition), start);
+        self.after_change();
+        is_assigned
+    }
+
+    /// Lends and asks for nothing of a partition, until [`Consumer::resume`]. What was fetched and not
+    /// lent is dropped, so that it is not in the way of others, and comes again then. Whether it is
+    /// assigned.
+    pub fn pause(&mut self, topic: &str, partition: i32) -> bool {
+        let of = of(topic, partition);
+        {
+            let mut state = self.shared.state.lock();
+            let arrived = state.arrived.iter().filter_map(|arrived| match arrived {
+                Arrived::Chunk(chunk) => Some(chunk),
+                Arrived::Failed { .. } => None,
+            });
+            let is_current = |chunk: &Chunk| state.core.is_current(chunk.of(), chunk.generation());
+            let mut all = self.current.iter().chain(arrived);
+            let unlent = all.find(|chunk| *chunk.of() == of && is_current(chunk));
+            // A partition whose failure was told has none. If one is still to be told, it comes again once
+            // what lies before it was.
+            if let Some(next) = unlent.map(Chunk::next_offset) {
+                state.core.seek(&of, Start::Offset(next));
+            }
+            if !state.core.set_paused(&of, true) {
+                return false;
+            }
+        }
+        self.after_change();
+        true
+    }
+
+    /// Asks for a paused partition again. Whether it is assigned.
+    pub fn resume(&mut self, topic: &str, partition: i32) -> bool {
+        let is_assigned = self.shared.state.lock().core.set_paused(&of(topic, partition), false);
+        self.shared.wake.notify_one();
+        is_assigned
+    }
+
+    /// Where the next answer of a partition will begin; `None` while it is not known, or not assigned.
+    pub fn position(&self, topic: &str, partition: i32) -> Option<Offset> {
+        self.shared.state.lock().core.position(&of(topic, partition))
+    }
+
+    /// Bytes that were fetched and not lent yet.
+    pub fn unread_bytes(&self) -> usize {
+        self.shared.state.lock().core.unread_bytes()
+    }
+
+    /// Waits for the next batch. An error is about one partition; the others go on.
+    pub async fn next_batch(&mut self) -> Result<Batch<'_>, Failure> {
+        poll_fn(|context| self.poll_advance(context)).await?;
+        Ok(self.lent())
+    }
+
+    /// [`Consumer::next_batch`] for a thread that may block.
+    pub fn next_batch_blocking(&mut self) -> Result<Batch<'_>, Failure> {
+        if !self.advance_current()? {
+            crate::block::on(poll_fn(|context| self.poll_advance(context)))?;
+        }
+        Ok(self.lent())
+    }
+
+    /// [`Consumer::next_batch`] for a thread that may block so long; `None` if none came.
+    pub fn next_batch_within(&mut self, timeout: Duration) -> Result<Option<Batch<'_>>, Failure> {
+        if !self.advance_current()? {
+            let advanced = crate::block::on_within(poll_fn(|context| self.poll_advance(context)), timeout);
+            match advanced {
+                Some(advanced) => advanced?,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(self.lent()))
+    }
+
+    /// The next batch if it has come already.
+    pub fn try_next_batch(&mut self) -> Result<Option<Batch<'_>>, Failure> {
+        let mut context = Context::from_waker(Waker::noop());
+        match self.poll_advance(&mut context) {
+            Poll::Ready(done) => done.map(|()| Some(self.lent())),
+            Poll::Pending => Ok(None),
+        }
+    }
+
+    fn lent(&self) -> Batch<'_> {
+        let chunk = self.current.as_ref().expect("it went to a batch");
+        Batch { of: chunk.of(), high_watermark: chunk.high_watermark(), lent: chunk.batch() }
+    }
+
+    /// Goes to the next batch of the chunk at hand. Whether there is one.
+    #[inline]
+    fn advance_current(&mut self) -> Result<bool, Failure> {
+        let Some(chunk) = &mut self.current else { return Ok(false) };
+        match chunk.advance() {
+            Some(Ok(())) => Ok(true),
+            Some(Err(error)) => Err(self.fail_current(error)),
+            None => Ok(false),
+        }
+    }
+
+    /// The chunk at hand cannot be read on: what follows it in its partition is not lent either.
+    #[cold]
+    fn fail_current(&mut self, error: ConsumeError) -> Failure {
+        let chunk = self.current.as_ref().expect("it is at hand");
+        let failure = failure(chunk.of(), error);
+        self.shared.state.lock().core.fail(chunk);
+        self.after_change();
+        failure
+    }
+
+    fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        loop {
+            if self.advance_current()? {
+                return Poll::Ready(Ok(()));
+            }
+            let done = self.current.take();
+            let mut state = self.shared.state.lock();
+            if let Some(chunk) = &done {
+                state.core.on_read(chunk.bytes());
+            }
+            let arrived = state.arrived.pop_front();
+            if arrived.is_none() {
+                state.reader = Some(context.waker().clone());
+            }
+            let is_current = arrived.as_ref().is_some_and(|arrived| arrived.is_current(&state.core));
+            drop(state);
+            if let Some(chunk) = done {
+                // There is room again.
+                self.shared.wake.notify_one();
+                self.give_back(chunk);
+            }
+            match arrived {
+                // Of before a seek: read as if nobody had asked for it.
+                Some(Arrived::Chunk(chunk)) if !is_current => {
+                    self.shared.state.lock().core.on_read(chunk.bytes());
+                    self.shared.wake.notify_one();
+                    self.give_back(chunk);
+                }
+                Some(Arrived::Failed { .. }) if !is_current => {}
+                Some(Arrived::Chunk(chunk)) => self.current = Some(chunk),
+                Some(Arrived::Failed { of, error, .. }) => return Poll::Ready(Err(failure(&of, error))),
+                None => return Poll::Pending,
+            }
+        }
+    }
+
+    /// What is at hand, and what waits, may be of what is not read any more: it makes room at once, or
+    /// nothing else would be asked for until somebody came to read it.
+    fn after_change(&mut self) {
+        let stale = {
+            let mut state = self.shared.state.lock();
+            let State { core, arrived, .. } = &mut *state;
+            let stale = take_stale(&mut self.current, arrived, core);
+            core.on_read(stale.iter().map(Chunk::bytes).sum());
+            stale
+        };
+        self.shared.wake.notify_one();
+        for chunk in stale {
+            self.give_back(chunk);
+        }
+    }
+
+    fn give_back(&self, chunk: Chunk) {
+        if let Some(frame) = chunk.into_frame() {
+            self.shared.spare.give_back(frame);
+        }
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_stopping = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It ends by itself; one that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes the chunks that are not of what is read now; failures that are not are dropped.
+fn take_stale(
+    at_hand: &mut Option<Chunk>,
+    arrived: &mut VecDeque<Arrived>,
+    core: &core::Consumer,
+) -> Vec<Chunk> {
+    let at_hand = at_hand.take_if(|chunk| !core.is_current(chunk.of(), chunk.generation()));
+    let all = std::mem::take(arrived).into_iter();
+    let (current, stale): (VecDeque<_>, VecDeque<_>) = all.partition(|arrived| arrived.is_current(core));
+    *arrived = current;
+    let stale = stale.into_iter().filter_map(|arrived| match arrived {
+        Arrived::Chunk(chunk) => Some(chunk),
+        Arrived::Failed { .. } => None,
+    });
+    at_hand.into_iter().chain(stale).collect()
+}
+
+fn of(topic: &str, partition: i32) -> Of {
+    Of { topic: topic.into(), partition: PartitionIndex(partition) }
+}
+
+fn failure(of: &Of, error: ConsumeError) -> Failure {
+    Failure { topic: of.topic.clone(), partition: of.partition, error }
+}

@@ -1,0 +1,185 @@
+//! The settings of a consumer, chosen one by one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use base::Effects;
+use client_core::Chance;
+use client_core::consumer::{self as core, ConsumerSettings, Isolation, Reset};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::{Consumer, Shared, State, drive};
+use crate::address;
+use crate::clock::Clock;
+use crate::producer::{BuildError, PropertyError};
+use crate::wires::Spare;
+
+/// Chooses the settings of a [`Consumer`]. The names in the documentation are Kafka's.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConsumerBuilder {
+    bootstrap_servers: String,
+    settings: ConsumerSettings,
+}
+
+impl ConsumerBuilder {
+    pub(super) fn new(bootstrap_servers: &str) -> Self {
+        Self { bootstrap_servers: bootstrap_servers.to_owned(), settings: ConsumerSettings::default() }
+    }
+
+    /// `isolation.level`.
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.settings.isolation = isolation;
+        self
+    }
+
+    /// `auto.offset.reset`: where to go on when the position is not in the log any more.
+    pub fn reset(mut self, reset: Reset) -> Self {
+        self.settings.reset = reset;
+        self
+    }
+
+    /// `fetch.min.bytes`.
+    pub fn fetch_bytes_min(mut self, bytes: i32) -> Self {
+        self.settings.fetch_bytes_min = bytes;
+        self
+    }
+
+    /// `fetch.max.wait.ms`.
+    pub fn fetch_wait_max(mut self, wait: Duration) -> Self {
+        self.settings.fetch_wait_max = wait;
+        self
+    }
+
+    /// `fetch.max.bytes`: of one answer.
+    pub fn fetch_bytes_max(mut self, bytes: i32) -> Self {
+        self.settings.fetch_bytes_max = bytes;
+        self
+    }
+
+    /// `max.partition.fetch.bytes`.
+    pub fn partition_bytes_max(mut self, bytes: i32) -> Self {
+        self.settings.partition_bytes_max = bytes;
+        self
+    }
+
+    /// How many bytes may wait unread before nothing more is asked for.
+    pub fn prefetch_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.prefetch_bytes_max = bytes;
+        self
+    }
+
+    /// `check.crcs`; on unless chosen.
+    pub fn check_crcs(mut self, is_on: bool) -> Self {
+        self.settings.check_crcs = is_on;
+        self
+    }
+
+    /// `client.id`.
+    pub fn client_id(mut self, id: &str) -> Self {
+        self.settings.links.client_id = id.into();
+        self
+    }
+
+    /// Takes a setting by the name that Kafka's clients have for it.
+    pub fn set(self, name: &str, value: &str) -> Result<Self, PropertyError> {
+        let wrong = |wanted| PropertyError::Value { name: name.to_owned(), value: value.to_owned(), wanted };
+        let bytes = || value.trim().parse().map_err(|_| wrong("a number of bytes"));
+        Ok(match name {
+            "fetch.min.bytes" => self.fetch_bytes_min(bytes()?),
+            "fetch.max.bytes" => self.fetch_bytes_max(bytes()?),
+            "max.partition.fetch.bytes" => self.partition_bytes_max(bytes()?),
+            "fetch.max.wait.ms" => {
+                let wait = value.trim().parse().map_err(|_| wrong("a number of milliseconds"))?;
+                self.fetch_wait_max(Duration::from_millis(wait))
+            }
+            "check.crcs" => self.check_crcs(value.trim().parse().map_err(|_| wrong("true or false"))?),
+            "client.id" => self.client_id(value),
+            "isolation.level" => match value.trim() {
+                "read_uncommitted" => self.isolation(Isolation::ReadUncommitted),
+                "read_committed" => self.isolation(Isolation::ReadCommitted),
+                _ => return Err(wrong("read_uncommitted or read_committed")),
+            },
+            "auto.offset.reset" => match value.trim() {
+                "earliest" => self.reset(Reset::Earliest),
+                "latest" => self.reset(Reset::Latest),
+                "none" => self.reset(Reset::None),
+                _ => return Err(wrong("earliest, latest or none")),
+            },
+            _ => return Err(PropertyError::Unknown(name.to_owned())),
+        })
+    }
+
+    /// Starts the consumer. Connections are made when something is assigned.
+    pub fn build(self) -> Result<Consumer, BuildError> {
+        let bootstrap = address::parse(&self.bootstrap_servers)?;
+        check(&self.settings)?;
+        let core = core::Consumer::new(self.settings, bootstrap, Chance::new(rand::random()));
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                core,
+                effects: Effects::new(),
+                arrived: VecDeque::new(),
+                reader: None,
+                is_stopping: false,
+            }),
+            wake: Notify::new(),
+            clock: Clock::start(),
+            spare: Spare::default(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let driven = shared.clone();
+        let run = move || {
+            tokio::task::LocalSet::new().block_on(&runtime, drive::run(driven));
+            // A name that is being looked up is waited for by nobody.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("consumer".to_owned()).spawn(run)?;
+        Ok(Consumer { shared, thread: Some(thread), current: None })
+    }
+}
+
+/// A longer answer might not fit a frame, with what stands around the records.
+const FETCH_BYTES_MAX: i32 = 200 << 20;
+
+fn check(settings: &ConsumerSettings) -> Result<(), BuildError> {
+    let wrong = |what| Err(BuildError::Settings(what));
+    if settings.prefetch_bytes_max == 0 {
+        return wrong("at least 1 byte must be allowed to wait unread");
+    }
+    if !(1..=FETCH_BYTES_MAX).contains(&settings.fetch_bytes_max) {
+        return wrong("fetch.max.bytes must be between 1 byte and 200 MiB");
+    }
+    if settings.partition_bytes_max < 1 {
+        return wrong("max.partition.fetch.bytes must be 1 at least");
+    }
+    if settings.fetch_wait_max >= settings.links.request_timeout {
+        return wrong("fetch.max.wait.ms must be less than the 30 s that an answer is waited for");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_would_never_read_are_refused() {
+        let refused: [fn(ConsumerBuilder) -> ConsumerBuilder; 6] = [
+            |builder| builder.prefetch_bytes_max(0),
+            |builder| builder.fetch_bytes_max(0),
+            |builder| builder.fetch_bytes_max(FETCH_BYTES_MAX + 1),
+            |builder| builder.partition_bytes_max(0),
+            |builder| builder.fetch_wait_max(Duration::from_secs(30)),
+            |builder| builder.fetch_wait_max(Duration::MAX),
+        ];
+        for (number, choose) in refused.into_iter().enumerate() {
+            let built = choose(Consumer::builder("127.0.0.1:1")).build();
+            assert!(matches!(built, Err(BuildError::Settings(_))), "{number}");
+        }
+        assert!(Consumer::builder("127.0.0.1:1").build().is_ok());
+    }
+}

@@ -1,0 +1,398 @@
+//! The producer: records in, acknowledgements out.
+//!
+//! ```text
+//!   your thread ── send: encodes into the open batch ──┐
+//!                                                      ├── one lock ── client_core::producer
+//!   I/O thread ─── connections, timers, compression ───┘
+//!   your future ◀── Delivery: offset and time, or what went wrong
+//! ```
+//!
+//! A producer has one thread of its own, so that its futures run on any executor, or on none.
+
+mod builder;
+mod delivery;
+mod drive; // the I/O thread
+mod properties;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use base::{Effects, PartitionIndex, TimestampMs};
+use client_core::producer::{self as core, Destination, Effect, NewRecord};
+use parking_lot::Mutex;
+use records::{Compression, Header};
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Reading};
+
+pub use builder::{BuildError, ProducerBuilder};
+pub use client_core::producer::{Acks, AppendError as SendError, Counters, DeliveryError, partition_for_key};
+pub use delivery::{Delivery, DeliveryReport, Reported, Written};
+pub use properties::PropertyError;
+
+use delivery::{Fate, OnDelivery};
+
+/// A record to be sent. Nothing of it is kept by reference: it is encoded before `send` returns.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    topic: &'a str,
+    partition: Option<PartitionIndex>,
+    tag: u64,
+    fields: NewRecord<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// A record for a topic, without key, value or headers.
+    pub fn to(topic: &'a str) -> Self {
+        Self { topic, partition: None, tag: 0, fields: NewRecord::default() }
+    }
+
+    /// What it is about. Records with the same key go to the same partition, the one that Java's client
+    /// chooses for it.
+    #[must_use]
+    pub fn key(mut self, key: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        self.fields.key = Some(key.as_ref());
+        self
+    }
+
+    /// What it says. Without a value it deletes its key in a compacted topic.
+    #[must_use]
+    pub fn value(mut self, value: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        self.fields.value = Some(value.as_ref());
+        self
+    }
+
+    /// Its headers.
+    #[must_use]
+    pub fn headers(mut self, headers: &'a [Header<'a>]) -> Self {
+        self.fields.headers = headers;
+        self
+    }
+
+    /// The partition, whatever the key is.
+    #[must_use]
+    pub fn partition(mut self, index: i32) -> Self {
+        self.partition = Some(PartitionIndex(index));
+        self
+    }
+
+    /// When it was made, in milliseconds since 1970; otherwise when it is sent.
+    #[must_use]
+    pub fn timestamp_ms(mut self, timestamp: i64) -> Self {
+        self.fields.timestamp = Some(TimestampMs(timestamp));
+        self
+    }
+
+    fn reported(&self, taken: Duration) -> Reported {
+        let value_bytes = self.fields.value.map_or(0, <[u8]>::len);
+        Reported {
+            tag: self.tag,
+            taken_ns: taken.as_nanos() as u64,
+            value_bytes: u32::try_from(value_bytes).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// A number of yours that the [`DeliveryReport`] of its batch has.
+    #[must_use]
+    pub fn tag(mut self, tag: u64) -> Self {
+        self.tag = tag;
+        self
+    }
+}
+
+/// Sends records. Cloning is cheap, and all clones are one producer. Dropping the last one gives up what is
+/// not acknowledged: [`Producer::close`] waits for it.
+#[derive(Debug, Clone)]
+pub struct Producer {
+    shared: Arc<Shared>,
+    // Ends the I/O thread when the last clone is gone.
+    _lease: Arc<Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the I/O thread.
+    wake: Notify,
+    clock: Clock,
+    block_max: Duration,
+    compression: (Compression, Option<i32>),
+    on_delivery: Option<OnDelivery>,
+}
+
+struct State {
+    core: core::Producer,
+    effects: Effects<Effect>,
+    /// By the slots of batches.
+    fates: Vec<Option<Arc<Fate>>>,
+    /// The records of each batch, if somebody wants reports.
+    reported: Vec<Vec<Reported>>,
+    /// Batches that are done, while their reports run.
+    settling: Vec<Arc<Fate>>,
+    /// Lists of batches that are done, for the next ones.
+    reported_spare: Vec<Vec<Reported>>,
+    reading: Reading,
+    /// Who waits for room or for metadata, and until when.
+    waiting: Vec<(Duration, Waker)>,
+    is_stopping: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("block_max", &self.block_max).finish_non_exhaustive()
+    }
+}
+
+impl Producer {
+    /// A producer for the cluster behind these addresses (`host:port`, between commas), with defaults:
+    /// `acks=all`, idempotent, no compression.
+    pub fn new(bootstrap_servers: &str) -> Result<Self, BuildError> {
+        Self::builder(bootstrap_servers).build()
+    }
+
+    /// A producer whose settings are still to be chosen.
+    pub fn builder(bootstrap_servers: &str) -> ProducerBuilder {
+        ProducerBuilder::new(bootstrap_servers)
+    }
+
+    /// Takes a record at once or not at all: [`SendError::Full`] if there is no room,
+    /// [`SendError::TopicNotKnownYet`] before the first answer about its topic.
+    pub fn try_send(&self, record: &Record<'_>) -> Result<Delivery, SendError> {
+        self.append(record, None)
+    }
+
+    /// Takes a record, once there is room for it and its topic is known: within `max.block.ms`.
+    ///
+    /// The future is done when the record is encoded; the [`Delivery`] it gives, when the record is
+    /// acknowledged. The delivery may be dropped: the record is sent all the same, as long as there is a
+    /// producer to send it. [`Producer::close`] or [`Producer::flush`] before the last clone is dropped.
+    pub fn send<'a>(&'a self, record: Record<'a>) -> Send<'a> {
+        Send { producer: self, record, until: None }
+    }
+
+    /// [`Producer::send`] for a thread that may block.
+    pub fn send_blocking(&self, record: &Record<'_>) -> Result<Delivery, SendError> {
+        match self.append(record, None) {
+            Err(error) if error.is_retriable() => crate::block::on(self.send(*record)),
+            sent => sent,
+        }
+    }
+
+    #[inline]
+    fn append(&self, record: &Record<'_>, waits: Option<(Duration, &Waker)>) -> Result<Delivery, SendError> {
+        let to = Destination { topic: record.topic, partition: record.partition };
+        let mut state = self.shared.state.lock();
+        let State { core, effects, reading, .. } = &mut *state;
+        let now = self.shared.clock.now_cached(reading);
+        let appended = match core.append(now, to, &record.fields, effects) {
+            Ok(appended) => appended,
+            Err(error) => {
+                // Whoever tries again and again must not keep the I/O thread from its work.
+                let mut has_work = state.core.take_needs_step() || !state.effects.is_empty();
+                if let Some((until, waker)) = waits.filter(|_| error.is_retriable()) {
+                    state.wait(until, waker);
+                    has_work = true;
+                }
+                drop(state);
+                if has_work {
+                    self.shared.wake.notify_one();
+                }
+                return Err(error);
+            }
+        };
+        let slot = appended.batch.slot as usize;
+        if appended.is_first {
+            state.put_fate(slot, record.topic, appended.partition);
+        }
+        if self.shared.on_delivery.is_some() {
+            state.reported[slot].push(record.reported(now.elapsed));
+        }
+        let fate = state.fates[slot].clone().expect("a batch with records has a fate");
+        let has_work = appended.wakes || !state.effects.is_empty();
+        drop(state);
+        if has_work {
+            self.shared.wake.notify_one();
+        }
+        Ok(Delivery::new(fate, appended.offset_delta, appended.timestamp))
+    }
+
+    /// Waits until all records sent before are acknowledged or given up, and reported.
+    pub async fn flush(&self) {
+        let flushing = Flushing::begin(&self.shared);
+        for fate in &flushing.fates {
+            fate.known().await;
+        }
+    }
+
+    /// [`Producer::flush`] for a thread that may block.
+    pub fn flush_blocking(&self) {
+        crate::block::on(self.flush());
+    }
+
+    /// Takes no more records, and waits so long for those it has; what is not acknowledged then is given
+    /// up. How many records that were.
+    pub async fn close(self, timeout: Duration) -> usize {
+        let until = self.shared.clock.now().elapsed + timeout.min(LONGEST);
+        self.shared.state.lock().core.close();
+        let flushing = Flushing::begin(&self.shared);
+        let mut given_up = 0;
+        for fate in &flushing.fates {
+            Until { shared: &self.shared, until, future: fate.known() }.await;
+        }
+        {
+            let mut state = self.shared.state.lock();
+            let State { core, effects, .. } = &mut *state;
+            core.abort(effects);
+            state.is_stopping = true;
+        }
+        self.shared.wake.notify_one();
+        for fate in &flushing.fates {
+            given_up += fate.known().await.unacknowledged();
+        }
+        given_up
+    }
+
+    /// [`Producer::close`] for a thread that may block.
+    pub fn close_blocking(self, timeout: Duration) -> usize {
+        crate::block::on(self.close(timeout))
+    }
+
+    /// What it did so far.
+    pub fn counters(&self) -> Counters {
+        self.shared.state.lock().core.counters()
+    }
+
+    /// The clock of its reports, which all producers of a process share.
+    pub fn elapsed(&self) -> Duration {
+        self.shared.clock.now().elapsed
+    }
+
+    /// What records that are not acknowledged occupy, in bytes: never more than `buffer.memory`.
+    pub fn memory_used_bytes(&self) -> usize {
+        self.shared.state.lock().core.memory_used_bytes()
+    }
+}
+
+impl State {
+    /// Remembers whom to wake, once.
+    fn wait(&mut self, until: Duration, waker: &Waker) {
+        let is_known = |(at, known): &(Duration, Waker)| *at == until && known.will_wake(waker);
+        if !self.waiting.iter().any(is_known) {
+            self.waiting.push((until, waker.clone()));
+        }
+    }
+
+    #[cold]
+    fn put_fate(&mut self, slot: usize, topic: &str, partition: PartitionIndex) {
+        if self.fates.len() <= slot {
+            self.fates.resize(slot + 1, None);
+            self.reported.resize(slot + 1, Vec::new());
+        }
+        self.fates[slot] = Some(Arc::new(Fate::new(topic, partition)));
+        self.reported[slot] = self.reported_spare.pop().unwrap_or_default();
+    }
+}
+
+/// Somebody waits for all that was sent: while this lives, nothing lingers.
+struct Flushing<'a> {
+    shared: &'a Shared,
+    fates: Vec<Arc<Fate>>,
+}
+
+impl<'a> Flushing<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        let fates = {
+            let mut state = shared.state.lock();
+            state.core.begin_flush();
+            state.fates.iter().flatten().chain(&state.settling).cloned().collect()
+        };
+        shared.wake.notify_one();
+        Self { shared, fates }
+    }
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        self.shared.state.lock().core.end_flush();
+    }
+}
+
+/// Longer than anybody waits, and short enough to be added to any time.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock();
+            let State { core, effects, .. } = &mut *state;
+            core.abort(effects);
+            state.is_stopping = true;
+        }
+        self.shared.wake.notify_one();
+        let thread = self.thread.lock().take();
+        // The last one may be dropped by a report, on that very thread.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // It ends by itself; one that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A record on its way into the producer.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is awaited"]
+pub struct Send<'a> {
+    producer: &'a Producer,
+    record: Record<'a>,
+    until: Option<Duration>,
+}
+
+impl Future for Send<'_> {
+    type Output = Result<Delivery, SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let shared = &self.producer.shared;
+        let now = shared.clock.now().elapsed;
+        let until = self.until.unwrap_or(now + shared.block_max.min(LONGEST));
+        let waits = (now < until).then(|| (until, context.waker()));
+        match self.producer.append(&self.record, waits) {
+            Err(error) if error.is_retriable() && waits.is_some() => {
+                self.until = Some(until);
+                Poll::Pending
+            }
+            sent => Poll::Ready(sent),
+        }
+    }
+}
+
+/// A future, or the end of a wait: whatever comes first.
+struct Until<'a, F> {
+    shared: &'a Shared,
+    until: Duration,
+    future: F,
+}
+
+impl<F: Future + Unpin> Future for Until<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        if self.shared.clock.now().elapsed >= self.until {
+            return Poll::Ready(None);
+        }
+        self.shared.state.lock().wait(self.until, context.waker());
+        self.shared.wake.notify_one();
+        Poll::Pending
+    }
+}

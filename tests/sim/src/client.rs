@@ -1,0 +1,150 @@
+//! A producer of `core/client-core` against brokers that fail, over a network that delays, breaks and
+//! repeats.
+//!
+//! ```text
+//!   producer ── frames ──▶ in-order link, cut at any byte of time ──▶ broker (a model of Kafka's rules)
+//!      ▲                                                                    │
+//!      └───────────────── answers, some of which never come ────────────────┘
+//! ```
+//!
+//! A request that was on its way when its connection broke may arrive long after another connection
+//! took its place, which is what makes retries dangerous.
+
+mod broker; // what the producer talks to
+mod network;
+mod world; // start here
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use base::TimestampMs;
+
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::violation::Violation;
+
+pub use world::World;
+
+/// A bug that is planted, to see whether it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientPlant {
+    /// The broker does not remember what it has, as if the producer were not idempotent.
+    BrokerForgets,
+    /// The broker answers before it writes, and sometimes does not.
+    BrokerLies,
+    /// The broker takes batches in any order.
+    BrokerIgnoresOrder,
+}
+
+/// What a seed chooses.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many records are sent.
+    pub records: u64,
+    /// How many brokers there are.
+    pub brokers: i32,
+    /// Partitions of each of the two topics.
+    pub partitions: i32,
+    /// Whether the producer is idempotent; then acks=all.
+    pub idempotence: bool,
+    /// Requests in flight on a connection.
+    pub in_flight_max: usize,
+    /// Bytes of a batch.
+    pub batch_bytes: usize,
+    /// Bytes of buffer.memory.
+    pub memory_bytes: usize,
+    /// Chances in a thousand that a step breaks a connection, …
+    pub break_per_thousand: u32,
+    /// … that a request whose connection broke arrives all the same, late, …
+    pub ghost_per_thousand: u32,
+    /// … that a broker refuses a partition although it could take it, …
+    pub refuse_per_thousand: u32,
+    /// … that it writes and then says that it failed, …
+    pub doubt_per_thousand: u32,
+    /// … that a step moves a leader, …
+    pub move_per_thousand: u32,
+    /// … and that an answer is rubbish.
+    pub rubbish_per_thousand: u32,
+    /// How long a frame takes at most, in microseconds.
+    pub delay_us: u64,
+    /// `delivery.timeout.ms`.
+    pub delivery_timeout_ms: u64,
+    /// `linger.ms`.
+    pub linger_ms: u64,
+    /// How records are compressed.
+    pub compression: records::Compression,
+}
+
+impl Options {
+    fn draw(seed: u64) -> Self {
+        let mut random = Random::stream(seed, "client options");
+        let random = &mut random;
+        let trouble = |random: &mut Random, most: u32| random.pick(&[0, 0, most / 10, most]);
+        Self {
+            records: random.pick(&[20, 100, 400]),
+            brokers: random.pick(&[1, 2, 3]),
+            partitions: random.pick(&[1, 2, 5]),
+            idempotence: random.chance(750),
+            in_flight_max: random.pick(&[1, 2, 5]),
+            batch_bytes: random.pick(&[512, 512, 1024, 16_384]),
+            memory_bytes: random.pick(&[2_048, 16_384, 1 << 20]).max(16_384),
+            break_per_thousand: trouble(random, 30),
+            ghost_per_thousand: random.pick(&[0, 500, 1000]),
+            refuse_per_thousand: trouble(random, 300),
+            doubt_per_thousand: trouble(random, 200),
+            move_per_thousand: trouble(random, 20),
+            rubbish_per_thousand: trouble(random, 20),
+            delay_us: random.pick(&[50, 1_000, 200_000]),
+            delivery_timeout_ms: random.pick(&[500, 5_000, 120_000]),
+            linger_ms: random.pick(&[0, 0, 5]),
+            compression: random.pick(&[
+                records::Compression::None,
+                records::Compression::None,
+                records::Compression::Lz4,
+            ]),
+        }
+    }
+}
+
+/// What became of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// What was found wrong.
+    pub violations: Vec<Violation>,
+    tail: String,
+    options: Options,
+}
+
+/// Runs a seed to its end, or to the first thing that is wrong. A panic is one of them.
+pub fn run(seed: u64, plant: Option<ClientPlant>) -> Outcome {
+    let options = Options::draw(seed);
+    let trace = Trace::default();
+    let kept = trace.clone();
+    let played = catch_unwind(AssertUnwindSafe(|| World::new(seed, options.clone(), plant, kept).play()));
+    let violations = played.unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().cloned();
+        let what = what.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        vec![Violation { invariant: "panic", what: what.unwrap_or_default() }]
+    });
+    let tail = if violations.is_empty() { String::new() } else { trace.tail(400) };
+    Outcome { seed, hash: trace.hash(), events: trace.count(), violations, tail, options }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "client seed {} fails after {} events\n", self.seed, self.events)?;
+        for violation in &self.violations {
+            writeln!(f, "  {violation}")?;
+        }
+        writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
+        write!(f, "again: cargo run -p vltava-sim -- --client --seed {}", self.seed)
+    }
+}
+
+/// The wall clock of a run begins here.
+const EPOCH: TimestampMs = TimestampMs(1_700_000_000_000);

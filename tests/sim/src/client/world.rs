@@ -1,0 +1,413 @@
+//! One run: a clock, a producer, its records, and what must be true of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::{Effects, Now, PartitionIndex};
+use client_core::producer::{
+    Acks, AppendError, BatchId, DeliveryError, Destination, Effect, NewRecord, Producer, ProducerSettings,
+    Written,
+};
+use client_core::{Address, Backoff, Chance, LinksSettings, NetEffect, Outgoing};
+use records::Scratch;
+use wire::Part;
+
+use super::broker::{Brokers, TOPICS};
+use super::network::{Network, Wire};
+use super::{ClientPlant, EPOCH, Options};
+use crate::random::Random;
+use crate::trace::Trace;
+use crate::violation::Violation;
+
+/// A record on its way.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    value: u64,
+    topic: usize,
+    partition: i32,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone)]
+struct Known {
+    sent: Sent,
+    outcome: Result<Option<i64>, DeliveryError>,
+}
+
+/// A run.
+pub struct World {
+    options: Options,
+    random: Random,
+    trace: Trace,
+    now_us: u64,
+    producer: Producer,
+    effects: Effects<Effect>,
+    network: Network,
+    brokers: Brokers,
+    /// The records of each batch that is not done.
+    open: BTreeMap<BatchIdKey, Vec<Sent>>,
+    /// In the order in which they were sent.
+    known: Vec<Known>,
+    next_value: u64,
+    found: Vec<Violation>,
+    scratch: Scratch,
+}
+
+/// Slots are ordered; one slot is one batch's at a time.
+type BatchIdKey = u32;
+
+/// How long a run may take, and how long everybody is well at its end, in microseconds.
+const TIME_MAX_US: u64 = 60_000_000;
+const HEALED_US: u64 = 400_000_000;
+
+impl World {
+    /// The world of a seed.
+    pub fn new(seed: u64, options: Options, plant: Option<ClientPlant>, trace: Trace) -> Self {
+        let millis = Duration::from_millis;
+        let settings = ProducerSettings {
+            acks: if options.idempotence { Acks::All } else { Acks::Leader },
+            idempotence: options.idempotence,
+            batch_bytes_max: options.batch_bytes,
+            memory_bytes_max: options.memory_bytes,
+            request_bytes_max: 16_384,
+            in_flight_max: options.in_flight_max,
+            linger: millis(options.linger_ms),
+            compression: options.compression,
+            delivery_timeout: millis(options.delivery_timeout_ms),
+            retry: Backoff { first: millis(20), max: millis(200) },
+            links: LinksSettings {
+                request_timeout: millis(1_000),
+                connect_timeout: millis(1_000),
+                reconnect: Backoff { first: millis(10), max: millis(100) },
+                ..LinksSettings::default()
+            },
+            ..ProducerSettings::default()
+        };
+        let bootstrap =
+            (0..options.brokers).map(|id| Address { host: format!("broker-{id}").into(), port: 9092 });
+        let producer = Producer::new(settings, bootstrap.collect(), Chance::new(seed));
+        Self {
+            random: Random::stream(seed, "client workload"),
+            brokers: Brokers::new(seed, &options, plant),
+            options,
+            trace,
+            now_us: 0,
+            producer,
+            effects: Effects::new(),
+            network: Network::default(),
+            open: BTreeMap::new(),
+            known: Vec::new(),
+            next_value: 0,
+            found: Vec::new(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Plays to the end; what was wrong.
+    pub fn play(mut self) -> Vec<Violation> {
+        while self.next_value < self.options.records && self.now_us < TIME_MAX_US && self.found.is_empty() {
+            self.step(false);
+        }
+        // Everybody is well again: whatever is still on its way has to arrive, or to be given up in time.
+        self.brokers.is_healed = true;
+        self.producer.close();
+        let end_us = self.now_us + HEALED_US;
+        while self.producer.outstanding() > 0 && self.now_us < end_us && self.found.is_empty() {
+            self.step(true);
+        }
+        if self.producer.outstanding() > 0 {
+            self.violation("every batch is done", format!("{} are not", self.producer.outstanding()));
+        }
+        if self.producer.memory_used_bytes() > 0 && self.found.is_empty() {
+            self.violation(
+                "memory comes back",
+                format!("{} bytes are out", self.producer.memory_used_bytes()),
+            );
+        }
+        self.settle_ghosts();
+        self.check();
+        self.found
+    }
+
+    fn violation(&mut self, invariant: &'static str, what: String) {
+        self.found.push(Violation { invariant, what });
+    }
+
+    fn now(&self) -> Now {
+        let elapsed = Duration::from_micros(self.now_us);
+        Now::new(elapsed, EPOCH.saturating_add(elapsed))
+    }
+
+    fn step(&mut self, is_healed: bool) {
+        let choice = if is_healed { 1 } else { self.random.below(3) };
+        match choice {
+            0 => self.send(),
+            _ => self.pass_time(),
+        }
+        if !is_healed {
+            self.trouble();
+        }
+        self.perform();
+    }
+
+    fn send(&mut self) {
+        for _ in 0..self.random.between(1, 10) {
+            let topic = self.random.index(TOPICS.len());
+            let value = self.next_value;
+            let mut bytes = value.to_be_bytes().to_vec();
+            bytes.resize(8 + self.random.index(60), 0);
+            let key = self.random.chance(300).then(|| self.random.bits().to_be_bytes());
+            let partition =
+                self.random.chance(200).then(|| self.random.below(self.options.partitions as u64) as i32);
+            let to = Destination { topic: TOPICS[topic], partition: partition.map(PartitionIndex) };
+            let record = NewRecord {
+                key: key.as_ref().map(|key| &key[..]),
+                value: Some(&bytes),
+                ..NewRecord::default()
+            };
+            match self.producer.append(self.now(), to, &record, &mut self.effects) {
+                Ok(appended) => {
+                    self.next_value += 1;
+                    let sent = Sent { value, topic, partition: appended.partition.0 };
+                    let batch = self.open.entry(appended.batch.slot).or_default();
+                    if appended.is_first != batch.is_empty() || appended.offset_delta as usize != batch.len()
+                    {
+                        let what = format!("{appended:?} after {} records", batch.len());
+                        self.found.push(Violation { invariant: "a record has its place", what });
+                    }
+                    self.open.entry(appended.batch.slot).or_default().push(sent);
+                    self.trace.event(format!("{value} to {topic}-{}", appended.partition));
+                    if appended.wakes {
+                        let now = self.now();
+                        self.producer.step(now, &mut self.effects);
+                    }
+                }
+                Err(AppendError::Full | AppendError::TopicNotKnownYet) => {
+                    let now = self.now();
+                    self.producer.step(now, &mut self.effects);
+                }
+                Err(error) => self.violation("records are taken", error.to_string()),
+            }
+            if self.producer.memory_used_bytes() > self.options.memory_bytes {
+                self.violation("memory is bounded", format!("{} bytes", self.producer.memory_used_bytes()));
+            }
+            self.perform();
+        }
+    }
+
+    /// Something happens by itself: the next thing there is.
+    fn pass_time(&mut self) {
+        let deadline = self.producer.deadline(self.now()).map(|at| at.as_micros() as u64 + 1);
+        let next = [deadline, self.network.next_us()].into_iter().flatten().min();
+        self.now_us = next.unwrap_or(self.now_us + 1_000).max(self.now_us);
+        if deadline.is_some_and(|at| at <= self.now_us) {
+            let now = self.now();
+            self.producer.step(now, &mut self.effects);
+        }
+        self.arrive();
+    }
+
+    /// What the network has for now.
+    fn arrive(&mut self) {
+        let due = |at: u64| at <= self.now_us;
+        if let Some(place) = self.network.ghosts.iter().position(|(_, ghost)| due(ghost.at_us)) {
+            let (broker, ghost) = self.network.ghosts.remove(place);
+            self.haunt(broker, &ghost.frame);
+        }
+        let ids: Vec<_> = self.network.wires.keys().copied().collect();
+        for id in ids {
+            let Some(wire) = self.network.wires.get_mut(&id) else { continue };
+            let now_us = self.now_us;
+            if wire.breaks_us.is_some_and(|at| at <= now_us) {
+                self.trace.event(format!("{id:?} breaks"));
+                self.network.break_wire(id, self.options.ghost_per_thousand, &mut self.random);
+                let now = self.now();
+                self.producer.on_closed(id, now, &mut self.effects);
+            } else if !wire.is_open && wire.opens_us <= now_us {
+                wire.is_open = true;
+                let now = self.now();
+                self.producer.on_connected(id, now, &mut self.effects);
+            } else if let Some(request) = wire.requests.pop_front_if(|frame| frame.at_us <= now_us) {
+                let broker = wire.broker;
+                self.serve(id, broker, &request.frame);
+            } else if let Some(answer) = wire.answers.pop_front_if(|frame| frame.at_us <= now_us) {
+                let now = self.now();
+                self.producer.on_frame(id, &answer.frame, now, &mut self.effects);
+            }
+            self.perform();
+        }
+    }
+
+    fn serve(&mut self, id: client_core::ConnectionId, broker: i32, frame: &[u8]) {
+        let Some((what, mut answer)) = self.brokers.answer(broker, frame) else { return };
+        self.trace.event(format!("{:>9} broker {broker} on {id:?}: {what}", self.now_us));
+        let rubbish = if self.brokers.is_healed { 0 } else { self.options.rubbish_per_thousand };
+        if self.random.chance(rubbish) {
+            self.spoil(&mut answer);
+        }
+        let delay = self.random.below(self.options.delay_us);
+        if let Some(wire) = self.network.wires.get_mut(&id) {
+            Network::push(&mut wire.answers, self.now_us, delay, answer);
+        }
+    }
+
+    /// A broker's bytes are whatever they are (I30). Only those that cannot be taken for another answer:
+    /// a broker that lies about offsets is believed by every client.
+    fn spoil(&mut self, answer: &mut Vec<u8>) {
+        match self.random.below(3) {
+            0 => answer.truncate(self.random.index(answer.len())),
+            1 => answer.extend((0..=self.random.below(9)).map(|byte| byte as u8)),
+            _ => answer[..4].copy_from_slice(&(self.random.bits() as u32 | 1 << 31).to_be_bytes()),
+        }
+        self.trace.event("rubbish".to_owned());
+    }
+
+    /// A request of a connection that is no more arrives; nobody hears the answer.
+    fn haunt(&mut self, broker: i32, frame: &[u8]) {
+        if let Some((what, _)) = self.brokers.answer(broker, frame) {
+            self.trace.event(format!("{:>9} broker {broker}, late: {what}", self.now_us));
+        }
+    }
+
+    fn settle_ghosts(&mut self) {
+        for (broker, ghost) in std::mem::take(&mut self.network.ghosts) {
+            self.haunt(broker, &ghost.frame);
+        }
+    }
+
+    fn trouble(&mut self) {
+        if self.random.chance(self.options.move_per_thousand) {
+            let what = self.brokers.move_leader();
+            self.trace.event(what);
+        }
+        if self.random.chance(self.options.break_per_thousand) && !self.network.wires.is_empty() {
+            let place = self.random.index(self.network.wires.len());
+            let at = self.now_us + self.random.below(self.options.delay_us);
+            let wire = self.network.wires.values_mut().nth(place).expect("it was counted");
+            wire.breaks_us.get_or_insert(at);
+        }
+    }
+
+    /// Does what the producer decided.
+    fn perform(&mut self) {
+        while !self.effects.is_empty() {
+            let effects: Vec<Effect> = self.effects.drain().collect();
+            for effect in effects {
+                match effect {
+                    Effect::Net(effect) => self.perform_net(effect),
+                    Effect::Compress(work) => {
+                        let (work, spare) = work.compress(self.options.compression, None, &mut self.scratch);
+                        let now = self.now();
+                        self.producer.on_compressed(work, spare, now, &mut self.effects);
+                    }
+                    Effect::Done { batch, records, outcome } => self.settle(batch, records, &outcome),
+                    Effect::TryAgain => {}
+                }
+            }
+        }
+    }
+
+    fn perform_net(&mut self, effect: NetEffect) {
+        let delay = self.random.below(self.options.delay_us);
+        match effect {
+            NetEffect::Connect { connection, address } => {
+                let broker = address.host.strip_prefix("broker-").and_then(|id| id.parse().ok());
+                let wire = Wire {
+                    broker: broker.expect("brokers are called so"),
+                    opens_us: self.now_us + delay,
+                    is_open: false,
+                    requests: Default::default(),
+                    answers: Default::default(),
+                    breaks_us: None,
+                };
+                self.network.wires.insert(connection, wire);
+            }
+            NetEffect::Send { connection, outgoing } => {
+                if let Some(wire) = self.network.wires.get_mut(&connection) {
+                    Network::push(&mut wire.requests, self.now_us, delay, bytes_of(&outgoing));
+                }
+            }
+            NetEffect::Close { connection } => {
+                self.trace.event(format!("{connection:?} is closed"));
+                self.network.break_wire(connection, self.options.ghost_per_thousand, &mut self.random);
+            }
+        }
+    }
+
+    fn settle(&mut self, batch: BatchId, records: usize, outcome: &Result<Written, DeliveryError>) {
+        let sent = self.open.remove(&batch.slot).unwrap_or_default();
+        self.trace.event(format!("{:>9} {} records: {outcome:?}", self.now_us, sent.len()));
+        if sent.len() != records {
+            let what = format!("{records} records are done of a batch with {}", sent.len());
+            self.violation("every record is done once", what);
+        }
+        for (delta, sent) in sent.into_iter().enumerate() {
+            let outcome = match outcome {
+                Ok(written) => Ok(written.base_offset.map(|base| base.0 + delta as i64)),
+                Err(error) => Err(error.clone()),
+            };
+            self.known.push(Known { sent, outcome });
+        }
+    }
+
+    /// What must be true at the end.
+    fn check(&mut self) {
+        let mut found = Vec::new();
+        let known = std::mem::take(&mut self.known);
+        if known.len() as u64 != self.next_value && self.found.is_empty() {
+            let what = format!("{} of {} records have a last word", known.len(), self.next_value);
+            found.push(Violation { invariant: "every record is done once", what });
+        }
+        for record in &known {
+            let log = &self.brokers.partitions[&(record.sent.topic, record.sent.partition)].log;
+            let times = log.iter().filter(|&&value| value == record.sent.value).count();
+            if let Some(violation) = check_record(record, log, times, self.options.idempotence) {
+                found.push(violation);
+            }
+        }
+        if self.options.idempotence {
+            for ((topic, index), partition) in &self.brokers.partitions {
+                if let Some(pair) = partition.log.windows(2).find(|pair| pair[0] >= pair[1]) {
+                    let what = format!("{topic}-{index} holds {} before {}", pair[0], pair[1]);
+                    found.push(Violation { invariant: "I5: the order of sending is that of the log", what });
+                }
+            }
+        }
+        self.found.extend(found);
+    }
+}
+
+fn check_record(record: &Known, log: &[u64], times: usize, idempotence: bool) -> Option<Violation> {
+    let Sent { value, topic, partition } = record.sent;
+    let violation = |invariant, what: &str| {
+        Some(Violation {
+            invariant,
+            what: format!("{value} in {topic}-{partition} {what}: {:?}", record.outcome),
+        })
+    };
+    if idempotence && times > 1 {
+        return violation("I4: nothing is there twice", &format!("is there {times} times"));
+    }
+    match &record.outcome {
+        Ok(Some(offset)) if log.get(*offset as usize) != Some(&value) => {
+            violation("acknowledged is kept", "is not where the broker said")
+        }
+        Ok(None) if times == 0 => violation("acknowledged is kept", "is not there"),
+        Err(error) if !error.may_be_written() && times > 0 => {
+            violation("a refusal is true", "is there although it was not written")
+        }
+        _ => None,
+    }
+}
+
+fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
+    let mut fills = outgoing.fills.iter();
+    let mut bytes = Vec::new();
+    for part in outgoing.frame.parts() {
+        match part {
+            Part::Bytes(part) => bytes.extend_from_slice(part),
+            Part::Hole(_) => bytes.extend_from_slice(fills.next().expect("each hole has its batch").bytes()),
+        }
+    }
+    bytes.split_off(4)
+}
