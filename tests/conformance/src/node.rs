@@ -289,6 +289,9 @@ fn vltava_command(binary: &Path, launch: &Launch<'_>, more_data_dirs: &[PathBuf]
         .args([OsStr::new("server"), OsStr::new("--data-dir"), launch.data_dir.as_os_str()])
         .args(["--listen", &launch.address.to_string()])
         .args(["--set", &format!("http.listen={http}")]);
+    if launch.advertised != launch.address {
+        command.args(["--set", &format!("advertised.listeners=PLAINTEXT://{}", launch.advertised)]);
+    }
     for data_dir in more_data_dirs {
         command.arg("--data-dir").arg(data_dir);
     }

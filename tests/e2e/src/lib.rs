@@ -17,6 +17,7 @@
 // What stories start and stop.
 pub mod disk;
 pub mod process;
+pub mod proxy;
 
 // What they do to it.
 pub mod churn;

@@ -1,0 +1,306 @@
+//! Our consumer on our node and on Apache Kafka: every record, once, in order, from wherever it is asked
+//! to begin, whatever breaks on the way.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use base::{Offset, TimestampMs};
+use client::admin::NewTopic;
+use client::consumer::{ConsumeError, Consumer, Reset, Start};
+use client::producer::{Producer, Record};
+use client::{Admin, Compression, ConnectOptions, Scratch};
+use conformance::{Node, Program, Setup};
+use vltava_e2e::process::{setup, with_node};
+use vltava_e2e::proxy::Proxy;
+
+const TOPIC: &str = "orders";
+const PARTITIONS: i32 = 3;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The timestamp of a record is this and its number.
+const EPOCH: i64 = 1_600_000_000_000;
+
+fn with_topic(node: &Node) -> Result<()> {
+    let mut admin = Admin::connect(&node.bootstrap(), ConnectOptions::default())?;
+    let (partitions, replication_factor) = (Some(PARTITIONS), Some(1));
+    admin.create_topic(&NewTopic {
+        name: TOPIC.to_owned(),
+        partitions,
+        replication_factor,
+        ..NewTopic::default()
+    })?;
+    Ok(())
+}
+
+/// Writes records numbered from `from` on, one partition after the other.
+fn write(bootstrap: &str, compression: Compression, numbers: std::ops::Range<u64>) -> Result<()> {
+    let producer =
+        Producer::builder(bootstrap).compression(compression, None).batch_bytes_max(1_024).build()?;
+    for number in numbers {
+        let value = format!("value of {number:0>width$}", width = (number % 200) as usize);
+        let record = Record::to(TOPIC).partition((number % PARTITIONS as u64) as i32);
+        let record = record.timestamp_ms(EPOCH + number as i64);
+        producer.send_blocking(&record.value(&format!("{number} {value}")))?;
+    }
+    ensure!(producer.close_blocking(PATIENCE) == 0, "all was acknowledged");
+    Ok(())
+}
+
+/// The records of each partition: offset, number.
+type Read = BTreeMap<i32, Vec<(i64, u64)>>;
+
+/// Reads until so many records came.
+fn read(consumer: &mut Consumer, count: usize) -> Result<Read> {
+    let (mut read, mut left) = (Read::new(), count);
+    while left > 0 {
+        let came =
+            read_batch(consumer, &mut read).with_context(|| format!("{left} of {count} did not come"))?;
+        left = left.checked_sub(came).context("more came than there is")?;
+    }
+    Ok(read)
+}
+
+/// Reads a batch; how many records that were.
+fn read_batch(consumer: &mut Consumer, read: &mut Read) -> Result<usize> {
+    let mut scratch = Scratch::default();
+    let batch = consumer.next_batch_within(PATIENCE)?.context("no batch came")?;
+    ensure!(batch.topic() == TOPIC, "{batch:?}");
+    let (header, mut came) = (*batch.header(), 0);
+    for record in batch.records(&mut scratch)? {
+        let record = record?;
+        let text = std::str::from_utf8(record.value.context("each has a value")?)?;
+        let number: u64 = text.split(' ').next().unwrap_or_default().parse()?;
+        ensure!(record.timestamp(&header).0 == EPOCH + number as i64, "{number}");
+        read.entry(batch.partition().0).or_default().push((record.offset(&header).0, number));
+        came += 1;
+    }
+    Ok(came)
+}
+
+/// What partitions hold of the records below a number, from offsets on.
+fn expected(count: u64, from: impl Fn(i32) -> u64) -> Read {
+    let of = |partition: i32| {
+        let first = from(partition);
+        let numbers = (partition as u64..count).step_by(PARTITIONS as usize).enumerate();
+        let held = numbers
+            .map(|(offset, number)| (offset as i64, number))
+            .filter(|&(offset, _)| offset as u64 >= first);
+        (partition, held.collect())
+    };
+    (0..PARTITIONS).map(of).filter(|(_, held): &(i32, Vec<_>)| !held.is_empty()).collect()
+}
+
+fn everything(start: Start) -> impl Iterator<Item = (&'static str, i32, Start)> {
+    (0..PARTITIONS).map(move |partition| (TOPIC, partition, start))
+}
+
+fn reads_from_anywhere(node: &Node) -> Result<()> {
+    with_topic(node)?;
+    let mut count = 0;
+    for compression in Compression::ALL {
+        write(&node.bootstrap(), compression, count..count + 600)?;
+        count += 600;
+    }
+    // Small answers, so that there are many of them.
+    let builder = Consumer::builder(&node.bootstrap()).partition_bytes_max(8_192).prefetch_bytes_max(30_000);
+    let mut consumer = builder.build()?;
+    consumer.assign(everything(Start::Earliest));
+    ensure!(consumer.next_batch_within(PATIENCE)?.is_some(), "something comes");
+    // The bound, and an answer that was on its way when it was reached.
+    ensure!(consumer.unread_bytes() <= 30_000 + 3 * 8_192, "{} bytes", consumer.unread_bytes());
+    consumer.assign([]);
+    consumer.assign(everything(Start::Earliest));
+    ensure!(read(&mut consumer, count as usize)? == expected(count, |_| 0), "from the beginning");
+    ensure!(consumer.try_next_batch()?.is_none(), "that was all");
+    ensure!(consumer.unread_bytes() == 0, "all was read");
+
+    // Offset 700 lies in the middle of a batch.
+    for partition in 0..PARTITIONS {
+        ensure!(consumer.seek(TOPIC, partition, Start::Offset(Offset(700))), "it is assigned");
+    }
+    ensure!(read(&mut consumer, 900)? == expected(count, |_| 700), "from an offset");
+
+    consumer.assign([]);
+    consumer.assign(everything(Start::Time(TimestampMs(EPOCH + 1_501))));
+    let first = |partition: i32| 1_500 / 3 + u64::from(partition == 0);
+    let read_back = read(&mut consumer, expected(count, first).values().map(Vec::len).sum())?;
+    ensure!(read_back == expected(count, first), "from a time");
+
+    consumer.assign([]);
+    consumer.assign(everything(Start::Latest));
+    ensure!(consumer.next_batch_within(Duration::from_millis(700))?.is_none(), "nothing is behind the end");
+    write(&node.bootstrap(), Compression::None, count..count + 30)?;
+    let end = |_| count / 3;
+    ensure!(read(&mut consumer, 30)? == expected(count + 30, end), "from the end");
+
+    // Whatever was fetched of it before, of a paused partition nothing comes.
+    write(&node.bootstrap(), Compression::None, count + 30..count + 60)?;
+    let mut before = Read::new();
+    read_batch(&mut consumer, &mut before)?;
+    ensure!(consumer.pause(TOPIC, 0), "it is assigned");
+    let of_paused = before.remove(&0).unwrap_or_default().len();
+    let others: usize = before.values().map(Vec::len).sum();
+    ensure!(read(&mut consumer, 20 - others)?.keys().all(|&partition| partition != 0), "it is paused");
+    ensure!(consumer.next_batch_within(Duration::from_millis(700))?.is_none(), "it is paused");
+    ensure!(consumer.resume(TOPIC, 0) && !consumer.resume("nothing", 0), "it is assigned");
+    let rest = read(&mut consumer, 10 - of_paused)?;
+    ensure!(rest.is_empty() || rest.keys().eq([&0]), "{rest:?}");
+    Ok(())
+}
+
+#[test]
+fn our_node_is_read_from_anywhere() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| reads_from_anywhere(node))
+}
+
+#[test]
+fn kafka_is_read_from_anywhere() -> Result<()> {
+    with_node(Node::start(Setup::of(Program::Kafka))?, |node| reads_from_anywhere(node))
+}
+
+/// Reads all again and again while connections break.
+fn reads_through_broken_connections(of: Setup) -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let advertised_port = Some(listener.local_addr()?.port());
+    with_node(Node::start(Setup { advertised_port, ..of })?, |node| {
+        let proxy =
+            Proxy::on(listener, node.address(), vltava_e2e::Chance::from_env("broken reads")?.draw())?;
+        proxy.set_cruel(false);
+        with_topic(node)?;
+        write(&node.bootstrap(), Compression::None, 0..6_000)?;
+        proxy.set_cruel(true);
+        let ends = Instant::now() + Duration::from_secs(60);
+        while proxy.cuts() < 40 && Instant::now() < ends {
+            let builder = Consumer::builder(&proxy.address().to_string()).partition_bytes_max(4_096);
+            let mut consumer = builder.build()?;
+            consumer.assign(everything(Start::Earliest));
+            ensure!(read(&mut consumer, 6_000)? == expected(6_000, |_| 0), "after {} cuts", proxy.cuts());
+        }
+        ensure!(proxy.cuts() >= 40, "only {} connections broke", proxy.cuts());
+        Ok(())
+    })
+}
+
+#[test]
+fn broken_connections_to_our_node_lose_and_double_nothing() -> Result<()> {
+    reads_through_broken_connections(setup()?)
+}
+
+#[test]
+fn broken_connections_to_kafka_lose_and_double_nothing() -> Result<()> {
+    reads_through_broken_connections(Setup::of(Program::Kafka))
+}
+
+#[test]
+fn an_offset_out_of_the_log_is_an_error_or_a_reset() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        with_topic(node)?;
+        write(&node.bootstrap(), Compression::None, 0..30)?;
+        let far = [(TOPIC, 0, Start::Offset(Offset(99)))];
+        let mut strict = Consumer::builder(&node.bootstrap()).reset(Reset::None).build()?;
+        strict.assign(far);
+        match strict.next_batch_blocking() {
+            Err(failure) => ensure!(failure.error == ConsumeError::OutOfRange(Offset(99)), "{failure}"),
+            Ok(batch) => bail!("{batch:?}"),
+        }
+        // It goes on when it is told from where.
+        strict.seek(TOPIC, 0, Start::Earliest);
+        ensure!(read(&mut strict, 10)?.len() == 1, "one partition");
+        // A failure of before a seek is not told after it.
+        strict.seek(TOPIC, 0, Start::Offset(Offset(99)));
+        std::thread::sleep(Duration::from_millis(300));
+        strict.seek(TOPIC, 0, Start::Earliest);
+        ensure!(read(&mut strict, 10)?.len() == 1, "one partition");
+        // What failed begins again where an assignment says, the first of two.
+        strict.seek(TOPIC, 0, Start::Offset(Offset(99)));
+        ensure!(strict.next_batch_within(PATIENCE).is_err(), "it is out of the log");
+        ensure!(strict.pause(TOPIC, 0) && strict.resume(TOPIC, 0), "it is assigned");
+        ensure!(strict.next_batch_within(Duration::from_millis(300))?.is_none(), "it failed");
+        strict.assign([(TOPIC, 0, Start::Earliest), far[0]]);
+        ensure!(read(&mut strict, 10)?.len() == 1, "one partition");
+        let mut lenient = Consumer::builder(&node.bootstrap()).reset(Reset::Earliest).build()?;
+        lenient.assign(far);
+        ensure!(read(&mut lenient, 10)?.len() == 1, "one partition");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_killed_node_is_read_on_when_it_comes_back() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        with_topic(node)?;
+        let mut consumer = Consumer::builder(&node.bootstrap()).build()?;
+        consumer.assign(everything(Start::Earliest));
+        let mut all = Read::new();
+        for round in 0..4 {
+            write(&node.bootstrap(), Compression::Lz4, round * 300..(round + 1) * 300)?;
+            node.kill()?;
+            node.start_again()?;
+            for (partition, records) in read(&mut consumer, 300)? {
+                all.entry(partition).or_default().extend(records);
+            }
+        }
+        ensure!(all == expected(1_200, |_| 0), "all of it, once, in order");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_seek_makes_room_for_what_is_sought() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        with_topic(node)?;
+        write(&node.bootstrap(), Compression::None, 0..3_000)?;
+        let builder = Consumer::builder(&node.bootstrap());
+        let mut consumer = builder.partition_bytes_max(8_192).prefetch_bytes_max(30_000).build()?;
+        for _ in 0..5 {
+            consumer.assign([]);
+            consumer.assign(everything(Start::Earliest));
+            let ends = Instant::now() + PATIENCE;
+            while consumer.unread_bytes() < 30_000 {
+                ensure!(Instant::now() < ends, "{} bytes", consumer.unread_bytes());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            for partition in 0..PARTITIONS {
+                ensure!(consumer.seek(TOPIC, partition, Start::Offset(Offset(900))), "it is assigned");
+            }
+            ensure!(read(&mut consumer, 300)? == expected(3_000, |_| 900), "from an offset");
+        }
+        ensure!(consumer.next_batch_within(Duration::from_millis(50))?.is_none(), "that was all");
+        Ok(())
+    })
+}
+
+fn reads_a_topic_that_is_created_anew(on: Setup) -> Result<()> {
+    // Or the consumer's own question would create it.
+    let node = Node::start(on.set("auto.create.topics.enable", "false"))?;
+    with_node(node, |node| created_anew(node))
+}
+
+fn created_anew(node: &Node) -> Result<()> {
+    with_topic(node)?;
+    write(&node.bootstrap(), Compression::None, 0..300)?;
+    let mut consumer = Consumer::builder(&node.bootstrap()).reset(Reset::Earliest).build()?;
+    consumer.assign(everything(Start::Earliest));
+    ensure!(read(&mut consumer, 300)? == expected(300, |_| 0), "the first topic");
+    Admin::connect(&node.bootstrap(), ConnectOptions::default())?.delete_topic(TOPIC)?;
+    let ends = Instant::now() + PATIENCE;
+    while let Err(error) = with_topic(node) {
+        // The name is free when the last of the topic is gone.
+        ensure!(Instant::now() < ends, "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    write(&node.bootstrap(), Compression::None, 0..30)?;
+    ensure!(read(&mut consumer, 30)? == expected(30, |_| 0), "the second topic");
+    Ok(())
+}
+
+#[test]
+fn a_topic_that_our_node_creates_anew_is_read_from_its_beginning() -> Result<()> {
+    reads_a_topic_that_is_created_anew(setup()?)
+}
+
+#[test]
+fn a_topic_that_kafka_creates_anew_is_read_from_its_beginning() -> Result<()> {
+    reads_a_topic_that_is_created_anew(Setup::of(Program::Kafka))
+}
