@@ -3,6 +3,7 @@
 mod completions;
 mod config;
 mod log;
+mod perf;
 mod server;
 mod topic;
 
@@ -37,6 +38,7 @@ Examples:
 pub(crate) enum Command {
     Server(server::Arguments),
     Topic(topic::Arguments),
+    Perf(perf::Arguments),
     Log(log::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
@@ -47,6 +49,7 @@ pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Server(arguments) => server::run(arguments),
         Command::Topic(arguments) => topic::run(arguments, out),
+        Command::Perf(arguments) => perf::run(arguments, out),
         Command::Log(arguments) => log::run(arguments, out),
         Command::Config(arguments) => config::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),

@@ -1,0 +1,57 @@
+//! `vltava perf`: how fast a cluster is, with the arguments and the output of Kafka's own tools.
+
+mod consumer;
+mod latency;
+mod load; // when each record is due
+mod payload;
+mod producer; // start here
+mod stats;
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+
+/// Measure a cluster: throughput and latency
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vltava perf producer --topic t --num-records 10000000 --record-size 100 --throughput -1
+  vltava perf producer --topic t --num-records 100000 --payload-file lines.txt --throughput 5000 --json
+  vltava perf consumer --topic t --num-records 10000000
+  vltava perf e2e-latency --topic t --num-records 10000 --record-size 100";
+
+#[derive(Subcommand)]
+enum Command {
+    Producer(producer::Arguments),
+    Consumer(consumer::Arguments),
+    E2eLatency(latency::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
+    match arguments.command {
+        Command::Producer(arguments) => producer::run(&arguments, out),
+        Command::Consumer(arguments) => consumer::run(&arguments, out),
+        Command::E2eLatency(arguments) => latency::run(&arguments, out),
+    }
+}
+
+/// Reads a file of properties as Java has them: `name=value` or `name: value` to a line, `#` and `!`
+/// before a comment.
+fn properties(path: &std::path::Path) -> Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '!']));
+    let pair = |line: &str| {
+        let at = line.find(['=', ':']).unwrap_or(line.len());
+        let value = line.get(at + 1..).unwrap_or_default();
+        (line[..at].trim().to_owned(), value.trim().to_owned())
+    };
+    Ok(lines.map(pair).collect())
+}
