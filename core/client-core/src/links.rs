@@ -120,8 +120,8 @@ struct Open<T> {
     connect_until: Option<Duration>,
     /// The broker asked for nothing before this.
     muted_until: Duration,
-    /// Requests that get no answer and did not go out yet.
-    unwritten: VecDeque<T>,
+    /// Requests that get no answer and did not go out yet, and until when they have to.
+    unwritten: VecDeque<(Duration, T)>,
 }
 
 #[derive(Debug)]
@@ -284,14 +284,15 @@ impl<T> Links<T> {
     /// Sends a request that gets no answer: `about` comes back from [`Links::on_written`].
     pub fn send_unanswered<'a, R: Request<'a>>(
         &mut self,
-        peer: Peer,
+        (peer, now): (Peer, Now),
         request: &R,
         asking: Asking<T>,
         effects: &mut Effects<NetEffect>,
     ) -> Result<(), LinkError> {
+        let until = now.elapsed + self.settings.request_timeout;
         let open = self.usable(peer);
         let frame = open.link.request_unanswered(request, asking.version)?;
-        open.unwritten.push_back(asking.about);
+        open.unwritten.push_back((until, asking.about));
         let outgoing = Outgoing { frame, fills: asking.fills, is_unanswered: true };
         effects.push(NetEffect::Send { connection: open.id, outgoing });
         Ok(())
@@ -304,7 +305,7 @@ impl<T> Links<T> {
 
     /// All of the oldest request without an answer went out.
     pub fn on_written(&mut self, connection: ConnectionId) -> Option<T> {
-        self.open_mut(connection)?.unwritten.pop_front()
+        self.open_mut(connection)?.unwritten.pop_front().map(|(_, about)| about)
     }
 
     /// The connection stands.
@@ -398,10 +399,12 @@ impl<T> PeerState<T> {
 
 impl<T> Open<T> {
     fn deadline(&self) -> Option<Duration> {
-        self.connect_until.or_else(|| self.link.deadline())
+        let unwritten = self.unwritten.front().map(|&(until, _)| until);
+        let in_flight = [self.link.deadline(), unwritten].into_iter().flatten().min();
+        self.connect_until.or(in_flight)
     }
 
     fn into_unsettled(self) -> impl Iterator<Item = T> {
-        self.unwritten.into_iter().chain(self.link.into_unanswered())
+        self.unwritten.into_iter().map(|(_, about)| about).chain(self.link.into_unanswered())
     }
 }

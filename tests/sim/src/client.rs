@@ -46,6 +46,8 @@ pub struct Options {
     pub partitions: i32,
     /// Whether the producer is idempotent; then acks=all.
     pub idempotence: bool,
+    /// Whether nobody answers what is written: `acks=0`, without idempotence.
+    pub is_unanswered: bool,
     /// Requests in flight on a connection.
     pub in_flight_max: usize,
     /// Bytes of a batch.
@@ -79,11 +81,13 @@ impl Options {
         let mut random = Random::stream(seed, "client options");
         let random = &mut random;
         let trouble = |random: &mut Random, most: u32| random.pick(&[0, 0, most / 10, most]);
+        let idempotence = random.chance(750);
         Self {
+            is_unanswered: !idempotence && random.chance(300),
             records: random.pick(&[20, 100, 400]),
             brokers: random.pick(&[1, 2, 3]),
             partitions: random.pick(&[1, 2, 5]),
-            idempotence: random.chance(750),
+            idempotence,
             in_flight_max: random.pick(&[1, 2, 5]),
             batch_bytes: random.pick(&[512, 512, 1024, 16_384]),
             memory_bytes: random.pick(&[2_048, 16_384, 1 << 20]).max(16_384),

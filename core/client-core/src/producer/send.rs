@@ -227,7 +227,7 @@ impl Producer {
             fills: cargo.fills,
         };
         let sent = match self.settings.acks {
-            Acks::None => self.links.send_unanswered(peer, &request, asking, &mut self.net),
+            Acks::None => self.links.send_unanswered((peer, now), &request, asking, &mut self.net),
             _ => self.links.send((peer, now), &request, asking, &mut self.net),
         };
         sent.expect("a request of names that the cluster said and of bounded batches can be written");

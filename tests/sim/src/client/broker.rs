@@ -104,7 +104,13 @@ impl Brokers {
                     InitProducerIdResponse { producer_id: self.ids, producer_epoch: 0, ..Default::default() };
                 (format!("InitProducerId: {}", self.ids), encode(&header, &given))
             }
-            ApiKey::Produce => self.produce(me, &header, body),
+            ApiKey::Produce => {
+                let produced = self.produce(me, &header, body);
+                if self.options.is_unanswered {
+                    return None;
+                }
+                produced
+            }
             other => panic!("the producer asks {other}"),
         };
         Some((what, answer))

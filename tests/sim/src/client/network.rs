@@ -12,6 +12,8 @@ pub(super) struct Travelling {
     /// When it arrives, in microseconds.
     pub(super) at_us: u64,
     pub(super) frame: Vec<u8>,
+    /// Its sender wants to know when it has gone out.
+    pub(super) is_unanswered: bool,
 }
 
 /// One connection.
@@ -37,9 +39,14 @@ pub(super) struct Network {
 
 impl Network {
     /// A frame leaves behind those that left before.
-    pub(super) fn push(queue: &mut VecDeque<Travelling>, now_us: u64, delay_us: u64, frame: Vec<u8>) {
+    pub(super) fn push(
+        queue: &mut VecDeque<Travelling>,
+        now_us: u64,
+        delay_us: u64,
+        (frame, is_unanswered): (Vec<u8>, bool),
+    ) {
         let before = queue.back().map_or(0, |last| last.at_us);
-        queue.push_back(Travelling { at_us: before.max(now_us + delay_us), frame });
+        queue.push_back(Travelling { at_us: before.max(now_us + delay_us), frame, is_unanswered });
     }
 
     /// A connection is no more: what was on its way to the broker may be lost, or may come later.

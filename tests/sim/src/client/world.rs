@@ -65,7 +65,11 @@ impl World {
     pub fn new(seed: u64, options: Options, plant: Option<ClientPlant>, trace: Trace) -> Self {
         let millis = Duration::from_millis;
         let settings = ProducerSettings {
-            acks: if options.idempotence { Acks::All } else { Acks::Leader },
+            acks: match (options.idempotence, options.is_unanswered) {
+                (true, _) => Acks::All,
+                (false, true) => Acks::None,
+                (false, false) => Acks::Leader,
+            },
             idempotence: options.idempotence,
             batch_bytes_max: options.batch_bytes,
             memory_bytes_max: options.memory_bytes,
@@ -229,6 +233,10 @@ impl World {
                 self.producer.on_connected(id, now, &mut self.effects);
             } else if let Some(request) = wire.requests.pop_front_if(|frame| frame.at_us <= now_us) {
                 let broker = wire.broker;
+                if request.is_unanswered {
+                    let now = self.now();
+                    self.producer.on_written(id, now, &mut self.effects);
+                }
                 self.serve(id, broker, &request.frame);
             } else if let Some(answer) = wire.answers.pop_front_if(|frame| frame.at_us <= now_us) {
                 let now = self.now();
@@ -247,7 +255,7 @@ impl World {
         }
         let delay = self.random.below(self.options.delay_us);
         if let Some(wire) = self.network.wires.get_mut(&id) {
-            Network::push(&mut wire.answers, self.now_us, delay, answer);
+            Network::push(&mut wire.answers, self.now_us, delay, (answer, false));
         }
     }
 
@@ -324,7 +332,13 @@ impl World {
             }
             NetEffect::Send { connection, outgoing } => {
                 if let Some(wire) = self.network.wires.get_mut(&connection) {
-                    Network::push(&mut wire.requests, self.now_us, delay, bytes_of(&outgoing));
+                    let is_unanswered = outgoing.is_unanswered;
+                    Network::push(
+                        &mut wire.requests,
+                        self.now_us,
+                        delay,
+                        (bytes_of(&outgoing), is_unanswered),
+                    );
                 }
             }
             NetEffect::Close { connection } => {
@@ -361,7 +375,7 @@ impl World {
         for record in &known {
             let log = &self.brokers.partitions[&(record.sent.topic, record.sent.partition)].log;
             let times = log.iter().filter(|&&value| value == record.sent.value).count();
-            if let Some(violation) = check_record(record, log, times, self.options.idempotence) {
+            if let Some(violation) = check_record(record, log, times, &self.options) {
                 found.push(violation);
             }
         }
@@ -377,7 +391,7 @@ impl World {
     }
 }
 
-fn check_record(record: &Known, log: &[u64], times: usize, idempotence: bool) -> Option<Violation> {
+fn check_record(record: &Known, log: &[u64], times: usize, options: &Options) -> Option<Violation> {
     let Sent { value, topic, partition } = record.sent;
     let violation = |invariant, what: &str| {
         Some(Violation {
@@ -385,14 +399,14 @@ fn check_record(record: &Known, log: &[u64], times: usize, idempotence: bool) ->
             what: format!("{value} in {topic}-{partition} {what}: {:?}", record.outcome),
         })
     };
-    if idempotence && times > 1 {
+    if options.idempotence && times > 1 {
         return violation("I4: nothing is there twice", &format!("is there {times} times"));
     }
     match &record.outcome {
         Ok(Some(offset)) if log.get(*offset as usize) != Some(&value) => {
             violation("acknowledged is kept", "is not where the broker said")
         }
-        Ok(None) if times == 0 => violation("acknowledged is kept", "is not there"),
+        Ok(None) if times == 0 && !options.is_unanswered => violation("acknowledged is kept", "is not there"),
         Err(error) if !error.may_be_written() && times > 0 => {
             violation("a refusal is true", "is there although it was not written")
         }
