@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, Uuid};
+use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId};
 use wire::messages::metadata::{MetadataResponse, MetadataResponseTopic};
 
 /// Where to connect to.
@@ -124,16 +124,6 @@ impl Cluster {
             self.brokers.insert(id, address);
         }
         self.brokers.contains_key(&id) && place.learn(leader)
-    }
-
-    /// Forgets a topic that is no more.
-    pub fn forget(&mut self, topic: &str) {
-        self.topics.remove(topic);
-    }
-
-    /// The name of a topic by its id.
-    pub fn name_of(&self, id: Uuid) -> Option<&Arc<str>> {
-        self.topics.iter().find(|(_, topic)| topic.id.0 == id).map(|(name, _)| name)
     }
 }
 

@@ -45,6 +45,8 @@ pub struct Asking<T> {
     pub about: T,
     /// The batches that it names as being elsewhere, in order.
     pub fills: Vec<Arc<ClosedBatch>>,
+    /// Whether the peer answers it; all are answered but Produce with `acks=0`.
+    pub is_answered: bool,
 }
 
 /// Something to send, in order, on one connection.
@@ -265,35 +267,25 @@ impl<T> Links<T> {
         self.peers.get(&peer)?.open.as_ref().map(|open| &open.link)
     }
 
-    /// Sends a request to a peer that [`Links::want`] said may be asked.
+    /// Sends a request to a peer that [`Links::want`] said may be asked. What it was about comes back with
+    /// its answer; from [`Links::on_written`] if it gets none.
     pub fn send<'a, R: Request<'a>>(
         &mut self,
         (peer, now): (Peer, Now),
         request: &R,
-        asking: Asking<T>,
+        Asking { version, about, fills, is_answered }: Asking<T>,
         effects: &mut Effects<NetEffect>,
     ) -> Result<(), LinkError> {
         let until = now.elapsed + self.settings.request_timeout;
         let open = self.usable(peer);
-        let frame = open.link.request(request, asking.version, until, asking.about)?;
-        let outgoing = Outgoing { frame, fills: asking.fills, is_unanswered: false };
-        effects.push(NetEffect::Send { connection: open.id, outgoing });
-        Ok(())
-    }
-
-    /// Sends a request that gets no answer: `about` comes back from [`Links::on_written`].
-    pub fn send_unanswered<'a, R: Request<'a>>(
-        &mut self,
-        (peer, now): (Peer, Now),
-        request: &R,
-        asking: Asking<T>,
-        effects: &mut Effects<NetEffect>,
-    ) -> Result<(), LinkError> {
-        let until = now.elapsed + self.settings.request_timeout;
-        let open = self.usable(peer);
-        let frame = open.link.request_unanswered(request, asking.version)?;
-        open.unwritten.push_back((until, asking.about));
-        let outgoing = Outgoing { frame, fills: asking.fills, is_unanswered: true };
+        let frame = if is_answered {
+            open.link.request(request, version, until, about)?
+        } else {
+            let frame = open.link.request_unanswered(request, version)?;
+            open.unwritten.push_back((until, about));
+            frame
+        };
+        let outgoing = Outgoing { frame, fills, is_unanswered: !is_answered };
         effects.push(NetEffect::Send { connection: open.id, outgoing });
         Ok(())
     }

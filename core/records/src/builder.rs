@@ -188,11 +188,6 @@ impl BatchBuilder {
         ClosedBatch { built: self, compression: Compression::None }
     }
 
-    /// How many bytes its buffer has room for.
-    pub fn capacity_bytes(&self) -> usize {
-        self.batch.capacity()
-    }
-
     /// Makes room for so many bytes in all.
     pub fn reserve_bytes(&mut self, bytes: usize) {
         self.batch.reserve_exact(bytes.saturating_sub(self.batch.len()));

@@ -87,7 +87,7 @@ impl Consumer {
             rack_id: "",
             ..FetchRequest::default()
         };
-        let asking = Asking { version, about: Asked::Fetch, fills: Vec::new() };
+        let asking = Asking { version, about: Asked::Fetch, fills: Vec::new(), is_answered: true };
         let sent = self.links.send((Peer::Broker(broker), now), &request, asking, &mut self.net);
         sent.expect("a request of names that the cluster said can be written");
     }

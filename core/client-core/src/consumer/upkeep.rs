@@ -29,7 +29,7 @@ impl Consumer {
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
-        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new() };
+        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
         match self.links.send((peer, now), &request, asking, &mut self.net) {
             Ok(()) => self.metadata.is_asked = true,
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
@@ -104,7 +104,8 @@ impl Consumer {
                 timeout_ms: i32::try_from(self.settings.links.request_timeout.as_millis())
                     .unwrap_or(i32::MAX),
             };
-            let asking = Asking { version, about: Asked::Offsets(about), fills: Vec::new() };
+            let asking =
+                Asking { version, about: Asked::Offsets(about), fills: Vec::new(), is_answered: true };
             let sent = self.links.send((peer, now), &request, asking, &mut self.net);
             sent.expect("a request of names that the cluster said can be written");
         }

@@ -225,11 +225,9 @@ impl Producer {
             version,
             about: Asked::Produce(Produced { parts: cargo.parts, ids }),
             fills: cargo.fills,
+            is_answered: self.settings.acks != Acks::None,
         };
-        let sent = match self.settings.acks {
-            Acks::None => self.links.send_unanswered((peer, now), &request, asking, &mut self.net),
-            _ => self.links.send((peer, now), &request, asking, &mut self.net),
-        };
+        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
         sent.expect("a request of names that the cluster said and of bounded batches can be written");
         true
     }

@@ -30,7 +30,7 @@ impl Producer {
             allow_auto_topic_creation: true,
             ..MetadataRequest::default()
         };
-        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new() };
+        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
         let sent = self.links.send((peer, now), &request, asking, &mut self.net);
         match sent {
             Ok(()) => self.metadata.is_asked = true,
@@ -103,7 +103,7 @@ impl Producer {
             producer_epoch: ProducerEpoch::NONE.0,
             ..InitProducerIdRequest::default()
         };
-        let asking = Asking { version, about: Asked::ProducerId, fills: Vec::new() };
+        let asking = Asking { version, about: Asked::ProducerId, fills: Vec::new(), is_answered: true };
         let sent = self.links.send((peer, now), &request, asking, &mut self.net);
         sent.expect("it says nothing that depends on anybody");
         self.identity_inquiry.is_asked = true;
