@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use base::{Offset, PartitionIndex};
-use client::admin::NewTopic;
 use client::producer::{Acks, Delivery, Producer, Record, SendError, partition_for_key};
 use client::raw::FetchLimits;
-use client::{Admin, ConnectOptions, Connection};
+use client::{ConnectOptions, Connection};
 use conformance::{Node, Program, Setup};
 use records::{Compression, Header, Scratch, TimestampType};
 use rustix::process::{Pid, Signal, kill_process};
+use vltava_e2e::churn::{Churn, admin};
 use vltava_e2e::process::{setup, with_node};
 use vltava_e2e::proxy::Proxy;
 use vltava_e2e::wait;
@@ -32,15 +32,7 @@ struct Read {
 }
 
 fn with_topic(node: &Node) -> Result<()> {
-    let mut admin = Admin::connect(&node.bootstrap(), ConnectOptions::default())?;
-    let (partitions, replication_factor) = (Some(PARTITIONS), Some(1));
-    admin.create_topic(&NewTopic {
-        name: TOPIC.to_owned(),
-        partitions,
-        replication_factor,
-        ..NewTopic::default()
-    })?;
-    Ok(())
+    Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])
 }
 
 fn read_all(address: &str, partition: i32) -> Result<Vec<Read>> {
