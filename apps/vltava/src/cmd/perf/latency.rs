@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use client::admin::At;
 use client::consumer::{Consumer, Start};
 use client::producer::{Acks, Producer, Record};
 use client::{Admin, ConnectOptions, Header, Scratch};
@@ -174,15 +175,16 @@ impl Pair {
         let mut admin = Admin::connect(&plan.bootstrap_server, ConnectOptions::default())?;
         let topics = admin.describe_topics(std::slice::from_ref(&plan.topic))?;
         let topic = topics.first().with_context(|| format!("topic {} is not there", plan.topic))?;
-        let partitions = i32::try_from(topic.partitions.len())?;
-        let mut consumer = consumer.build()?;
-        consumer.assign((0..partitions).map(|index| (&*plan.topic, index, Start::Latest)));
-        // Whoever asks for the end must have it before something comes behind it.
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !(0..partitions).all(|index| consumer.position(&plan.topic, index).is_some()) {
-            ensure!(Instant::now() < deadline, "the end of the topic is not known after 30 s");
-            std::thread::park_timeout(Duration::from_millis(1));
+        // The end is asked for before anything is sent behind it.
+        let ends = admin.list_offsets(topic, At::Latest)?;
+        let mut assigned = Vec::new();
+        for (index, end) in ends {
+            let end = end.map_err(|code| anyhow!("partition {index}: {}", code.message()))?;
+            assigned.push((&*plan.topic, index.0, Start::Offset(end)));
         }
+        ensure!(assigned.len() == topic.partitions.len(), "a partition of {} has no leader", plan.topic);
+        let mut consumer = consumer.build()?;
+        consumer.assign(assigned);
         Ok(Self { producer: producer.build()?, consumer, scratch: Scratch::default() })
     }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -120,14 +121,21 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         out.flush()?;
     }
     let call = std::thread::scope(|scope| -> Result<Histogram<u64>> {
-        let threads: Vec<_> = producers
-            .iter()
-            .zip(0..)
-            .map(|(producer, number)| scope.spawn(move || send_all(arguments, producer, number)))
-            .collect();
+        // Nothing is sent here: the last sender that goes says that all threads are done.
+        let (working, all_done) = mpsc::channel::<()>();
+        let spawn = |(producer, number)| {
+            let working = working.clone();
+            scope.spawn(move || {
+                let _working = working;
+                send_all(arguments, producer, number)
+            })
+        };
+        let threads: Vec<_> = producers.iter().zip(0..).map(spawn).collect();
+        drop(working);
         let interval = Duration::from_millis(arguments.reporting_interval);
-        while threads.iter().any(|thread| !thread.is_finished()) {
-            std::thread::park_timeout(Duration::from_millis(20).min(interval));
+        while let Err(RecvTimeoutError::Timeout) =
+            all_done.recv_timeout(run.until_next_line(clock.elapsed(), interval))
+        {
             run.print_progress(clock.elapsed(), interval, out)?;
         }
         let mut call = histogram();
@@ -298,6 +306,11 @@ impl Run {
         let window = std::mem::replace(&mut *lock(&self.window), Stats::since(at));
         lock(&self.total).add(&window);
         window
+    }
+
+    /// How long until an interval is over.
+    fn until_next_line(&self, now: Duration, interval: Duration) -> Duration {
+        (lock(&self.window).started() + interval).saturating_sub(now)
     }
 
     /// Says when the steady state begins, and a line for each interval.
