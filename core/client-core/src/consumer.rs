@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, Effects, LeaderEpoch, Map, Now, Offset, PartitionIndex};
+use base::{BrokerId, Effects, ErrorCode, LeaderEpoch, Map, Now, Offset, PartitionIndex, TopicName};
 
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
@@ -95,6 +95,8 @@ pub struct Consumer {
     /// Brokers that live elsewhere by now, and what was asked of them.
     moved: Vec<(Peer, Vec<Asked>)>,
     generation_next: u32,
+    /// Assigned, though no topic can be called so.
+    misnamed: Vec<Of>,
 }
 
 impl Consumer {
@@ -114,6 +116,7 @@ impl Consumer {
             retry_at: None,
             moved: Vec::new(),
             generation_next: 0,
+            misnamed: Vec::new(),
         }
     }
 
@@ -162,6 +165,9 @@ impl Consumer {
     }
 
     fn part(&mut self, of: &Of, start: Start) -> Part {
+        if TopicName::new(&of.topic).is_err() {
+            self.misnamed.push(of.clone());
+        }
         let mut part = Part::new(start, self.generation());
         match self.leader_of(of) {
             Some(leader) => part.lead(leader),
@@ -210,11 +216,23 @@ impl Consumer {
             self.on_unanswered(Some(peer), unanswered, now);
         }
         self.retry_at = None;
+        self.refuse_misnamed(effects);
         self.find_positions(now);
         self.fetch_all(now);
         self.keep_cluster_known(now);
         for effect in self.net.drain() {
             effects.push(Effect::Net(effect));
+        }
+    }
+
+    /// No cluster has a topic of such a name, and it might not fit into the request for all of them.
+    fn refuse_misnamed(&mut self, effects: &mut Effects<Effect>) {
+        for of in std::mem::take(&mut self.misnamed) {
+            let Some(part) = self.parts.get_mut(&of).filter(|part| !part.is_failed) else { continue };
+            part.is_failed = true;
+            let (generation, error) =
+                (part.generation, ConsumeError::Refused(ErrorCode::InvalidTopicException));
+            effects.push(Effect::Failed { of, generation, error });
         }
     }
 

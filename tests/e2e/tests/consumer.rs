@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use base::{Offset, TimestampMs};
+use base::{ErrorCode, Offset, TimestampMs};
 use client::consumer::{ConsumeError, Consumer, Reset, Start};
 use client::producer::{Producer, Record};
 use client::{Compression, Scratch};
@@ -215,6 +215,16 @@ fn an_offset_out_of_the_log_is_an_error_or_a_reset() -> Result<()> {
         ensure!(strict.next_batch_within(Duration::from_millis(300))?.is_none(), "it failed");
         strict.assign([(TOPIC, 0, Start::Earliest), far[0]]);
         ensure!(read(&mut strict, 10)?.len() == 1, "one partition");
+        // A name that no topic can have is refused, and is in nobody's way.
+        let too_long = "t".repeat(40_000);
+        strict.assign([(&*too_long, 0, Start::Earliest), (TOPIC, 1, Start::Earliest)]);
+        let Err(refused) = strict.next_batch_blocking() else { bail!("it is told first") };
+        ensure!(
+            refused.error == ConsumeError::Refused(ErrorCode::InvalidTopicException),
+            "{}",
+            refused.error
+        );
+        ensure!(read(&mut strict, 10)?.keys().eq([&1]), "the other goes on");
         let mut lenient = Consumer::builder(&node.bootstrap()).reset(Reset::Earliest).build()?;
         lenient.assign(far);
         ensure!(read(&mut lenient, 10)?.len() == 1, "one partition");

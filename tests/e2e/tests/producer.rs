@@ -271,6 +271,9 @@ fn a_node_that_hangs_costs_bounded_time_and_memory() -> Result<()> {
         let builder =
             Producer::builder(&node.bootstrap()).memory_bytes_max(1 << 20).batch_bytes_max(16 << 10);
         let producer = builder.block_max(Duration::from_millis(300)).build()?;
+        // A name that no topic can have is refused at once, and asked for by nobody.
+        let refused = producer.try_send(&Record::to("no/topic").value("x"));
+        ensure!(matches!(refused, Err(SendError::Topic { .. })), "{refused:?}");
         producer.send_blocking(&Record::to(TOPIC).value("first"))?.wait()?;
         signal(node, Signal::STOP)?;
         let value = [7; 1_000];

@@ -20,7 +20,8 @@ impl Consumer {
         }
         let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
-        let mut names: Vec<&str> = self.parts.keys().map(|of| &*of.topic).collect();
+        let wanted = self.parts.iter().filter(|(_, part)| !part.is_failed);
+        let mut names: Vec<&str> = wanted.map(|(of, _)| &*of.topic).collect();
         names.dedup();
         let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
         let request = MetadataRequest {

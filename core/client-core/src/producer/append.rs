@@ -1,12 +1,11 @@
 //! Records in: which partition, which batch.
 
-use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs};
+use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs, TopicName};
 use records::{BatchBuilder, Compression, HEADER_BYTES, Header};
 
 use super::batch::Open;
 use super::error::AppendError;
 use super::partitioner::partition_for_key;
-use super::topics::TOPIC_NAME_BYTES_MAX;
 use super::{BatchId, Effect, Place, Producer, Work};
 
 /// Where a record is to go.
@@ -94,7 +93,7 @@ impl Producer {
         record: &NewRecord<'_>,
     ) -> Result<Place, AppendError> {
         let Some(number) = self.topics.number(to.topic) else {
-            let topic = to.topic.chars().take(TOPIC_NAME_BYTES_MAX).collect();
+            let topic = to.topic.chars().take(TopicName::BYTES_MAX).collect();
             return Err(AppendError::Topic { topic, code: ErrorCode::InvalidTopicException });
         };
         let topic = self.topics.get_mut(number);

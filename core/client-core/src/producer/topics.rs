@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{ErrorCode, Map, TopicId, Uuid};
+use base::{ErrorCode, Map, TopicId, TopicName, Uuid};
 
 use super::Place;
 use super::batch::Partition;
@@ -20,9 +20,6 @@ pub(super) struct Topic {
     /// The cluster refuses it, until it is asked again.
     pub(super) refused: Option<(ErrorCode, Duration)>,
 }
-
-/// Kafka's longest name of a topic. A longer one would not even fit into a request for metadata.
-pub(super) const TOPIC_NAME_BYTES_MAX: usize = 249;
 
 /// All topics, numbered in the order in which they were first written to.
 #[derive(Debug, Default)]
@@ -44,7 +41,8 @@ impl Topics {
         }
         let number = match self.by_name.get(name) {
             Some(&number) => number,
-            None if name.is_empty() || name.len() > TOPIC_NAME_BYTES_MAX => return None,
+            // It might not even fit into a request for metadata, in which all topics are.
+            None if TopicName::new(name).is_err() => return None,
             None => self.add(name),
         };
         self.last = Some(number);
