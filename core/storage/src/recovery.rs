@@ -406,6 +406,10 @@ impl Opening {
             if file.tables_missing() {
                 segment.offsets.begin_anew(&self.home)?;
             }
+            if file.has_aborted() {
+                // Open, so that `make_durable` covers it, too: a cut may have shortened it, even to nothing.
+                segment.prepare_aborted(&self.home)?;
+            }
             let context = Context { home: &self.home, settings: &self.settings, wall: self.now.wall };
             let scanned = self.batches.scan(&context, &mut segment, next)?;
             self.recovered.scanned_bytes += u64::from(segment.bytes - scanned.from);

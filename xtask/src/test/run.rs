@@ -55,11 +55,18 @@ pub(super) fn seeds(root: &Path, time: Duration, world: &[&str]) -> Outcome {
     Outcome::of_check(to_end(command, time), started)
 }
 
+/// What a program says to be run to see a failure again: worth repeating where the run ends.
+const AGAIN: &str = "again: ";
+
 /// Runs a program that ends by itself after about that time, and fails if it fails or hangs.
 pub(super) fn to_end(command: Command, time: Duration) -> Result<()> {
-    match finish(command, time + SLACK, Output::Live, &mut Count::default())? {
+    let mut count = Count::default();
+    match finish(command, time + SLACK, Output::Live, &mut count)? {
         End::Exit { success: true } => Ok(()),
-        End::Exit { success: false } => Err(anyhow!("it failed: see above")),
+        End::Exit { success: false } => Err(match count.again {
+            Some(again) => anyhow!("it failed; again: {again}"),
+            None => anyhow!("it failed: see above"),
+        }),
         End::Hung => Err(anyhow!("it does not end")),
     }
 }
@@ -163,6 +170,10 @@ struct Count {
     ignored: usize,
     /// Why tests did not run that only some machines can run.
     skipped: BTreeSet<String>,
+    /// The names of those that failed.
+    failures: BTreeSet<String>,
+    /// How to see the failure again.
+    again: Option<String>,
 }
 
 impl Count {
@@ -170,6 +181,12 @@ impl Count {
     fn read(&mut self, line: &str) {
         if let Some(why) = line.strip_prefix("skipped: ") {
             self.skipped.insert(why.to_owned());
+        }
+        if let Some(again) = line.strip_prefix(AGAIN) {
+            self.again = Some(again.to_owned());
+        }
+        if let Some(test) = line.strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED")) {
+            self.failures.insert(test.to_owned());
         }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         for part in result.split(['.', ';']) {
@@ -183,11 +200,12 @@ impl Count {
         }
     }
 
-    /// What did not run, and why.
+    /// What failed, by name, and what did not run, and why.
     fn note(&self) -> Option<String> {
+        let failed = self.failures.iter().map(|test| format!("failed: {test}"));
         let ignored = (self.ignored > 0).then(|| format!("{} ignored", self.ignored));
         let skipped = self.skipped.iter().map(|why| format!("skipped: {why}"));
-        let notes: Vec<String> = ignored.into_iter().chain(skipped).collect();
+        let notes: Vec<String> = failed.chain(ignored).chain(skipped).collect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
@@ -208,6 +226,10 @@ mod tests {
         assert_eq!(count.note().as_deref(), Some("1 ignored"));
         count.read("skipped: needs root");
         assert_eq!(count.note().as_deref(), Some("1 ignored; skipped: needs root"));
+        count.read("test seeds::b ... FAILED");
+        assert_eq!(count.note().as_deref(), Some("failed: seeds::b; 1 ignored; skipped: needs root"));
+        count.read("again: cargo run -p vltava-sim -- --seed 7");
+        assert_eq!(count.again.as_deref(), Some("cargo run -p vltava-sim -- --seed 7"));
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(super) struct Found {
     has_records: bool,
     offset_entries: Option<u32>,
     time_entries: Option<u32>,
-    aborted: u32,
+    /// Entries in the index of aborted transactions, if there is one.
+    aborted: Option<u32>,
 }
 
 impl Found {
@@ -37,13 +38,18 @@ impl Found {
             segment.offsets = Table::found(self.base, offsets);
             segment.times = Table::found(self.base, times);
         }
-        segment.aborted = self.aborted;
+        segment.aborted = self.aborted.unwrap_or(0);
         segment
     }
 
     /// Whether a table is not there, or has no whole number of entries.
     pub(super) fn tables_missing(&self) -> bool {
         self.bytes > 0 && (self.offset_entries.is_none() || self.time_entries.is_none())
+    }
+
+    /// Whether there is an index of aborted transactions, be it empty.
+    pub(super) fn has_aborted(&self) -> bool {
+        self.aborted.is_some()
     }
 
     /// Removes all files of the segment. Nobody reads them yet.
@@ -60,7 +66,8 @@ impl Found {
             FileKind::OffsetIndex => self.offset_entries = Table::<OffsetEntry>::entries_in(bytes),
             FileKind::TimeIndex => self.time_entries = Table::<TimeEntry>::entries_in(bytes),
             FileKind::TxnIndex => {
-                self.aborted = u32::try_from(bytes / AbortedTxn::BYTES as u64).unwrap_or(u32::MAX);
+                let entries = bytes / AbortedTxn::BYTES as u64;
+                self.aborted = Some(u32::try_from(entries).unwrap_or(u32::MAX));
             }
             FileKind::Snapshot => {}
         }
