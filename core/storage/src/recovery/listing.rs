@@ -92,6 +92,11 @@ impl Listing {
         let entries = if swapped { home.disk.list(&home.dir)? } else { entries };
         let mut listing = Self { names_changed: swapped, ..Self::default() };
         let mut found: BTreeMap<Offset, Found> = BTreeMap::new();
+        if entries.iter().any(|entry| matches!(parse_file_name(&entry.name), FileName::Leftover)) {
+            // A segment may have been put aside by a process that was killed before its barrier. Once its
+            // new name is gone as well, nobody knows that the old one may come back with the power.
+            home.sync_dir()?;
+        }
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             match parse_file_name(&entry.name) {
                 FileName::Part(FileKind::Snapshot, at) => listing.snapshots.push(at),
