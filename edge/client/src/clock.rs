@@ -84,10 +84,4 @@ impl Clock {
         }
         last.now
     }
-
-    /// The moment `elapsed` after the start, as the runtime's timers want it.
-    pub(crate) fn instant(&self, elapsed: Duration) -> tokio::time::Instant {
-        let far = Duration::from_secs(365 * 24 * 3600);
-        tokio::time::Instant::from_std(self.start + elapsed.min(self.start.elapsed() + far))
-    }
 }

@@ -1,10 +1,13 @@
 //! The consumer: partitions in, batches out, lent without a copy.
 //!
 //! ```text
-//!   brokers ──▶ I/O thread ── chunks, prefetched up to a bound ──▶ next_batch: CRC, records
-//!                  ▲                                                   │
-//!                  └────────────── asked for again as they are read ───┘
+//!   brokers ──▶ connections ── chunks, prefetched up to a bound ──▶ next_batch: CRC, records
+//!                  ▲                                                    │
+//!                  └────────────── asked for again as they are read ────┘
 //! ```
+//!
+//! Whoever blocks for the next batch waits for the connections itself; while nobody does, a thread of the
+//! consumer's own sees to them.
 //!
 //! ```no_run
 //! use vltava_client::consumer::{Consumer, Start};
@@ -24,7 +27,7 @@
 //! ```
 
 mod builder;
-mod drive; // the I/O thread
+mod drive; // the machine
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -33,14 +36,13 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::clock::Clock;
+use crate::driver::Driver;
+use crate::wires::Spare;
 use base::{Effects, Offset, PartitionIndex};
 use client_core::consumer::{self as core, Chunk, Effect, LentRecords, Of};
 use parking_lot::Mutex;
 use records::{BatchError, BatchHeader, Scratch};
-use tokio::sync::Notify;
-
-use crate::clock::Clock;
-use crate::wires::Spare;
 
 pub use builder::ConsumerBuilder;
 pub use client_core::consumer::{ConsumeError, Isolation, Reset, Start};
@@ -55,8 +57,7 @@ pub struct Consumer {
 
 struct Shared {
     state: Mutex<State>,
-    /// Wakes the I/O thread.
-    wake: Notify,
+    driver: Driver,
     clock: Clock,
     spare: Spare,
 }
@@ -195,7 +196,7 @@ impl Consumer {
     /// Asks for a paused partition again. Whether it is assigned.
     pub fn resume(&mut self, topic: &str, partition: i32) -> bool {
         let is_assigned = self.shared.state.lock().core.set_paused(&of(topic, partition), false);
-        self.shared.wake.notify_one();
+        self.shared.driver.ring();
         is_assigned
     }
 
@@ -217,30 +218,39 @@ impl Consumer {
 
     /// [`Consumer::next_batch`] for a thread that may block.
     pub fn next_batch_blocking(&mut self) -> Result<Batch<'_>, Failure> {
-        if !self.advance_current()? {
-            crate::block::on(poll_fn(|context| self.poll_advance(context)))?;
+        while !self.try_advance()? {
+            self.shared.drive(None);
         }
         Ok(self.lent())
     }
 
     /// [`Consumer::next_batch`] for a thread that may block so long; `None` if none came.
     pub fn next_batch_within(&mut self, timeout: Duration) -> Result<Option<Batch<'_>>, Failure> {
-        if !self.advance_current()? {
-            let advanced = crate::block::on_within(poll_fn(|context| self.poll_advance(context)), timeout);
-            match advanced {
-                Some(advanced) => advanced?,
-                None => return Ok(None),
+        if self.try_advance()? {
+            return Ok(Some(self.lent()));
+        }
+        // A time that no clock can say never comes.
+        let until = self.shared.clock.now().elapsed.checked_add(timeout);
+        loop {
+            self.shared.drive(until);
+            if self.try_advance()? {
+                return Ok(Some(self.lent()));
+            }
+            if until.is_some_and(|until| self.shared.clock.now().elapsed >= until) {
+                return Ok(None);
             }
         }
-        Ok(Some(self.lent()))
     }
 
     /// The next batch if it has come already.
     pub fn try_next_batch(&mut self) -> Result<Option<Batch<'_>>, Failure> {
-        let mut context = Context::from_waker(Waker::noop());
-        match self.poll_advance(&mut context) {
-            Poll::Ready(done) => done.map(|()| Some(self.lent())),
-            Poll::Pending => Ok(None),
+        Ok(if self.try_advance()? { Some(self.lent()) } else { None })
+    }
+
+    fn try_advance(&mut self) -> Result<bool, Failure> {
+        match self.poll_advance(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => done.map(|()| true),
+            Poll::Pending => Ok(false),
         }
     }
 
@@ -288,14 +298,14 @@ impl Consumer {
             drop(state);
             if let Some(chunk) = done {
                 // There is room again.
-                self.shared.wake.notify_one();
+                self.shared.driver.ring();
                 self.give_back(chunk);
             }
             match arrived {
                 // Of before a seek: read as if nobody had asked for it.
                 Some(Arrived::Chunk(chunk)) if !is_current => {
                     self.shared.state.lock().core.on_read(chunk.bytes());
-                    self.shared.wake.notify_one();
+                    self.shared.driver.ring();
                     self.give_back(chunk);
                 }
                 Some(Arrived::Failed { .. }) if !is_current => {}
@@ -316,7 +326,7 @@ impl Consumer {
             core.on_read(stale.iter().map(Chunk::bytes).sum());
             stale
         };
-        self.shared.wake.notify_one();
+        self.shared.driver.ring();
         for chunk in stale {
             self.give_back(chunk);
         }
@@ -329,10 +339,17 @@ impl Consumer {
     }
 }
 
+impl Shared {
+    /// Waits for something to arrive, or until that time.
+    fn drive(&self, until: Option<Duration>) {
+        self.driver.drive(self, until, || !self.state.lock().arrived.is_empty());
+    }
+}
+
 impl Drop for Consumer {
     fn drop(&mut self) {
         self.shared.state.lock().is_stopping = true;
-        self.shared.wake.notify_one();
+        self.shared.driver.stop();
         if let Some(thread) = self.thread.take() {
             // It ends by itself; one that panicked has said so already.
             let _ = thread.join();

@@ -39,10 +39,12 @@
 
 mod address;
 pub mod admin;
+mod bell;
 mod block;
 mod clock;
 mod connection;
 pub mod consumer;
+mod driver;
 mod error;
 mod handshake;
 pub mod producer;

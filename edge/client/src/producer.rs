@@ -3,31 +3,33 @@
 //! ```text
 //!   your thread ── send: encodes into the open batch ──┐
 //!                                                      ├── one lock ── client_core::producer
-//!   I/O thread ─── connections, timers, compression ───┘
+//!   its thread ─── connections, timers ────────────────┘
 //!   your future ◀── Delivery: offset and time, or what went wrong
 //! ```
 //!
-//! A producer has one thread of its own, so that its futures run on any executor, or on none.
+//! A producer has one thread of its own, so that its futures run on any executor, or on none. While nothing
+//! is in flight, a record leaves on the thread that sends it; whoever blocks for its acknowledgement alone
+//! waits for the connection itself.
 
 mod builder;
 mod delivery;
-mod drive; // the I/O thread
+mod drive; // the machine and who is told
 mod properties;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::{Effects, PartitionIndex, TimestampMs};
-use client_core::producer::{self as core, Destination, Effect, NewRecord};
+use client_core::producer::{self as core, Destination, Effect, NewRecord, Work};
 use parking_lot::Mutex;
 use records::{Compression, Header};
-use tokio::sync::Notify;
 
 use crate::clock::{Clock, Reading};
+use crate::driver::Driver;
 
 pub use builder::{BuildError, ProducerBuilder};
 pub use client_core::producer::{Acks, AppendError as SendError, Counters, DeliveryError, partition_for_key};
@@ -35,6 +37,7 @@ pub use delivery::{Delivery, DeliveryReport, Reported, Written};
 pub use properties::PropertyError;
 
 use delivery::{Fate, OnDelivery};
+use drive::Settled;
 
 /// A record to be sent. Nothing of it is kept by reference: it is encoded before `send` returns.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +112,7 @@ impl<'a> Record<'a> {
 #[derive(Debug, Clone)]
 pub struct Producer {
     shared: Arc<Shared>,
-    // Ends the I/O thread when the last clone is gone.
+    // Ends the producer's thread when the last clone is gone.
     _lease: Arc<Lease>,
 }
 
@@ -121,8 +124,12 @@ struct Lease {
 
 struct Shared {
     state: Mutex<State>,
-    /// Wakes the I/O thread.
-    wake: Notify,
+    driver: Driver,
+    /// Batches that were compressed, and buffers that are not needed any more.
+    compressed: Mutex<Vec<(Work, Vec<u8>)>>,
+    /// Batches that are done, of which the producer's own thread is to report.
+    unreported: Mutex<Vec<Settled>>,
+    itself: Weak<Shared>,
     clock: Clock,
     block_max: Duration,
     compression: (Compression, Option<i32>),
@@ -196,7 +203,7 @@ impl Producer {
         let appended = match core.append(now, to, &record.fields, effects) {
             Ok(appended) => appended,
             Err(error) => {
-                // Whoever tries again and again must not keep the I/O thread from its work.
+                // Whoever tries again and again must not keep the producer's thread from its work.
                 let mut has_work = state.core.take_needs_step() || !state.effects.is_empty();
                 if let Some((until, waker)) = waits.filter(|_| error.is_retriable()) {
                     state.wait(until, waker);
@@ -204,23 +211,25 @@ impl Producer {
                 }
                 drop(state);
                 if has_work {
-                    self.shared.wake.notify_one();
+                    self.shared.driver.ring();
                 }
                 return Err(error);
             }
         };
         let slot = appended.batch.slot as usize;
         if appended.is_first {
-            state.put_fate(slot, record.topic, appended.partition);
+            state.put_fate(slot, record.topic, appended.partition, &self.shared.itself);
         }
         if self.shared.on_delivery.is_some() {
             state.reported[slot].push(record.reported(now.elapsed));
         }
         let fate = state.fates[slot].clone().expect("a batch with records has a fate");
         let has_work = appended.wakes || !state.effects.is_empty();
+        // The first of all leaves at once: nothing else is to be done meanwhile.
+        let is_alone = appended.is_first && state.core.outstanding() == 1;
         drop(state);
-        if has_work {
-            self.shared.wake.notify_one();
+        if has_work && !(is_alone && self.shared.driver.try_turn(&*self.shared)) {
+            self.shared.driver.ring();
         }
         Ok(Delivery::new(fate, appended.offset_delta, appended.timestamp))
     }
@@ -254,7 +263,7 @@ impl Producer {
             core.abort(effects);
             state.is_stopping = true;
         }
-        self.shared.wake.notify_one();
+        self.shared.driver.stop();
         for fate in &flushing.fates {
             given_up += fate.known().await.unacknowledged();
         }
@@ -282,6 +291,14 @@ impl Producer {
     }
 }
 
+impl Shared {
+    /// Whether a caller may wait for the connections: nobody else waits for what comes, and no report has
+    /// to run on another thread.
+    fn may_be_driven(&self) -> bool {
+        self.on_delivery.is_none() && self.state.lock().core.outstanding() == 1
+    }
+}
+
 impl State {
     /// Remembers whom to wake, once.
     fn wait(&mut self, until: Duration, waker: &Waker) {
@@ -292,12 +309,12 @@ impl State {
     }
 
     #[cold]
-    fn put_fate(&mut self, slot: usize, topic: &str, partition: PartitionIndex) {
+    fn put_fate(&mut self, slot: usize, topic: &str, partition: PartitionIndex, of: &Weak<Shared>) {
         if self.fates.len() <= slot {
             self.fates.resize(slot + 1, None);
             self.reported.resize(slot + 1, Vec::new());
         }
-        self.fates[slot] = Some(Arc::new(Fate::new(topic, partition)));
+        self.fates[slot] = Some(Arc::new(Fate::new(topic, partition, of.clone())));
         self.reported[slot] = self.reported_spare.pop().unwrap_or_default();
     }
 }
@@ -315,7 +332,7 @@ impl<'a> Flushing<'a> {
             state.core.begin_flush();
             state.fates.iter().flatten().chain(&state.settling).cloned().collect()
         };
-        shared.wake.notify_one();
+        shared.driver.ring();
         Self { shared, fates }
     }
 }
@@ -337,7 +354,7 @@ impl Drop for Lease {
             core.abort(effects);
             state.is_stopping = true;
         }
-        self.shared.wake.notify_one();
+        self.shared.driver.stop();
         let thread = self.thread.lock().take();
         // The last one may be dropped by a report, on that very thread.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -392,7 +409,7 @@ impl<F: Future + Unpin> Future for Until<'_, F> {
             return Poll::Ready(None);
         }
         self.shared.state.lock().wait(self.until, context.waker());
-        self.shared.wake.notify_one();
+        self.shared.driver.ring();
         Poll::Pending
     }
 }

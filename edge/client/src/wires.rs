@@ -1,19 +1,23 @@
-//! Sockets: performs what a machine of `client_core` wants done with its connections.
+//! Sockets: performs what a machine of `client_core` wants done with its connections. Nothing here waits.
 
-use std::collections::HashMap;
-use std::io::{self, IoSlice};
-use std::ops::RangeInclusive;
+mod frames; // what comes
+mod spare;
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSlice, Write};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use client_core::{Address, ConnectionId, NetEffect, Outgoing};
-use parking_lot::Mutex;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinHandle;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use wire::Part;
 
-use wire::{Part, frame_len};
+use crate::bell::Bell;
+use frames::Frames;
+
+pub(crate) use spare::Spare;
 
 /// What happened on a connection.
 #[derive(Debug)]
@@ -28,237 +32,316 @@ pub(crate) enum Event {
     Written(ConnectionId),
 }
 
-/// An answer longer than this is none.
-const FRAME_BYTES_MAX: usize = 256 << 20;
-/// What is read at once: a buffer grows with what arrives, not with what is declared.
-const READ_BYTES: usize = 64 << 10;
 /// The kernel takes no more parts than this in one call.
 const PARTS_MAX: usize = 1_024;
 
-/// Buffers of large frames, for the next ones: fresh memory costs several times what filling it does.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Spare(Arc<Mutex<Spares>>);
-
-#[derive(Debug, Default)]
-struct Spares {
-    frames: Vec<Vec<u8>>,
-    /// What they take together.
-    bytes: usize,
-}
-
-/// As many as are on their way or being read at once, with a few brokers.
-const SPARE_MAX: usize = 8;
-/// A smaller one is cheap, and would be in the way of a larger; a larger one is rare, and would be kept for
-/// nothing.
-const SPARE_BYTES: RangeInclusive<usize> = READ_BYTES..=16 << 20;
-/// What all of them may take together.
-const SPARE_BYTES_MAX: usize = 64 << 20;
-
-impl Spare {
-    pub(crate) fn give_back(&self, mut frame: Vec<u8>) {
-        let bytes = frame.capacity();
-        if !SPARE_BYTES.contains(&bytes) {
-            return;
-        }
-        frame.clear();
-        let mut spare = self.0.lock();
-        if spare.frames.len() < SPARE_MAX && spare.bytes + bytes <= SPARE_BYTES_MAX {
-            spare.bytes += bytes;
-            spare.frames.push(frame);
-        }
-    }
-
-    fn take(&self) -> Vec<u8> {
-        let mut spare = self.0.lock();
-        let frame = spare.frames.pop().unwrap_or_default();
-        spare.bytes -= frame.capacity();
-        frame
-    }
-}
-
-/// The connections of one client, each with a task that reads and one that writes.
+/// The connections of one client.
+#[derive(Debug)]
 pub(crate) struct Wires {
+    registry: Registry,
+    bell: Arc<Bell>,
     open: HashMap<ConnectionId, Wire>,
-    // Bounded by what was asked for: an event is an answer, or the end of something the machine began.
-    events_out: UnboundedSender<Event>,
-    events: UnboundedReceiver<Event>,
+    /// Connections that may have something to do.
+    ready: VecDeque<ConnectionId>,
+    // Bounded by what was asked for: an event is the end of something the machine began.
+    happened: VecDeque<Event>,
+    /// Names that are being looked up, each on a thread of its own: that may take long.
+    lookups: Lookups,
     spare: Spare,
 }
 
-struct Wire {
-    // Bounded by the requests that the machine lets be in flight.
-    out: UnboundedSender<Outgoing>,
-    task: JoinHandle<()>,
+#[derive(Debug)]
+struct Lookups {
+    pending: usize,
+    found: Receiver<(ConnectionId, io::Result<Vec<SocketAddr>>)>,
+    found_out: Sender<(ConnectionId, io::Result<Vec<SocketAddr>>)>,
 }
 
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+/// One connection, from the wish for it to its end.
+#[derive(Debug, Default)]
+struct Wire {
+    stream: Option<TcpStream>,
+    /// Addresses that were not tried yet, the last first.
+    untried: Vec<SocketAddr>,
+    is_connected: bool,
+    is_listed: bool,
+    is_readable: bool,
+    is_writable: bool,
+    /// Nothing more comes after what is there: a short read is not the end of it.
+    is_read_closed: bool,
+    frames: Frames,
+    // Bounded by the requests that the machine lets be in flight.
+    outgoing: VecDeque<Outgoing>,
+    /// Bytes of the first that went out already.
+    gone_bytes: usize,
 }
 
 impl Wires {
-    pub(crate) fn new(spare: Spare) -> Self {
-        let (events_out, events) = unbounded_channel();
-        Self { open: HashMap::new(), events_out, events, spare }
+    /// No connections yet. What becomes of them is told to whoever polls `registry`'s poll; the end of a
+    /// lookup rings `bell`.
+    pub(crate) fn new(registry: Registry, bell: Arc<Bell>, spare: Spare) -> Self {
+        let (found_out, found) = channel();
+        Self {
+            registry,
+            bell,
+            open: HashMap::new(),
+            ready: VecDeque::new(),
+            happened: VecDeque::new(),
+            lookups: Lookups { pending: 0, found, found_out },
+            spare,
+        }
     }
 
-    /// Performs an effect. Must run within a `LocalSet`.
+    /// Performs an effect. What can be written is written at once.
     pub(crate) fn perform(&mut self, effect: NetEffect) {
         match effect {
-            NetEffect::Connect { connection, address } => {
-                let (out, requests) = unbounded_channel();
-                let (events, spare) = (self.events_out.clone(), self.spare.clone());
-                let task = tokio::task::spawn_local(run(connection, address, requests, events, spare));
-                self.open.insert(connection, Wire { out, task });
-            }
+            NetEffect::Connect { connection, address } => self.connect(connection, &address),
             NetEffect::Send { connection, outgoing } => {
-                if let Some(wire) = self.open.get(&connection) {
-                    // One that just ended is about to say so.
-                    let _ = wire.out.send(outgoing);
+                // One that just ended is about to say so.
+                let Some(wire) = self.open.get_mut(&connection) else { return };
+                wire.outgoing.push_back(outgoing);
+                if let Err(_ended) = wire.write(connection, &mut self.happened) {
+                    self.end(connection);
                 }
             }
-            NetEffect::Close { connection } => {
-                self.open.remove(&connection);
+            NetEffect::Close { connection } => self.close(connection),
+        }
+    }
+
+    /// Takes note of what the poll says.
+    pub(crate) fn note(&mut self, events: &mio::Events) {
+        for event in events {
+            let connection = ConnectionId(event.token().0 as u64);
+            // The bell, or one that was closed meanwhile.
+            let Some(wire) = self.open.get_mut(&connection) else { continue };
+            wire.is_readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            wire.is_writable |= event.is_writable() || event.is_write_closed() || event.is_error();
+            wire.is_read_closed |= event.is_read_closed() || event.is_error();
+            if !std::mem::replace(&mut wire.is_listed, true) {
+                self.ready.push_back(connection);
             }
         }
     }
 
-    /// What happened next.
-    pub(crate) async fn next(&mut self) -> Event {
-        let event = self.events.recv().await.expect("a sender is kept here");
-        if let Event::Closed(connection) = event {
-            self.open.remove(&connection);
-        }
-        event
+    /// Whether something happened that was not told yet.
+    pub(crate) fn has_next(&self) -> bool {
+        !self.happened.is_empty()
     }
-}
 
-/// One connection, from its opening to its end.
-async fn run(
-    connection: ConnectionId,
-    address: Address,
-    requests: UnboundedReceiver<Outgoing>,
-    events: UnboundedSender<Event>,
-    spare: Spare,
-) {
-    let ended = async {
-        let stream = TcpStream::connect((&*address.host, address.port)).await?;
-        stream.set_nodelay(true)?;
-        let _ = events.send(Event::Connected(connection));
-        let (reader, writer) = stream.into_split();
-        tokio::select! {
-            ended = read_frames(reader, connection, &events, &spare) => ended,
-            ended = write_frames(writer, requests, connection, &events) => ended,
-        }
-    };
-    // Why it ended is no help to the machine, which tries again whatever it was.
-    let _: io::Result<()> = ended.await;
-    let _ = events.send(Event::Closed(connection));
-}
-
-async fn read_frames(
-    mut reader: OwnedReadHalf,
-    connection: ConnectionId,
-    events: &UnboundedSender<Event>,
-    spare: &Spare,
-) -> io::Result<()> {
-    let mut buffer: Vec<u8> = Vec::with_capacity(READ_BYTES);
-    loop {
-        if reader.read_buf(&mut buffer).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let mut start = 0;
-        while let Some(prefix) = buffer[start..].first_chunk() {
-            let len = frame_len(*prefix, FRAME_BYTES_MAX).map_err(io::Error::other)?;
-            let come = &buffer[start + 4..];
-            let frame = match come.get(..len) {
-                Some(frame) => frame.to_vec(),
-                // The rest of a small one comes into the same buffer.
-                None if len <= READ_BYTES / 2 => break,
-                None => {
-                    let mut frame = spare.take();
-                    frame.extend_from_slice(come);
-                    read_rest(&mut reader, len, &mut frame).await?;
-                    buffer.truncate(start);
-                    let _ = events.send(Event::Frame(connection, frame));
-                    break;
-                }
+    /// What happened next, if anything did.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.happened.pop_front() {
+                return Some(event);
+            }
+            if self.lookups.pending > 0
+                && let Ok((connection, found)) = self.lookups.found.try_recv()
+            {
+                self.lookups.pending -= 1;
+                self.on_found(connection, found);
+                continue;
+            }
+            let connection = *self.ready.front()?;
+            let Some(wire) = self.open.get_mut(&connection) else {
+                self.ready.pop_front();
+                continue;
             };
-            let _ = events.send(Event::Frame(connection, frame));
-            start += 4 + len;
+            match wire.advance(connection, &self.registry, &mut self.happened, &self.spare) {
+                Ok(Some(frame)) => {
+                    // Others have their turn before its next.
+                    self.ready.rotate_left(1);
+                    return Some(Event::Frame(connection, frame));
+                }
+                Ok(None) => {
+                    wire.is_listed = false;
+                    self.ready.pop_front();
+                }
+                // Why it ended is no help to the machine, which tries again whatever it was.
+                Err(_ended) => self.end(connection),
+            }
         }
-        buffer.drain(..start);
-        buffer.reserve(READ_BYTES / 2);
+    }
+
+    fn connect(&mut self, connection: ConnectionId, address: &Address) {
+        self.open.insert(connection, Wire::default());
+        let (host, port) = (address.host.clone(), address.port);
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return self.on_found(connection, Ok(vec![SocketAddr::new(ip, port)]));
+        }
+        let (out, bell) = (self.lookups.found_out.clone(), self.bell.clone());
+        let lookup = move || {
+            let found = (&*host, port).to_socket_addrs().map(Iterator::collect);
+            // Nobody may be left who wants to know.
+            let _ = out.send((connection, found));
+            bell.ring();
+        };
+        match std::thread::Builder::new().name("lookup".to_owned()).spawn(lookup) {
+            Ok(_detached) => self.lookups.pending += 1,
+            Err(_) => self.end(connection),
+        }
+    }
+
+    fn on_found(&mut self, connection: ConnectionId, found: io::Result<Vec<SocketAddr>>) {
+        let Some(wire) = self.open.get_mut(&connection) else { return };
+        wire.untried = found.unwrap_or_default();
+        wire.untried.reverse();
+        if wire.try_next(connection, &self.registry).is_err() {
+            self.end(connection);
+        }
+    }
+
+    /// It ended by itself.
+    fn end(&mut self, connection: ConnectionId) {
+        self.close(connection);
+        self.happened.push_back(Event::Closed(connection));
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        self.ready.retain(|&ready| ready != connection);
+        // What was told of it before is of no use any more.
+        self.happened.retain(|event| event.connection() != connection);
+        if let Some(mut stream) = self.open.remove(&connection).and_then(|wire| wire.stream) {
+            // Closing takes it out of the poll as well.
+            let _ = self.registry.deregister(&mut stream);
+        }
     }
 }
 
-/// Reads a large frame straight to where it stays. The buffer grows with what arrives, not with what is
-/// declared, and one that was used before seldom has to.
-async fn read_rest(reader: &mut OwnedReadHalf, len: usize, frame: &mut Vec<u8>) -> io::Result<()> {
-    while frame.len() < len {
-        if frame.len() == frame.capacity() {
-            frame.reserve(frame.len().max(READ_BYTES).min(len - frame.len()));
-        }
-        let left = (len - frame.len()) as u64;
-        if (&mut *reader).take(left).read_buf(frame).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+impl Event {
+    const fn connection(&self) -> ConnectionId {
+        match self {
+            Self::Connected(id) | Self::Closed(id) | Self::Frame(id, _) | Self::Written(id) => *id,
         }
     }
-    Ok(())
 }
 
-async fn write_frames(
-    mut writer: OwnedWriteHalf,
-    mut requests: UnboundedReceiver<Outgoing>,
-    connection: ConnectionId,
-    events: &UnboundedSender<Event>,
-) -> io::Result<()> {
-    while let Some(outgoing) = requests.recv().await {
-        write(&mut writer, &outgoing).await?;
-        if outgoing.is_unanswered {
-            let _ = events.send(Event::Written(connection));
+impl Wire {
+    /// Begins to connect to the next address.
+    fn try_next(&mut self, connection: ConnectionId, registry: &Registry) -> io::Result<()> {
+        let token = Token(usize::try_from(connection.0).map_err(io::Error::other)?);
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        while let Some(address) = self.untried.pop() {
+            (self.is_readable, self.is_writable) = (false, false);
+            let begun = TcpStream::connect(address).and_then(|mut stream| {
+                registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+                Ok(stream)
+            });
+            match begun {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    return Ok(());
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Does what can be done now: the next whole frame, or `None` if nothing more can be.
+    fn advance(
+        &mut self,
+        connection: ConnectionId,
+        registry: &Registry,
+        happened: &mut VecDeque<Event>,
+        spare: &Spare,
+    ) -> io::Result<Option<Vec<u8>>> {
+        if !self.is_connected {
+            if !self.is_writable {
+                return Ok(None);
+            }
+            if !self.finish_connecting(connection, registry)? {
+                return Ok(None);
+            }
+            happened.push_back(Event::Connected(connection));
+        }
+        self.write(connection, happened)?;
+        self.read(spare)
+    }
+
+    /// Whether it stands; if it was refused, the next address is tried.
+    fn finish_connecting(&mut self, connection: ConnectionId, registry: &Registry) -> io::Result<bool> {
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        let stands = match stream.take_error()? {
+            Some(error) => Err(error),
+            None => stream.peer_addr().map(drop),
+        };
+        match stands {
+            Ok(()) => {
+                stream.set_nodelay(true)?;
+                self.is_connected = true;
+                self.untried = Vec::new();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                self.is_writable = false;
+                Ok(false)
+            }
+            Err(_) => {
+                registry.deregister(stream)?;
+                self.try_next(connection, registry).map(|()| false)
+            }
         }
     }
-    // Whoever sends is gone: the connection is not wanted any more.
-    Ok(())
+
+    /// Writes what waits, as far as the kernel takes it.
+    fn write(&mut self, connection: ConnectionId, happened: &mut VecDeque<Event>) -> io::Result<()> {
+        let Some(mut stream) = self.stream.as_ref().filter(|_| self.is_connected) else { return Ok(()) };
+        while self.is_writable
+            && let Some(first) = self.outgoing.front()
+        {
+            let written = {
+                let mut parts = parts(first);
+                let mut left = &mut parts[..];
+                IoSlice::advance_slices(&mut left, self.gone_bytes);
+                let count = left.len().min(PARTS_MAX);
+                stream.write_vectored(&left[..count])
+            };
+            match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(bytes) => self.gone_bytes += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.gone_bytes == first.frame.wire_len() {
+                self.gone_bytes = 0;
+                if first.is_unanswered {
+                    happened.push_back(Event::Written(connection));
+                }
+                self.outgoing.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole frame, once it is there.
+    fn read(&mut self, spare: &Spare) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(frame) = self.frames.next(spare)? {
+                return Ok(Some(frame));
+            }
+            if !self.is_readable {
+                return Ok(None);
+            }
+            let Some(stream) = &self.stream else { return Ok(None) };
+            match self.frames.fill(stream) {
+                Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // There was less than there was room for: the poll says when more comes.
+                Ok(filled) => self.is_readable = filled.is_full || self.is_read_closed,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
-async fn write(writer: &mut OwnedWriteHalf, outgoing: &Outgoing) -> io::Result<()> {
+/// All that a request consists of.
+fn parts(outgoing: &Outgoing) -> Vec<IoSlice<'_>> {
     let mut fills = outgoing.fills.iter();
     let parts = outgoing.frame.parts().map(|part| match part {
         Part::Bytes(bytes) => IoSlice::new(bytes),
         Part::Hole(_) => IoSlice::new(fills.next().expect("each hole has its batch").bytes()),
     });
-    let mut parts: Vec<IoSlice<'_>> = parts.collect();
-    let mut left = &mut parts[..];
-    while !left.is_empty() {
-        let count = left.len().min(PARTS_MAX);
-        let written = writer.write_vectored(&left[..count]).await?;
-        if written == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        IoSlice::advance_slices(&mut left, written);
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spare_frames_are_few_and_of_use() {
-        let spare = Spare::default();
-        spare.give_back(Vec::with_capacity(READ_BYTES - 1));
-        spare.give_back(Vec::with_capacity((16 << 20) + 1));
-        assert_eq!(spare.take().capacity(), 0, "neither is worth it");
-        for _ in 0..10 {
-            spare.give_back(Vec::with_capacity(15 << 20));
-        }
-        let kept: Vec<_> = (0..10).map(|_| spare.take()).filter(|frame| frame.capacity() > 0).collect();
-        assert_eq!(kept.len(), 4, "64 MiB in all");
-        kept.into_iter().for_each(|frame| spare.give_back(frame));
-        assert!(spare.take().capacity() > 0, "what was taken makes room");
-    }
+    parts.collect()
 }

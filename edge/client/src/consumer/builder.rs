@@ -9,11 +9,11 @@ use base::Effects;
 use client_core::Chance;
 use client_core::consumer::{self as core, ConsumerSettings, Isolation, Reset};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
-use super::{Consumer, Shared, State, drive};
+use super::{Consumer, Shared, State};
 use crate::address;
 use crate::clock::Clock;
+use crate::driver::Driver;
 use crate::producer::{BuildError, PropertyError};
 use crate::wires::Spare;
 
@@ -118,6 +118,7 @@ impl ConsumerBuilder {
         let bootstrap = address::parse(&self.bootstrap_servers)?;
         check(&self.settings)?;
         let core = core::Consumer::new(self.settings, bootstrap, Chance::new(rand::random()));
+        let spare = Spare::default();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 core,
@@ -126,17 +127,12 @@ impl ConsumerBuilder {
                 reader: None,
                 is_stopping: false,
             }),
-            wake: Notify::new(),
+            driver: Driver::new(spare.clone())?,
             clock: Clock::start(),
-            spare: Spare::default(),
+            spare,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let driven = shared.clone();
-        let run = move || {
-            tokio::task::LocalSet::new().block_on(&runtime, drive::run(driven));
-            // A name that is being looked up is waited for by nobody.
-            runtime.shutdown_background();
-        };
+        let run = move || driven.driver.run(&*driven);
         let thread = thread::Builder::new().name("consumer".to_owned()).spawn(run)?;
         Ok(Consumer { shared, thread: Some(thread), current: None })
     }

@@ -1,79 +1,59 @@
-//! The consumer's thread: performs what the machine decides, and tells it what happened.
+//! The consumer's machine, as the driver drives it.
 
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use base::Effects;
 use client_core::consumer::Effect;
 
 use super::{Arrived, Shared, State};
+use crate::clock::Clock;
+use crate::driver::{By, Machine};
 use crate::wires::{Event, Wires};
 
-/// Runs until the consumer is gone.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let mut wires = Wires::new(shared.spare.clone());
-    let mut effects = Effects::new();
-    let mut happened = None;
-    loop {
-        let (deadline, is_stopping, reader) = step(&shared, happened.take(), &mut effects);
-        reader.into_iter().for_each(Waker::wake);
-        for effect in effects.drain() {
-            match effect {
-                Effect::Net(effect) => wires.perform(effect),
-                Effect::Chunk(_) | Effect::Failed { .. } => unreachable!("handed out under the lock"),
-            }
-        }
-        if is_stopping {
-            return;
-        }
-        let sleep = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(shared.clock.instant(deadline)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            event = wires.next() => happened = Some(event),
-            () = shared.wake.notified() => {}
-            () = sleep => {}
-        }
-    }
-}
+impl Machine for Shared {
+    /// Who waits for what arrived.
+    type Told = Option<Waker>;
 
-/// Tells the machine what happened and takes over what it decides.
-fn step(
-    shared: &Shared,
-    happened: Option<Event>,
-    out: &mut Effects<Effect>,
-) -> (Option<Duration>, bool, Option<Waker>) {
-    let now = shared.clock.now();
-    let mut state = shared.state.lock();
-    let State { core, effects, .. } = &mut *state;
-    match happened {
-        None => core.step(now, effects),
-        Some(Event::Connected(connection)) => core.on_connected(connection, now, effects),
-        Some(Event::Closed(connection)) => core.on_closed(connection, now, effects),
-        Some(Event::Frame(connection, frame)) => core.on_frame(connection, &Arc::new(frame), now, effects),
-        Some(Event::Written(_)) => {}
-    }
-    let mut decided = std::mem::take(&mut state.effects);
-    let mut has_arrived = false;
-    for effect in decided.drain() {
-        match effect {
-            Effect::Chunk(chunk) => state.arrived.push_back(Arrived::Chunk(chunk)),
-            Effect::Failed { of, generation, error } => {
-                state.arrived.push_back(Arrived::Failed { of, generation, error });
+    fn step(&self, happened: Option<Event>, wires: &mut Wires, told: &mut Self::Told) -> Option<Duration> {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        match happened {
+            None => core.step(now, effects),
+            Some(Event::Connected(connection)) => core.on_connected(connection, now, effects),
+            Some(Event::Closed(connection)) => core.on_closed(connection, now, effects),
+            Some(Event::Frame(connection, frame)) => {
+                core.on_frame(connection, &Arc::new(frame), now, effects);
             }
-            effect @ Effect::Net(_) => {
-                out.push(effect);
-                continue;
-            }
+            Some(Event::Written(_)) => {}
         }
-        has_arrived = true;
+        let mut decided = std::mem::take(&mut state.effects);
+        for effect in decided.drain() {
+            let arrived = match effect {
+                Effect::Chunk(chunk) => Arrived::Chunk(chunk),
+                Effect::Failed { of, generation, error } => Arrived::Failed { of, generation, error },
+                Effect::Net(effect) => {
+                    wires.perform(effect);
+                    continue;
+                }
+            };
+            state.arrived.push_back(arrived);
+            *told = told.take().or_else(|| state.reader.take());
+        }
+        state.effects = decided;
+        state.core.deadline(now)
     }
-    state.effects = decided;
-    let reader = if has_arrived { state.reader.take() } else { None };
-    (state.core.deadline(now), state.is_stopping, reader)
+
+    fn tell(&self, told: Self::Told, _by: By) {
+        told.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.state.lock().is_stopping
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
 }

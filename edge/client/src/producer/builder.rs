@@ -9,12 +9,13 @@ use client_core::Chance;
 use client_core::producer::{self as core, Acks, ProducerSettings};
 use parking_lot::Mutex;
 use records::Compression;
-use tokio::sync::Notify;
 
 use super::delivery::{DeliveryReport, OnDelivery};
 use super::{Lease, Producer, Shared, State, drive};
 use crate::address::{self, AddressError};
 use crate::clock::{Clock, Reading};
+use crate::driver::Driver;
+use crate::wires::Spare;
 
 /// Why there is no producer.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +26,8 @@ pub enum BuildError {
     /// Settings that do not go together, or a value that makes no sense.
     #[error("{0}")]
     Settings(&'static str),
-    /// The system gives it no thread.
-    #[error("the producer's thread cannot be started: {0}")]
+    /// The system gives it no thread, or nothing to wait for sockets with.
+    #[error("the client's thread cannot be started: {0}")]
     Thread(#[from] std::io::Error),
 }
 
@@ -164,7 +165,8 @@ impl ProducerBuilder {
         self.settings.batch_bytes_max = self.settings.batch_bytes_max.min(self.settings.request_bytes_max);
         let chance = Chance::new(rand::random());
         let compression = (self.settings.compression, self.settings.compression_level);
-        let shared = Arc::new(Shared {
+        let driver = Driver::new(Spare::default())?;
+        let shared = Arc::new_cyclic(|itself| Shared {
             state: Mutex::new(State {
                 core: core::Producer::new(self.settings, bootstrap, chance),
                 effects: Effects::new(),
@@ -176,19 +178,19 @@ impl ProducerBuilder {
                 waiting: Vec::new(),
                 is_stopping: false,
             }),
-            wake: Notify::new(),
+            driver,
+            compressed: Mutex::default(),
+            unreported: Mutex::default(),
+            itself: itself.clone(),
             clock: Clock::start(),
             block_max: self.block_max,
             compression,
             on_delivery: self.on_delivery,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let driven = shared.clone();
         let run = move || {
-            let _end = drive::End(driven.clone());
-            tokio::task::LocalSet::new().block_on(&runtime, drive::run(driven));
-            // A name that is still being looked up holds nobody up.
-            runtime.shutdown_background();
+            let end = drive::End(driven);
+            end.0.driver.run(&*end.0);
         };
         let thread = thread::Builder::new().name("producer".to_owned()).spawn(run)?;
         let lease = Lease { shared: shared.clone(), thread: Mutex::new(Some(thread)) };

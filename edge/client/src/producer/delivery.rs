@@ -3,13 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use base::{Offset, PartitionIndex, TimestampMs};
 use client_core::producer::{self as core, DeliveryError};
 use parking_lot::Mutex;
+
+use super::Shared;
 
 /// Where a record was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub(super) type OnDelivery = Arc<dyn Fn(&DeliveryReport<'_>) + Send + Sync>;
 pub(super) struct Fate {
     pub(super) topic: Arc<str>,
     pub(super) partition: PartitionIndex,
+    /// Who sees to it.
+    shared: Weak<Shared>,
     state: Mutex<FateState>,
 }
 
@@ -68,9 +72,13 @@ struct FateState {
 }
 
 impl Fate {
-    pub(super) fn new(topic: &str, partition: PartitionIndex) -> Self {
+    pub(super) fn new(topic: &str, partition: PartitionIndex, shared: Weak<Shared>) -> Self {
         let state = FateState { outcome: None, records: 0, wakers: Vec::new() };
-        Self { topic: topic.into(), partition, state: Mutex::new(state) }
+        Self { topic: topic.into(), partition, shared, state: Mutex::new(state) }
+    }
+
+    fn is_known(&self) -> bool {
+        self.state.lock().outcome.is_some()
     }
 
     /// It is known now.
@@ -143,6 +151,12 @@ impl Delivery {
 
     /// Waits for it on a thread that may block.
     pub fn wait(self) -> Result<Written, DeliveryError> {
+        if !self.fate.is_known()
+            && let Some(shared) = self.fate.shared.upgrade()
+            && shared.may_be_driven()
+        {
+            shared.driver.drive(&*shared, None, || self.fate.is_known());
+        }
         crate::block::on(self)
     }
 }

@@ -1,148 +1,178 @@
-//! The producer's thread: performs what the machine decides, and tells it what happened.
+//! The producer's machine, as the driver drives it: what it decides, and who is told.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
-use base::Effects;
 use client_core::producer::{DeliveryError, Effect, Work, Written};
 use records::Scratch;
-use tokio::sync::mpsc;
 
 use super::delivery::{DeliveryReport, Fate, Reported};
 use super::{Shared, State};
-use crate::wires::{Event, Spare, Wires};
-
-/// What happened beside the connections.
-enum Happened {
-    Net(Event),
-    Compressed(Work, Vec<u8>),
-}
-
-/// Runs until the last producer is gone.
-pub(super) async fn run(shared: Arc<Shared>) {
-    let (compressed_out, mut compressed) = mpsc::unbounded_channel();
-    let mut wires = Wires::new(Spare::default());
-    let mut effects = Effects::new();
-    let mut happened = None;
-    loop {
-        let (deadline, is_stopping, woken) = step(&shared, happened.take(), &mut effects);
-        woken.into_iter().for_each(Waker::wake);
-        for effect in effects.drain() {
-            match effect {
-                Effect::Net(effect) => wires.perform(effect),
-                Effect::Compress(work) => compress(&shared, work, compressed_out.clone()),
-                Effect::Done { .. } | Effect::TryAgain => unreachable!("done under the lock"),
-            }
-        }
-        if is_stopping {
-            return;
-        }
-        let until = deadline.map(|deadline| shared.clock.instant(deadline));
-        let sleep = async {
-            match until {
-                Some(until) => tokio::time::sleep_until(until).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            event = wires.next() => happened = Some(Happened::Net(event)),
-            Some((work, spare)) = compressed.recv() => happened = Some(Happened::Compressed(work, spare)),
-            // Whoever wakes this thread without end must not keep it from its connections.
-            () = shared.wake.notified() => tokio::task::yield_now().await,
-            () = sleep => {}
-        }
-    }
-}
+use crate::clock::Clock;
+use crate::driver::{By, Machine};
+use crate::wires::{Event, Wires};
 
 /// A batch that is done.
-struct Settled {
+pub(super) struct Settled {
     fate: Arc<Fate>,
     reported: Vec<Reported>,
     records: usize,
     outcome: Result<Written, DeliveryError>,
 }
 
-type Step = (Option<std::time::Duration>, bool, Vec<Waker>);
-
-/// Tells the machine what happened and takes over what it decides. Who waits is woken by the caller,
-/// outside the lock.
-fn step(shared: &Shared, happened: Option<Happened>, out: &mut Effects<Effect>) -> Step {
-    shared.clock.set();
-    let now = shared.clock.now();
-    let mut state = shared.state.lock();
-    let State { core, effects, .. } = &mut *state;
-    match happened {
-        None => core.step(now, effects),
-        Some(Happened::Net(Event::Connected(connection))) => core.on_connected(connection, now, effects),
-        Some(Happened::Net(Event::Closed(connection))) => core.on_closed(connection, now, effects),
-        Some(Happened::Net(Event::Frame(connection, frame))) => {
-            core.on_frame(connection, &frame, now, effects);
-        }
-        Some(Happened::Net(Event::Written(connection))) => core.on_written(connection, now, effects),
-        Some(Happened::Compressed(work, spare)) => core.on_compressed(work, spare, now, effects),
-    }
-    let mut woken = Vec::new();
-    let mut settled = Vec::new();
-    let mut decided = std::mem::take(&mut state.effects);
-    for effect in decided.drain() {
-        match effect {
-            Effect::Done { batch, records, outcome } => {
-                let slot = batch.slot as usize;
-                let fate = state.fates[slot].take().expect("a batch with records has a fate");
-                let reported = std::mem::take(&mut state.reported[slot]);
-                state.settling.push(fate.clone());
-                settled.push(Settled { fate, reported, records, outcome });
-            }
-            Effect::TryAgain => woken.extend(state.waiting.drain(..).map(|(_, waker)| waker)),
-            other => out.push(other),
-        }
-    }
-    state.effects = decided;
-    let is_stopping = state.is_stopping;
-    state.waiting.retain(|(until, waker)| {
-        let is_over = is_stopping || *until <= now.elapsed;
-        if is_over {
-            woken.push(waker.clone());
-        }
-        !is_over
-    });
-    let first = state.waiting.iter().map(|&(until, _)| until).min();
-    let deadline = [first, state.core.deadline(now)].into_iter().flatten().min();
-    drop(state);
-    settle(shared, settled);
-    (deadline, is_stopping, woken)
+/// Who is to learn what.
+#[derive(Default)]
+pub(super) struct Told {
+    settled: Vec<Settled>,
+    woken: Vec<Waker>,
 }
 
-/// Tells everybody what became of batches, outside the lock.
-fn settle(shared: &Shared, settled: Vec<Settled>) {
-    if settled.is_empty() {
-        return;
-    }
-    let mut spare = Vec::new();
-    let mut panicked = None;
-    for Settled { fate, mut reported, records, outcome } in settled {
-        if let Some(on_delivery) = &shared.on_delivery {
-            let (topic, partition, at) = (&*fate.topic, fate.partition, shared.clock.now().elapsed);
-            let outcome = outcome.as_ref().map(|written| written.base_offset);
-            let report = DeliveryReport { topic, partition, records: &reported, at, outcome };
-            // All the others are to learn of their records first.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| on_delivery(&report))) {
-                panicked = Some(panic);
+/// What happened beside the connections.
+enum Happened {
+    Nothing,
+    Net(Event),
+    Compressed(Work, Vec<u8>),
+}
+
+impl Machine for Shared {
+    type Told = Told;
+
+    fn step(&self, happened: Option<Event>, wires: &mut Wires, told: &mut Told) -> Option<Duration> {
+        if happened.is_none() {
+            let compressed = std::mem::take(&mut *self.compressed.lock());
+            for (work, spare) in compressed {
+                self.step_once(Happened::Compressed(work, spare), wires, told);
             }
-            reported.clear();
-            spare.push(reported);
         }
-        fate.settle(outcome, records);
+        self.step_once(happened.map_or(Happened::Nothing, Happened::Net), wires, told)
     }
-    {
-        let mut state = shared.state.lock();
-        state.reported_spare.append(&mut spare);
-        state.settling.clear();
+
+    fn tell(&self, told: Told, by: By) {
+        told.woken.into_iter().for_each(Waker::wake);
+        if by == By::Caller && self.on_delivery.is_some() {
+            // Reports run on the producer's own thread.
+            if !told.settled.is_empty() {
+                self.unreported.lock().extend(told.settled);
+                self.driver.ring();
+            }
+            return;
+        }
+        if by == By::Itself && self.on_delivery.is_some() {
+            let unreported = std::mem::take(&mut *self.unreported.lock());
+            self.settle(unreported);
+        }
+        self.settle(told.settled);
     }
-    if let Some(panic) = panicked {
-        resume_unwind(panic);
+
+    fn is_stopping(&self) -> bool {
+        self.state.lock().is_stopping
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+impl Shared {
+    /// Tells the core what happened and performs what it decides.
+    fn step_once(&self, happened: Happened, wires: &mut Wires, told: &mut Told) -> Option<Duration> {
+        self.clock.set();
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        match happened {
+            Happened::Nothing => core.step(now, effects),
+            Happened::Net(Event::Connected(connection)) => core.on_connected(connection, now, effects),
+            Happened::Net(Event::Closed(connection)) => core.on_closed(connection, now, effects),
+            Happened::Net(Event::Frame(connection, frame)) => {
+                core.on_frame(connection, &frame, now, effects);
+            }
+            Happened::Net(Event::Written(connection)) => core.on_written(connection, now, effects),
+            Happened::Compressed(work, spare) => core.on_compressed(work, spare, now, effects),
+        }
+        let mut decided = std::mem::take(&mut state.effects);
+        let mut net = Vec::new();
+        for effect in decided.drain() {
+            match effect {
+                Effect::Done { batch, records, outcome } => {
+                    let slot = batch.slot as usize;
+                    let fate = state.fates[slot].take().expect("a batch with records has a fate");
+                    let reported = std::mem::take(&mut state.reported[slot]);
+                    state.settling.push(fate.clone());
+                    told.settled.push(Settled { fate, reported, records, outcome });
+                }
+                Effect::TryAgain => told.woken.extend(state.waiting.drain(..).map(|(_, waker)| waker)),
+                Effect::Compress(work) => self.compress(work),
+                Effect::Net(effect) => net.push(effect),
+            }
+        }
+        state.effects = decided;
+        let is_stopping = state.is_stopping;
+        state.waiting.retain(|(until, waker)| {
+            let is_over = is_stopping || *until <= now.elapsed;
+            if is_over {
+                told.woken.push(waker.clone());
+            }
+            !is_over
+        });
+        let first = state.waiting.iter().map(|&(until, _)| until).min();
+        let deadline = [first, state.core.deadline(now)].into_iter().flatten().min();
+        drop(state);
+        // Writing takes its time, in which records go on coming.
+        net.into_iter().for_each(|effect| wires.perform(effect));
+        deadline
+    }
+
+    /// Tells everybody what became of batches.
+    fn settle(&self, settled: Vec<Settled>) {
+        if settled.is_empty() {
+            return;
+        }
+        let mut spare = Vec::new();
+        let mut panicked = None;
+        let mut done = Vec::with_capacity(settled.len());
+        for Settled { fate, mut reported, records, outcome } in settled {
+            if let Some(on_delivery) = &self.on_delivery {
+                let (topic, partition, at) = (&*fate.topic, fate.partition, self.clock.now().elapsed);
+                let outcome = outcome.as_ref().map(|written| written.base_offset);
+                let report = DeliveryReport { topic, partition, records: &reported, at, outcome };
+                // All the others are to learn of their records first.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| on_delivery(&report))) {
+                    panicked = Some(panic);
+                }
+                reported.clear();
+                spare.push(reported);
+            }
+            fate.settle(outcome, records);
+            done.push(fate);
+        }
+        {
+            let mut state = self.state.lock();
+            state.reported_spare.append(&mut spare);
+            state.settling.retain(|settling| !done.iter().any(|done| Arc::ptr_eq(done, settling)));
+        }
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
+    }
+
+    /// Compresses a batch on a thread that nobody waits for.
+    fn compress(&self, work: Work) {
+        let (to, level) = self.compression;
+        let shared = self.itself.clone();
+        rayon_core::spawn(move || {
+            thread_local! {
+                static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
+            }
+            let done = SCRATCH.with_borrow_mut(|scratch| work.compress(to, level, scratch));
+            // The producer may be gone: nobody wants the batch.
+            if let Some(shared) = shared.upgrade() {
+                shared.compressed.lock().push(done);
+                shared.driver.ring();
+            }
+        });
     }
 }
 
@@ -163,18 +193,7 @@ impl Drop for End {
             fate.settle(Err(DeliveryError::Closed { may_be_written: true }), 0);
         }
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        // A caller may sit in the seat.
+        self.0.driver.ring();
     }
-}
-
-/// Compresses a batch on a thread that nobody waits for.
-fn compress(shared: &Arc<Shared>, work: Work, done: mpsc::UnboundedSender<(Work, Vec<u8>)>) {
-    let (to, level) = shared.compression;
-    tokio::task::spawn_blocking(move || {
-        thread_local! {
-            static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
-        }
-        let (work, spare) = SCRATCH.with_borrow_mut(|scratch| work.compress(to, level, scratch));
-        // The producer is gone: nobody wants the batch.
-        let _ = done.send((work, spare));
-    });
 }

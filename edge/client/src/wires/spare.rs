@@ -1,0 +1,67 @@
+//! Buffers of large frames, for the next ones: fresh memory costs several times what filling it does.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Buffers that nobody uses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Spares>>);
+
+#[derive(Debug, Default)]
+struct Spares {
+    frames: Vec<Vec<u8>>,
+    /// What they take together.
+    bytes: usize,
+}
+
+/// As many as are on their way or being read at once, with a few brokers.
+const SPARE_MAX: usize = 8;
+/// A smaller one is cheap, and would be in the way of a larger; a larger one is rare, and would be kept for
+/// nothing.
+const SPARE_BYTES: RangeInclusive<usize> = 64 << 10..=16 << 20;
+/// What all of them may take together.
+const SPARE_BYTES_MAX: usize = 64 << 20;
+
+impl Spare {
+    pub(crate) fn give_back(&self, mut frame: Vec<u8>) {
+        let bytes = frame.capacity();
+        if !SPARE_BYTES.contains(&bytes) {
+            return;
+        }
+        frame.clear();
+        let mut spare = self.0.lock();
+        if spare.frames.len() < SPARE_MAX && spare.bytes + bytes <= SPARE_BYTES_MAX {
+            spare.bytes += bytes;
+            spare.frames.push(frame);
+        }
+    }
+
+    pub(super) fn take(&self) -> Vec<u8> {
+        let mut spare = self.0.lock();
+        let frame = spare.frames.pop().unwrap_or_default();
+        spare.bytes -= frame.capacity();
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_frames_are_few_and_of_use() {
+        let spare = Spare::default();
+        spare.give_back(Vec::with_capacity((64 << 10) - 1));
+        spare.give_back(Vec::with_capacity((16 << 20) + 1));
+        assert_eq!(spare.take().capacity(), 0, "neither is worth it");
+        for _ in 0..10 {
+            spare.give_back(Vec::with_capacity(15 << 20));
+        }
+        let kept: Vec<_> = (0..10).map(|_| spare.take()).filter(|frame| frame.capacity() > 0).collect();
+        assert_eq!(kept.len(), 4, "64 MiB in all");
+        kept.into_iter().for_each(|frame| spare.give_back(frame));
+        assert!(spare.take().capacity() > 0, "what was taken makes room");
+    }
+}
