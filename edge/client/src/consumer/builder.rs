@@ -113,6 +113,23 @@ impl ConsumerBuilder {
         })
     }
 
+    /// What is chosen so far, by Kafka's names, with the defaults of the rest: for a tool to show.
+    pub fn properties(&self) -> Vec<(&'static str, String)> {
+        let settings = &self.settings;
+        let isolation = match settings.isolation {
+            Isolation::ReadUncommitted => "read_uncommitted",
+            Isolation::ReadCommitted => "read_committed",
+        };
+        vec![
+            ("fetch.min.bytes", settings.fetch_bytes_min.to_string()),
+            ("fetch.max.bytes", settings.fetch_bytes_max.to_string()),
+            ("max.partition.fetch.bytes", settings.partition_bytes_max.to_string()),
+            ("fetch.max.wait.ms", settings.fetch_wait_max.as_millis().to_string()),
+            ("check.crcs", settings.check_crcs.to_string()),
+            ("isolation.level", isolation.to_owned()),
+        ]
+    }
+
     /// Starts the consumer. Connections are made when something is assigned.
     pub fn build(self) -> Result<Consumer, BuildError> {
         let bootstrap = address::parse(&self.bootstrap_servers)?;

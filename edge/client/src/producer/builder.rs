@@ -149,6 +149,32 @@ impl ProducerBuilder {
         self
     }
 
+    /// What is chosen so far, by Kafka's names, with the defaults of the rest: for a tool to show.
+    pub fn properties(&self) -> Vec<(&'static str, String)> {
+        let settings = &self.settings;
+        let acks = match settings.acks {
+            Acks::None => "0",
+            Acks::Leader => "1",
+            Acks::All => "all",
+        };
+        let is_idempotent =
+            if self.is_idempotence_chosen { settings.idempotence } else { settings.acks == Acks::All };
+        let ms = |time: Duration| time.as_millis().to_string();
+        vec![
+            ("acks", acks.to_owned()),
+            ("enable.idempotence", is_idempotent.to_string()),
+            ("batch.size", settings.batch_bytes_max.to_string()),
+            ("linger.ms", ms(settings.linger)),
+            ("compression.type", settings.compression.name().to_owned()),
+            ("buffer.memory", settings.memory_bytes_max.to_string()),
+            ("max.request.size", settings.request_bytes_max.to_string()),
+            ("max.in.flight.requests.per.connection", settings.in_flight_max.to_string()),
+            ("delivery.timeout.ms", ms(settings.delivery_timeout)),
+            ("request.timeout.ms", ms(settings.links.request_timeout)),
+            ("max.block.ms", ms(self.block_max)),
+        ]
+    }
+
     /// Starts the producer. Connections are made when there is something to ask.
     pub fn build(mut self) -> Result<Producer, BuildError> {
         let bootstrap = address::parse(&self.bootstrap_servers)?;
