@@ -2,10 +2,28 @@
 
 mod consumer;
 mod latency;
-mod load; // when each record is due
-mod payload;
 mod producer; // start here
+
+// What is sent, and when.
+mod arrivals;
+mod keys;
+mod payload;
+mod template;
+
+mod chance;
+
+// Whether it arrived.
+mod mark;
+mod places;
+mod readback;
+mod verify;
+
+// What is told of it.
+mod hlog;
+mod progress;
+mod stamp;
 mod stats;
+mod tally;
 
 use std::io::Write;
 
@@ -40,6 +58,12 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
         Command::Consumer(arguments) => consumer::run(&arguments, out),
         Command::E2eLatency(arguments) => latency::run(&arguments, out),
     }
+}
+
+/// A number that no other run has.
+fn run_id() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    chance::Chance::new(now.as_nanos() as u64, std::process::id().into()).draw()
 }
 
 /// Reads a file of properties as Java has them: `name=value` or `name: value` to a line, `#` and `!`

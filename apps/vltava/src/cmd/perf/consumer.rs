@@ -4,11 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
-use client::consumer::{Consumer, Start};
+use anyhow::{Context, Result, ensure};
+use client::consumer::{Consumer, ConsumerBuilder, Start};
 use client::{Admin, ConnectOptions, Scratch};
-use serde_json::json;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
 
+use super::hlog::Intervals;
+use super::places::Places;
+use super::progress::Progress;
+use super::stamp::Stamp;
+use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
+use super::verify::{Checker, Verdict};
 use crate::output;
 
 /// Read a topic as fast as it comes, and measure it
@@ -21,9 +28,8 @@ pub(super) struct Arguments {
     /// Brokers to connect to, between commas
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     bootstrap_server: String,
-    /// Topic to read
-    #[arg(long)]
-    topic: String,
+    #[command(flatten)]
+    topics: Topics,
     /// How many records to read
     #[arg(long, alias = "messages")]
     num_records: u64,
@@ -63,15 +69,35 @@ pub(super) struct Arguments {
     /// A file of such settings; those on the command line come before them
     #[arg(long, alias = "consumer.config", value_name = "FILE")]
     command_config: Option<PathBuf>,
+    /// Fail if a record that `vltava perf producer --verify` wrote is lost, duplicated, reordered or corrupt
+    #[arg(long)]
+    verify: bool,
+    /// Write histograms of each interval into a file, as HdrHistogram logs them: of how long each batch
+    /// was waited for
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
     /// Answer with JSON in the last line, for programs
     #[arg(long)]
     json: bool,
 }
 
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Topics {
+    /// Topic to read
+    #[arg(long)]
+    topic: Option<String>,
+    /// Read all topics whose names match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    include: Option<String>,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   vltava perf consumer --topic t --num-records 10000000
-  vltava perf consumer --topic t --messages 1000000 --show-detailed-stats --json";
+  vltava perf consumer --topic t --messages 1000000 --show-detailed-stats --json
+  vltava perf consumer --include 'orders-.*' --num-records 1000000
+  vltava perf consumer --topic t --num-records 1000000 --verify";
 
 /// What was read so far.
 #[derive(Clone, Copy, Default)]
@@ -81,59 +107,102 @@ struct Count {
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
-    let mut consumer = arguments.consumer()?;
+    let builder = arguments.builder()?;
+    let mut admin = Admin::connect(&arguments.bootstrap_server, ConnectOptions::default())?;
+    let topics = &arguments.topics;
+    let places = Places::find(&mut admin, topics.topic.as_deref(), topics.include.as_deref())?;
+    let mut consumer = builder.clone().build()?;
     let start = if arguments.from_latest { Start::Latest } else { Start::Earliest };
-    let partitions = arguments.partitions()?;
-    consumer.assign((0..partitions).map(|index| (&*arguments.topic, index, start)));
+    consumer.assign(places.iter().map(|(topic, index)| (topic, index, start)));
     if !arguments.hide_header {
         let time = if arguments.show_detailed_stats { "time, threadId" } else { "start.time, end.time" };
         writeln!(out, "{time}, {HEADLINE}")?;
+        out.flush()?;
     }
+    let mut reader = Reader {
+        consumer,
+        places,
+        scratch: Scratch::default(),
+        count: Count::default(),
+        waited: histogram(),
+        log: Intervals::new(arguments.hlog.as_deref(), "wait for each batch", arguments.reporting_interval)?,
+        checker: arguments.verify.then(|| Checker::new(None)),
+    };
     let (began, wall_began) = (Instant::now(), now_ms());
-    let mut reader = Reader { consumer, scratch: Scratch::default(), count: Count::default() };
-    let mut window = (Count::default(), began);
-    let interval = Duration::from_millis(arguments.reporting_interval);
-    while reader.count.records < arguments.num_records {
-        if !reader.read(arguments.num_records, Duration::from_millis(arguments.timeout))? {
-            eprintln!(
-                "warning: no record came for {} ms: {} of {} were read",
-                arguments.timeout, reader.count.records, arguments.num_records
-            );
-            break;
-        }
-        if arguments.show_detailed_stats && window.1.elapsed() >= interval {
-            let line = line(&reader.count.since(&window.0), &reader.count, window.1.elapsed());
-            writeln!(out, "{}, 0, {line}", kafka_time(now_ms()))?;
-            out.flush()?;
-            window = (reader.count, Instant::now());
-        }
-    }
+    arguments.read(&mut reader, out)?;
     let elapsed = began.elapsed();
     if !arguments.show_detailed_stats {
         let line = line(&reader.count, &reader.count, elapsed);
         writeln!(out, "{}, {}, {line}", kafka_time(wall_began), kafka_time(now_ms()))?;
+        out.flush()?;
     }
-    if arguments.json {
-        let (records, bytes, seconds) =
-            (reader.count.records, reader.count.bytes as f64, elapsed.as_secs_f64());
-        let said = json!({
-            "records": records,
-            "seconds": seconds,
-            "records_per_sec": records as f64 / seconds,
-            "mb_per_sec": bytes / seconds / 1e6,
-            "mib_per_sec": bytes / seconds / MIB,
-        });
-        writeln!(out, "{said}")?;
-    }
-    Ok(())
+    reader.log.finish()?;
+    let verdict = match reader.checker {
+        Some(checker) => {
+            let extents = reader.places.extents(&mut admin, arguments.from_latest)?;
+            let mut verdict = checker.verdict_within(&extents);
+            verdict.lose(arguments.num_records.saturating_sub(reader.count.records));
+            Some(verdict)
+        }
+        None => None,
+    };
+    let stamp = Stamp::take(&arguments.bootstrap_server, reader.places.first_topic(), builder.properties());
+    let measured = Measured { count: reader.count, elapsed, waited: reader.waited };
+    measured.print_more(arguments.json, verdict.as_ref(), &stamp, out)?;
+    let Some(verdict) = verdict else { return Ok(()) };
+    ensure!(
+        verdict.checked() > 0 || reader.count.records == 0,
+        "none of {} records was written by `vltava perf producer --verify`: there is nothing to verify",
+        reader.count.records
+    );
+    verdict.into_result()
 }
 
 const HEADLINE: &str = "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, \
                         fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec";
-const MIB: f64 = 1024.0 * 1024.0;
+
+/// What was measured.
+struct Measured {
+    count: Count,
+    elapsed: Duration,
+    waited: Histogram<u64>,
+}
+
+impl Measured {
+    /// What Kafka's tool does not say: for people on stderr, for programs in the last line.
+    fn print_more(
+        &self,
+        is_json: bool,
+        verdict: Option<&Verdict>,
+        stamp: &Stamp,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let Count { records, bytes } = self.count;
+        let seconds = self.elapsed.as_secs_f64().max(1e-9);
+        if is_json {
+            let mut said = json!({
+                "records": records,
+                "seconds": seconds,
+                "records_per_sec": records as f64 / seconds,
+                "mb_per_sec": bytes as f64 / seconds / 1e6,
+                "mib_per_sec": bytes as f64 / seconds / MIB,
+                "latency_ns": quantiles(&self.waited),
+                "verified": verdict.map_or(Value::Null, Verdict::json),
+            });
+            stamp.put_into(&mut said);
+            writeln!(out, "{said}")?;
+            return Ok(out.flush()?);
+        }
+        eprintln!("{}", rate_line(records, bytes, seconds));
+        eprintln!("{}", latency_line("until the next batch", &self.waited));
+        eprintln!("verification: {}", verdict.map_or_else(|| "off".to_owned(), Verdict::in_words));
+        stamp.lines().iter().for_each(|line| eprintln!("{line}"));
+        Ok(())
+    }
+}
 
 impl Arguments {
-    fn consumer(&self) -> Result<Consumer> {
+    fn builder(&self) -> Result<ConsumerBuilder> {
         let mut settings = match &self.command_config {
             Some(path) => super::properties(path)?,
             None => Vec::new(),
@@ -147,35 +216,74 @@ impl Arguments {
                 builder = builder.set(name, value)?;
             }
         }
-        Ok(builder.build()?)
+        Ok(builder)
     }
 
-    fn partitions(&self) -> Result<i32> {
-        let mut admin = Admin::connect(&self.bootstrap_server, ConnectOptions::default())?;
-        let topics = admin.describe_topics(std::slice::from_ref(&self.topic))?;
-        let topic = topics.first().with_context(|| format!("topic {} is not there", self.topic))?;
-        Ok(i32::try_from(topic.partitions.len())?)
+    /// Reads until there were enough records, or none came for too long.
+    fn read(&self, reader: &mut Reader, out: &mut dyn Write) -> Result<()> {
+        let progress = Progress::of(self.num_records);
+        let interval = Duration::from_millis(self.reporting_interval);
+        let mut window = (Count::default(), Instant::now());
+        while reader.count.records < self.num_records {
+            if !reader.read(self.num_records, Duration::from_millis(self.timeout))? {
+                progress.finish();
+                eprintln!(
+                    "warning: no record came for {} ms: {} of {} were read",
+                    self.timeout, reader.count.records, self.num_records
+                );
+                break;
+            }
+            progress.set(reader.count.records);
+            if self.show_detailed_stats && window.1.elapsed() >= interval {
+                let line = line(&reader.count.since(&window.0), &reader.count, window.1.elapsed());
+                progress.line(out, &format!("{}, 0, {line}", kafka_time(now_ms())))?;
+                window = (reader.count, Instant::now());
+            }
+        }
+        progress.finish();
+        Ok(())
     }
 }
 
 struct Reader {
     consumer: Consumer,
+    places: Places,
     scratch: Scratch,
     count: Count,
+    /// How long each batch was waited for.
+    waited: Histogram<u64>,
+    log: Intervals,
+    checker: Option<Checker>,
 }
 
 impl Reader {
     /// Reads the next batch; false if none comes in time.
     fn read(&mut self, records_max: u64, timeout: Duration) -> Result<bool> {
+        let asked = Instant::now();
         let Some(batch) = self.consumer.next_batch_within(timeout)? else { return Ok(false) };
+        let waited = asked.elapsed();
+        self.waited.saturating_record(waited.as_nanos() as u64);
+        self.log.record(waited)?;
+        let (header, mut next) = (*batch.header(), batch.header().next_offset());
+        let place = match self.checker {
+            Some(_) => self.places.at(batch.topic(), batch.partition().0).context("it was not asked for")?,
+            None => 0,
+        };
         for record in batch.records(&mut self.scratch)? {
             let record = record?;
             let bytes_of = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len) as u64;
             self.count.bytes += bytes_of(record.key) + bytes_of(record.value);
             self.count.records += 1;
+            if let Some(checker) = &mut self.checker {
+                checker.check(place, &record)?;
+            }
             if self.count.records == records_max {
+                next = record.offset(&header).next();
                 break;
             }
+        }
+        if self.checker.is_some() {
+            self.places.set_next(place, next);
         }
         Ok(true)
     }

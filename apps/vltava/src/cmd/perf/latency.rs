@@ -4,19 +4,29 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use client::admin::At;
-use client::consumer::{Consumer, Start};
+use anyhow::{Context, Result, bail, ensure};
+use client::admin::{At, Topic};
+use client::consumer::Consumer;
 use client::producer::{Acks, Producer, Record};
-use client::{Admin, ConnectOptions, Header, Scratch};
+use client::{Admin, ConnectOptions, Header};
+use hdrhistogram::Histogram;
 use serde_json::json;
 
+use super::chance::Chance;
+use super::hlog::Intervals;
+use super::mark::Marker;
 use super::payload::Payload;
-use super::stats::{histogram, in_words, quantiles};
+use super::progress::Progress;
+use super::readback::{self, Reader};
+use super::stamp::Stamp;
+use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
+use super::verify::{Checker, Verdict};
 
 /// How long until a record is read, from when it was sent; one at a time
 ///
-/// Takes the arguments of Kafka's kafka-e2e-latency, old and new, and prints its lines.
+/// Takes the arguments of Kafka's kafka-e2e-latency, old and new, and prints its lines. Every record has a
+/// number and a checksum, in the place of its first 24 bytes, or in a header if it is smaller: one that is
+/// lost, duplicated, reordered or corrupt fails the run.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -50,6 +60,18 @@ pub(super) struct Arguments {
     /// A file of settings, by Kafka's names
     #[arg(long, value_name = "FILE")]
     command_config: Option<PathBuf>,
+    /// Send so many records before those that count
+    #[arg(long, default_value_t = 0)]
+    warmup_records: u64,
+    /// Milliseconds after which a record that did not come counts as lost
+    #[arg(long, default_value_t = 60_000)]
+    timeout: u64,
+    /// Write histograms of each interval into a file, as HdrHistogram logs them
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+    /// Milliseconds from one interval of that file to the next
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..))]
+    reporting_interval: u64,
     /// Answer with JSON in the last line, for programs
     #[arg(long)]
     json: bool,
@@ -61,6 +83,7 @@ pub(super) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava perf e2e-latency --topic t --num-records 10000 --producer-acks all --record-size 100
+  vltava perf e2e-latency --topic t --num-records 100000 --record-size 100 --warmup-records 5000 --json
   vltava perf e2e-latency 127.0.0.1:9092 t 10000 1 100";
 
 /// What is measured, however it was said.
@@ -73,57 +96,120 @@ struct Plan {
     settings: Vec<(String, String)>,
 }
 
+/// What was measured.
+struct Measured {
+    /// From send to read.
+    both: Histogram<u64>,
+    /// From send to acknowledgement.
+    sent: Histogram<u64>,
+    total: Duration,
+    records: u64,
+    verdict: Verdict,
+}
+
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let plan = arguments.plan()?;
     let mut pair = Pair::start(&plan)?;
-    let (mut both, mut sent) = (histogram(), histogram());
-    let mut payload = Payload::random(plan.record_bytes, 0x5eed);
-    let key = vec![b'k'; arguments.record_key_size];
-    let header_key = vec![b'h'; arguments.record_header_key_size];
-    let header_value = vec![b'v'; arguments.record_header_size];
-    let headers = vec![Header { key: &header_key, value: Some(&header_value) }; arguments.num_headers];
-    let mut total = Duration::ZERO;
-    for number in 0..plan.records {
-        let mut record = Record::to(&plan.topic).headers(&headers);
-        if !key.is_empty() {
-            record = record.key(&key);
+    let measured = arguments.measure(&plan, &mut pair, out)?;
+    let at = |quantile| measured.both.value_at_quantile(quantile) / 1_000_000;
+    if measured.verdict.is_clean() {
+        let mean_ms = measured.total.as_secs_f64() * 1e3 / measured.records.max(1) as f64;
+        writeln!(out, "Avg latency: {mean_ms:.4} ms")?;
+        writeln!(out, "Percentiles: 50th = {}, 99th = {}, 99.9th = {}", at(0.5), at(0.99), at(0.999))?;
+        out.flush()?;
+    }
+    let stamp = Stamp::take(&plan.bootstrap_server, &plan.topic, pair.properties);
+    measured.print_more(arguments.json, plan.record_bytes, &stamp, out)?;
+    measured.verdict.into_result()
+}
+
+impl Measured {
+    /// What Kafka's tool does not say: for people on stderr, for programs in the last line.
+    fn print_more(
+        &self,
+        is_json: bool,
+        record_bytes: usize,
+        stamp: &Stamp,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let seconds = self.total.as_secs_f64().max(1e-9);
+        let bytes = self.records * record_bytes as u64;
+        if is_json {
+            let mut said = json!({
+                "records": self.records,
+                "seconds": seconds,
+                "records_per_sec": self.records as f64 / seconds,
+                "mb_per_sec": bytes as f64 / seconds / 1e6,
+                "mib_per_sec": bytes as f64 / seconds / MIB,
+                "latency_ns": quantiles(&self.both),
+                "send_to_ack_ns": quantiles(&self.sent),
+                "verified": self.verdict.json(),
+            });
+            stamp.put_into(&mut said);
+            writeln!(out, "{said}")?;
+            return Ok(out.flush()?);
         }
-        let value = payload.next();
-        let began = Instant::now();
-        pair.producer
-            .send_blocking(&record.value(value))?
-            .wait()
-            .with_context(|| format!("record {number}"))?;
-        sent.saturating_record(began.elapsed().as_nanos() as u64);
-        pair.read(value).with_context(|| format!("record {number}"))?;
-        let elapsed = began.elapsed();
-        both.saturating_record(elapsed.as_nanos() as u64);
-        total += elapsed;
-        if number % 1_000 == 0 {
-            writeln!(out, "{number}\t{}", elapsed.as_nanos() as f64 / 1e6)?;
-            out.flush()?;
-        }
+        eprintln!("{}", rate_line(self.records, bytes, seconds));
+        eprintln!("{}", latency_line("until it was read", &self.both));
+        eprintln!("{}", latency_line("until it was acknowledged", &self.sent));
+        eprintln!("verification: {}", self.verdict.in_words());
+        stamp.lines().iter().for_each(|line| eprintln!("{line}"));
+        Ok(())
     }
-    let at = |quantile| both.value_at_quantile(quantile) / 1_000_000;
-    writeln!(out, "Avg latency: {:.4} ms", total.as_secs_f64() * 1e3 / plan.records.max(1) as f64)?;
-    writeln!(out, "Percentiles: 50th = {}, 99th = {}, 99.9th = {}", at(0.5), at(0.99), at(0.999))?;
-    if arguments.json {
-        let said = json!({
-            "records": plan.records,
-            "latency_ns": quantiles(&both),
-            "send_to_ack_ns": quantiles(&sent),
-        });
-        writeln!(out, "{said}")?;
-        return Ok(());
-    }
-    for (what, histogram) in [("until it was read", &both), ("until it was acknowledged", &sent)] {
-        let at = |quantile| in_words(histogram.value_at_quantile(quantile));
-        eprintln!("{what}: p50 {}, p99 {}, p99.9 {}, p99.99 {}", at(0.5), at(0.99), at(0.999), at(0.9999));
-    }
-    Ok(())
 }
 
 impl Arguments {
+    fn measure(&self, plan: &Plan, pair: &mut Pair, out: &mut dyn Write) -> Result<Measured> {
+        let mut log =
+            Intervals::new(self.hlog.as_deref(), "latency from send to read", self.reporting_interval)?;
+        let progress = Progress::of(plan.records);
+        let (mut both, mut sent, mut total) = (histogram(), histogram(), Duration::ZERO);
+        let mut payload = Payload::letters(plan.record_bytes, Chance::new(1, 0));
+        let mut marker = Marker::new(pair.run, 0, payload.free_bytes());
+        let key = vec![b'k'; self.record_key_size];
+        let key = (!key.is_empty()).then_some(&key[..]);
+        let header_key = vec![b'h'; self.record_header_key_size];
+        let header_value = vec![b'v'; self.record_header_size];
+        let timeout = Duration::from_millis(self.timeout);
+        let (mut records, mut is_clean) = (0, true);
+        for number in 0..self.warmup_records + plan.records {
+            marker.mark(key, payload.next());
+            let mut headers = vec![Header { key: &header_key, value: Some(&header_value) }; self.num_headers];
+            headers.extend(marker.header());
+            let mut record = Record::to(&plan.topic).value(marker.value()).headers(&headers);
+            if let Some(key) = key {
+                record = record.key(key);
+            }
+            let began = Instant::now();
+            let delivery = pair.producer.send_blocking(&record)?;
+            delivery.wait().with_context(|| format!("record {number}"))?;
+            let acknowledged = began.elapsed();
+            is_clean = pair.read(number + 1, timeout).with_context(|| format!("record {number}"))?;
+            if !is_clean {
+                break;
+            }
+            let elapsed = began.elapsed();
+            let Some(number) = number.checked_sub(self.warmup_records) else { continue };
+            sent.saturating_record(acknowledged.as_nanos() as u64);
+            both.saturating_record(elapsed.as_nanos() as u64);
+            log.record(elapsed)?;
+            total += elapsed;
+            records += 1;
+            progress.set(records);
+            if number % 1_000 == 0 {
+                progress.line(out, &format!("{number}\t{}", elapsed.as_nanos() as f64 / 1e6))?;
+            }
+        }
+        progress.finish();
+        log.finish()?;
+        if is_clean {
+            pair.read_to_end(timeout)?;
+        }
+        let verdict =
+            std::mem::replace(&mut pair.reader.checker, Checker::new(None)).verdict_on(&[pair.sent], 0);
+        Ok(Measured { both, sent, total, records, verdict })
+    }
+
     fn plan(&self) -> Result<Plan> {
         let settings = |path: Option<&PathBuf>| path.map_or(Ok(Vec::new()), |path| super::properties(path));
         if let [servers, topic, records, acks, size, rest @ ..] = &self.positional[..] {
@@ -159,8 +245,14 @@ fn acks_of(text: &str) -> Result<Acks> {
 /// A producer, and a consumer that waits at the end of the topic.
 struct Pair {
     producer: Producer,
-    consumer: Consumer,
-    scratch: Scratch,
+    reader: Reader,
+    admin: Admin,
+    topic: Topic,
+    run: u64,
+    /// Records that were acknowledged.
+    sent: u64,
+    /// Of the producer.
+    properties: Vec<(&'static str, String)>,
 }
 
 impl Pair {
@@ -173,29 +265,37 @@ impl Pair {
             consumer = consumer.clone().set(name, value).unwrap_or(consumer);
         }
         let mut admin = Admin::connect(&plan.bootstrap_server, ConnectOptions::default())?;
-        let topics = admin.describe_topics(std::slice::from_ref(&plan.topic))?;
-        let topic = topics.first().with_context(|| format!("topic {} is not there", plan.topic))?;
+        let topic = readback::topic(&mut admin, &plan.topic)?;
+        let topic = topic.with_context(|| format!("topic {} is not there", plan.topic))?;
         // The end is asked for before anything is sent behind it.
-        let ends = admin.list_offsets(topic, At::Latest)?;
-        let mut assigned = Vec::new();
-        for (index, end) in ends {
-            let end = end.map_err(|code| anyhow!("partition {index}: {}", code.message()))?;
-            assigned.push((&*plan.topic, index.0, Start::Offset(end)));
-        }
-        ensure!(assigned.len() == topic.partitions.len(), "a partition of {} has no leader", plan.topic);
-        let mut consumer = consumer.build()?;
-        consumer.assign(assigned);
-        Ok(Self { producer: producer.build()?, consumer, scratch: Scratch::default() })
+        let ends = readback::offsets(&mut admin, &topic, At::Latest)?;
+        let run = super::run_id();
+        let reader = Reader::new(consumer.build()?, &topic, &ends, Checker::new(Some(run)));
+        let properties = producer.properties();
+        Ok(Self { producer: producer.build()?, reader, admin, topic, run, sent: 0, properties })
     }
 
-    /// Reads the next record, which must be the one that was sent.
-    fn read(&mut self, value: &[u8]) -> Result<()> {
-        let batch = self.consumer.next_batch_within(Duration::from_secs(60))?;
-        let batch = batch.context("it was acknowledged and did not come within 60 s")?;
-        let mut records = batch.records(&mut self.scratch)?;
-        let record = records.next().context("the batch is empty")??;
-        ensure!(record.value == Some(value), "another record came than was sent: is somebody else writing?");
-        ensure!(records.next().is_none(), "more came than was sent: is somebody else writing?");
+    /// Reads until so many records came; false if something was wrong with one of them, or none came.
+    fn read(&mut self, records: u64, timeout: Duration) -> Result<bool> {
+        self.sent = records;
+        while self.reader.checker.so_far().checked() < records {
+            if !self.reader.read(timeout)? {
+                return Ok(false);
+            }
+            let so_far = self.reader.checker.so_far();
+            ensure!(
+                so_far.unmarked() == 0,
+                "another record came than was sent: is somebody else writing to {}?",
+                self.topic.name
+            );
+        }
+        Ok(self.reader.checker.so_far().is_clean())
+    }
+
+    /// Reads what came behind the last record, which is one too many.
+    fn read_to_end(&mut self, timeout: Duration) -> Result<()> {
+        let ends = readback::offsets(&mut self.admin, &self.topic, At::Latest)?;
+        while !self.reader.has_reached(&ends) && self.reader.read(timeout)? {}
         Ok(())
     }
 }

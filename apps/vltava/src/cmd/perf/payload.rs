@@ -4,86 +4,107 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::chance::Chance;
+use super::template::Template;
+
 /// The values of records, one after the other.
 pub(super) enum Payload {
-    /// Capital letters, as Kafka's tool sends them: one stretch after the other of a long text of them,
-    /// since drawing each letter takes longer than sending it.
-    Random { text: Vec<u8>, size: usize, at: usize, state: u64 },
+    /// Bytes that mean nothing: one stretch after the other of a long text of them, since drawing each byte
+    /// takes longer than sending it.
+    Bytes { text: Vec<u8>, size: usize, at: usize, chance: Chance },
     /// Lines of a file, drawn by chance.
-    Lines { lines: Vec<Vec<u8>>, state: u64 },
+    Lines { lines: Vec<Vec<u8>>, chance: Chance },
     /// The number of the record, as text.
     Monotonic { text: String, next: u64 },
+    /// A text with places that are filled anew for each record.
+    Template(Template),
 }
 
 impl Payload {
-    pub(super) fn random(size: usize, seed: u64) -> Self {
-        let mut state = seed | 1;
-        let mut text = vec![b'A'; TEXT_BYTES + size];
-        fill(&mut text, &mut state);
-        Self::Random { text, size, at: 0, state }
+    /// Capital letters, as Kafka's tool sends them.
+    pub(super) fn letters(size: usize, chance: Chance) -> Self {
+        Self::bytes(size, chance, |text, chance| {
+            for chunk in text.chunks_mut(8) {
+                for (byte, drawn) in chunk.iter_mut().zip(chance.draw().to_le_bytes()) {
+                    *byte = b'A' + ((u16::from(drawn) * 26) >> 8) as u8;
+                }
+            }
+        })
+    }
+
+    /// Bytes of which compression leaves about this share: so much of each stretch is chance, and the rest
+    /// is the same in all.
+    pub(super) fn compressible(size: usize, ratio: f64, chance: Chance) -> Self {
+        let random_bytes = (STRETCH_BYTES as f64 * ratio.clamp(0.0, 1.0)).round() as usize;
+        Self::bytes(size, chance, |text, chance| {
+            for stretch in text.chunks_mut(STRETCH_BYTES) {
+                let random = random_bytes.min(stretch.len());
+                for chunk in stretch[..random].chunks_mut(8) {
+                    chunk.copy_from_slice(&chance.draw().to_le_bytes()[..chunk.len()]);
+                }
+            }
+        })
+    }
+
+    fn bytes(size: usize, mut chance: Chance, fill: impl Fn(&mut [u8], &mut Chance)) -> Self {
+        let mut text = vec![b'.'; TEXT_BYTES + size];
+        fill(&mut text, &mut chance);
+        Self::Bytes { text, size, at: 0, chance }
     }
 
     pub(super) fn monotonic(first: u64) -> Self {
         Self::Monotonic { text: String::new(), next: first }
     }
 
-    pub(super) fn lines(path: &Path, delimiter: &str, seed: u64) -> Result<Self> {
+    pub(super) fn lines(path: &Path, delimiter: &str, chance: Chance) -> Result<Self> {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         if text.is_empty() {
             bail!("{} is empty: there is nothing to send", path.display());
         }
         let delimiter = unescaped(delimiter);
         let lines = split(&text, delimiter.as_bytes());
-        Ok(Self::Lines { lines, state: seed | 1 })
+        Ok(Self::Lines { lines, chance })
+    }
+
+    /// Whether the first bytes of a value may be others, and how many there are.
+    pub(super) fn free_bytes(&self) -> usize {
+        match self {
+            Self::Bytes { size, .. } => *size,
+            Self::Lines { .. } | Self::Monotonic { .. } | Self::Template(_) => 0,
+        }
     }
 
     /// The value of the next record.
     #[inline]
     pub(super) fn next(&mut self) -> &[u8] {
         match self {
-            Self::Random { text, size, at, state } => {
+            Self::Bytes { text, size, at, chance } => {
                 let start = *at;
                 *at += *size;
                 if *at >= TEXT_BYTES {
-                    // From another letter, so that no record is sent twice.
-                    *at = mixed(state) as usize % (*size).max(1);
+                    // From another byte, so that no record is sent twice.
+                    *at = chance.below(*size as u64) as usize;
                 }
                 &text[start..start + *size]
             }
-            Self::Lines { lines, state } => {
-                let drawn = (u128::from(mixed(state)) * lines.len() as u128) >> 64;
-                &lines[drawn as usize]
-            }
+            Self::Lines { lines, chance } => &lines[chance.below(lines.len() as u64) as usize],
             Self::Monotonic { text, next } => {
                 text.clear();
                 let _ = std::fmt::Write::write_fmt(text, format_args!("{next}"));
                 *next += 1;
                 text.as_bytes()
             }
+            Self::Template(template) => template.next(),
         }
     }
 }
 
-/// Longer than any batch, so that compression finds no more in it than in letters drawn one by one.
+/// Longer than any batch, so that compression finds no more in it than in bytes drawn one by one.
 const TEXT_BYTES: usize = 4 << 20;
 
-/// Letters from A to Z, eight from each number drawn.
-fn fill(bytes: &mut [u8], state: &mut u64) {
-    for chunk in bytes.chunks_mut(8) {
-        let drawn = mixed(state).to_le_bytes();
-        for (letter, byte) in chunk.iter_mut().zip(drawn) {
-            *letter = b'A' + ((u16::from(byte) * 26) >> 8) as u8;
-        }
-    }
-}
-
-/// xorshift64*.
-fn mixed(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-}
+/// Short enough that every record has its share of chance, and long enough that what is the same in all
+/// costs compression little.
+const STRETCH_BYTES: usize = 128;
 
 fn split(text: &[u8], delimiter: &[u8]) -> Vec<Vec<u8>> {
     if delimiter.is_empty() {
@@ -108,14 +129,28 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use records::{Codecs, Compression};
+
     use super::*;
 
     #[test]
     fn letters_are_capital_and_differ() {
-        let mut payload = Payload::random(21, 5);
+        let mut payload = Payload::letters(21, Chance::new(5, 0));
         let first = payload.next().to_vec();
         assert!(first.iter().all(u8::is_ascii_uppercase), "{first:?}");
         assert_ne!(payload.next(), first);
+    }
+
+    #[test]
+    fn bytes_compress_to_the_share_that_was_asked_for() {
+        for ratio in [0.0, 0.1, 0.5, 1.0] {
+            let mut payload = Payload::compressible(1_000, ratio, Chance::new(1, 0));
+            let plain: Vec<u8> = (0..100).flat_map(|_| payload.next().to_vec()).collect();
+            let mut compressed = Vec::new();
+            Codecs::default().compress(Compression::Zstd, None, &plain, &mut compressed);
+            let found = compressed.len() as f64 / plain.len() as f64;
+            assert!((found - ratio).abs() < 0.03, "{ratio}: {found}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Stats {
         self.started
     }
 
-    fn seconds(&self, now: Duration) -> f64 {
+    pub(super) fn seconds(&self, now: Duration) -> f64 {
         // Kafka's tool counts milliseconds; a run shorter than one would have no rate.
         now.saturating_sub(self.started).as_secs_f64().max(0.001)
     }
@@ -99,7 +99,27 @@ impl Stats {
     }
 }
 
-const MIB: f64 = 1024.0 * 1024.0;
+pub(super) const MIB: f64 = 1024.0 * 1024.0;
+
+/// A rate in the three units that people use.
+pub(super) fn rate_line(records: u64, bytes: u64, seconds: f64) -> String {
+    let (records, bytes) = (records as f64 / seconds, bytes as f64 / seconds);
+    format!("rate: {records:.0} records/s, {:.2} MB/s ({:.2} MiB/s)", bytes / 1e6, bytes / MIB)
+}
+
+/// The quantiles of a histogram, for people.
+pub(super) fn latency_line(what: &str, histogram: &Histogram<u64>) -> String {
+    let at = |quantile| in_words(histogram.value_at_quantile(quantile));
+    format!(
+        "{what}: p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(0.99999),
+        in_words(histogram.max())
+    )
+}
 
 /// Kafka's tool counts whole milliseconds.
 fn millis(nanos: u64) -> f64 {
@@ -125,7 +145,7 @@ pub(super) fn quantiles(histogram: &Histogram<u64>) -> Value {
 }
 
 /// A time for people, in a unit that fits it.
-pub(super) fn in_words(nanos: u64) -> String {
+fn in_words(nanos: u64) -> String {
     match nanos {
         0..10_000 => format!("{nanos} ns"),
         10_000..10_000_000 => format!("{} µs", nanos / 1_000),

@@ -1,0 +1,126 @@
+//! Reads back what a run wrote, and checks it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use base::{ErrorCode, Offset, PartitionIndex};
+use client::admin::{At, Topic};
+use client::consumer::{Consumer, Start};
+use client::{Admin, ClientError, ConnectOptions, Scratch};
+
+use super::verify::{Checker, Verdict};
+
+/// Where the partitions of a topic end.
+pub(super) type Ends = BTreeMap<PartitionIndex, Offset>;
+
+/// An offset of each partition of a topic; an error if one of them has no leader to tell it.
+pub(super) fn offsets(admin: &mut Admin, topic: &Topic, at: At) -> Result<Ends> {
+    let known = admin.list_offsets(topic, at)?;
+    let mut offsets = Ends::new();
+    for partition in &topic.partitions {
+        let name = || format!("{}-{}", topic.name, partition.index);
+        let offset = known.get(&partition.index).with_context(|| format!("{} has no leader", name()))?;
+        let offset = offset.map_err(|code| anyhow!("{}: {}", name(), code.message()))?;
+        offsets.insert(partition.index, offset);
+    }
+    Ok(offsets)
+}
+
+/// A topic by its name; `None` if there is none.
+pub(super) fn topic(admin: &mut Admin, name: &str) -> Result<Option<Topic>> {
+    match admin.describe_topics(&[name.to_owned()]) {
+        Ok(topics) => Ok(topics.into_iter().next()),
+        Err(ClientError::Refused { code: ErrorCode::UnknownTopicOrPartition, .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A topic as it was before a run.
+pub(super) struct ReadBack {
+    admin: Admin,
+    topic: String,
+    run: u64,
+    before: Ends,
+}
+
+/// A reader that gets nothing for so long gets nothing more.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+impl ReadBack {
+    /// To be called before anything is sent.
+    pub(super) fn begin(servers: &str, name: &str, run: u64) -> Result<Self> {
+        let mut admin = Admin::connect(servers, ConnectOptions::default())?;
+        // One that is not there yet is made by the first record.
+        let before = match topic(&mut admin, name)? {
+            Some(topic) => offsets(&mut admin, &topic, At::Latest)?,
+            None => Ends::new(),
+        };
+        Ok(Self { admin, topic: name.to_owned(), run, before })
+    }
+
+    pub(super) fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// Reads what came since, and tells whether it is what was sent: so many records of each producer, of
+    /// which so many were given up. A cluster that acknowledges records before they can be read
+    /// is given some time to show them.
+    pub(super) fn check(
+        mut self,
+        consumer: Consumer,
+        sent: &[u64],
+        given_up: u64,
+        may_be_behind: bool,
+    ) -> Result<Verdict> {
+        let missing = || anyhow!("topic {} is not there", self.topic);
+        let topic = topic(&mut self.admin, &self.topic)?.ok_or_else(missing)?;
+        let ends = offsets(&mut self.admin, &topic, At::Latest)?;
+        let mut reader = Reader::new(consumer, &topic, &self.before, Checker::new(Some(self.run)));
+        while !reader.has_reached(&ends) {
+            if !reader.read(SILENCE_MAX)? {
+                break;
+            }
+        }
+        while may_be_behind && reader.checker.missing(sent) > given_up {
+            if !reader.read(SILENCE_MAX)? {
+                break;
+            }
+        }
+        Ok(reader.checker.verdict_on(sent, given_up))
+    }
+}
+
+/// Reads a topic from some offsets on, and checks every record.
+pub(super) struct Reader {
+    consumer: Consumer,
+    scratch: Scratch,
+    pub(super) checker: Checker,
+    /// Where each partition goes on.
+    next: Ends,
+}
+
+impl Reader {
+    pub(super) fn new(mut consumer: Consumer, topic: &Topic, from: &Ends, checker: Checker) -> Self {
+        let begins = |index| from.get(&index).copied().unwrap_or(Offset(0));
+        let next: Ends =
+            topic.partitions.iter().map(|partition| (partition.index, begins(partition.index))).collect();
+        consumer.assign(next.iter().map(|(index, &from)| (&*topic.name, index.0, Start::Offset(from))));
+        Self { consumer, scratch: Scratch::default(), checker, next }
+    }
+
+    pub(super) fn has_reached(&self, ends: &Ends) -> bool {
+        ends.iter().all(|(index, end)| self.next.get(index).is_some_and(|next| next >= end))
+    }
+
+    /// Reads the next batch; false if none comes in time.
+    pub(super) fn read(&mut self, timeout: Duration) -> Result<bool> {
+        let Some(batch) = self.consumer.next_batch_within(timeout)? else { return Ok(false) };
+        self.next.insert(batch.partition(), batch.header().next_offset());
+        let place = usize::try_from(batch.partition().0)?;
+        for record in batch.records(&mut self.scratch)? {
+            self.checker.check(place, &record?)?;
+        }
+        Ok(true)
+    }
+}
