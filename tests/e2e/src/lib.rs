@@ -16,6 +16,7 @@
 
 // What stories start and stop.
 pub mod disk;
+pub mod liar;
 pub mod process;
 pub mod proxy;
 

@@ -97,6 +97,8 @@ impl Intervals {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
@@ -129,29 +131,12 @@ mod tests {
                 continue;
             }
             assert_eq!(interval.duration(), Duration::from_secs(1));
-            let histogram = interval.encoded_histogram();
-            let histogram = base64(histogram);
+            let histogram = BASE64_STANDARD.decode(interval.encoded_histogram()).expect("it is base64");
             let histogram: Histogram<u64> =
                 deserializer.deserialize(&mut &histogram[..]).expect("it is a histogram");
             merged.add(&histogram).expect("they have the same bounds");
         }
         assert_eq!(tagged, 3);
         assert_eq!(merged, all);
-    }
-
-    /// What base64 says.
-    fn base64(text: &str) -> Vec<u8> {
-        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let letters = text.bytes().filter(|&byte| byte != b'=');
-        let values: Vec<u8> = letters
-            .map(|byte| LETTERS.iter().position(|&letter| letter == byte).expect("it is base64") as u8)
-            .collect();
-        let mut bytes = Vec::new();
-        for four in values.chunks(4) {
-            let bits = four.iter().fold(0_u32, |bits, &value| bits << 6 | u32::from(value));
-            let bits = bits << (6 * (4 - four.len()));
-            bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
-        }
-        bytes
     }
 }

@@ -278,7 +278,7 @@ impl Pair {
     /// Reads until so many records came; false if something was wrong with one of them, or none came.
     fn read(&mut self, records: u64, timeout: Duration) -> Result<bool> {
         self.sent = records;
-        while self.reader.checker.so_far().checked() < records {
+        while self.reader.checker.so_far().arrived() < records {
             if !self.reader.read(timeout)? {
                 return Ok(false);
             }

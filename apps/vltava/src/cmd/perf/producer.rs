@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value = "\\n", value_name = "TEXT")]
     payload_delimiter: String,
     /// With --record-size: bytes of which compression leaves about this share, from 0 to 1
-    #[arg(long, value_name = "SHARE", requires = "record_size", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     compressibility: Option<f64>,
     /// Keys of the records: none, round-robin:N, uniform:N, or zipf:N[:EXPONENT], where few have most
     #[arg(long, default_value = "none", value_name = "KEYS")]
@@ -213,6 +213,10 @@ impl Arguments {
                 "this producer has no transactions: leave out --transactional-id and --transaction-duration-ms"
             );
         }
+        ensure!(
+            self.compressibility.is_none() || self.payload.record_size.is_some(),
+            "--compressibility is for --record-size: other payloads are what they are"
+        );
         let LoadArguments { throughput, arrivals, ramp } = &self.load;
         ensure!(
             ramp.is_none() || *throughput <= 0.0,

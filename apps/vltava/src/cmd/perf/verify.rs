@@ -222,6 +222,11 @@ impl Verdict {
         self.checked
     }
 
+    /// Records that are what was sent, each counted once.
+    pub(super) const fn arrived(&self) -> u64 {
+        self.checked - self.corrupt - self.duplicated
+    }
+
     /// Records without one, or of another run.
     pub(super) const fn unmarked(&self) -> u64 {
         self.unmarked
