@@ -122,7 +122,6 @@ fn kafkas_arguments_give_kafkas_lines() {
 #[test]
 fn latency_is_measured_as_kafkas_tool_does() {
     let node = Node::start();
-    node.says(&["producer", "--topic", "t", "--num-records", "10", "--record-size", "10"]);
     let lines = node.says(&[
         "e2e-latency",
         "--topic",
@@ -144,12 +143,14 @@ fn latency_is_measured_as_kafkas_tool_does() {
     ]);
     // What Apache Kafka's EndToEndLatency 4.3.1 printed.
     let expected = [
+        "Topic \"t\" does not exist. Will create topic with 1 partition(s) and replication factor = 1",
         "0\t43.08879",
         "1000\t0.517027",
         "Avg latency: 0.7742 ms",
         "Percentiles: 50th = 0, 99th = 4, 99.9th = 9",
     ];
     assert_eq!(lines.iter().map(|line| shape(line)).collect::<Vec<_>>(), expected.map(shape));
+    assert_eq!(lines[0], expected[0]);
     let output = Command::new(env!("CARGO_BIN_EXE_vltava"))
         .args(["perf", "e2e-latency", &node.address, "t", "10", "all", "100"])
         .output()
@@ -366,6 +367,10 @@ fn what_was_not_written_to_be_verified_is_not() {
     let output = node.perf(&fewer);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("records 5 lost"), "{error}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let kafkas = "WARNING: Exiting before consuming the expected number of records: timeout (500 ms) exceeded. You \
+                  can use the --timeout option to increase the timeout.";
+    assert!(said.lines().any(|line| line == kafkas), "{said}");
     let none = node.perf(&["consumer", "--include", "x.*", "--num-records", "1"]);
     assert!(String::from_utf8_lossy(&none.stderr).contains("no topic matches --include x.*"), "{none:?}");
 }
@@ -385,6 +390,21 @@ fn contradictions_are_refused() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && error.contains(says), "{more:?}: {error}");
     }
+}
+
+/// As the ToolsUtils of Apache Kafka 4.3.1 print it, for a client with the name of its own tool.
+#[test]
+fn metrics_are_printed_as_kafka_does() {
+    let node = Node::start();
+    let write =
+        ["producer", "--topic", "t", "--num-records", "100", "--record-size", "10", "--print-metrics"];
+    let lines = node.says(&write);
+    let at = lines.iter().position(|line| line.starts_with("Metric Name ")).expect("there is a headline");
+    assert!(lines[at - 1].is_empty() && lines[at].ends_with("   Value"), "{lines:?}");
+    let sent = lines.iter().find(|line| line.starts_with("producer-metrics:record-send-total:{client-id="));
+    assert!(sent.is_some_and(|line| line.ends_with(" : 100.000")), "{lines:?}");
+    let width = lines[at].find("   Value");
+    assert!(lines[at + 1..].iter().all(|line| line.find(" : ") == width), "{lines:?}");
 }
 
 /// What Apache Kafka's ConsumerPerformance 4.3.1 printed with --show-detailed-stats.

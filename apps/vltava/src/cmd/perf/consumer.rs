@@ -226,11 +226,11 @@ impl Arguments {
         let mut window = (Count::default(), Instant::now());
         while reader.count.records < self.num_records {
             if !reader.read(self.num_records, Duration::from_millis(self.timeout))? {
-                progress.finish();
-                eprintln!(
-                    "warning: no record came for {} ms: {} of {} were read",
-                    self.timeout, reader.count.records, self.num_records
-                );
+                let timeout = self.timeout;
+                progress.line(out, &format!(
+                        "WARNING: Exiting before consuming the expected number of records: timeout ({timeout} ms) \
+                         exceeded. You can use the --timeout option to increase the timeout."
+                    ))?;
                 break;
             }
             progress.set(reader.count.records);

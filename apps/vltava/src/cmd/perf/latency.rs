@@ -109,7 +109,7 @@ struct Measured {
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let plan = arguments.plan()?;
-    let mut pair = Pair::start(&plan)?;
+    let mut pair = Pair::start(&plan, out)?;
     let measured = arguments.measure(&plan, &mut pair, out)?;
     let at = |quantile| measured.both.value_at_quantile(quantile) / 1_000_000;
     if measured.verdict.is_clean() {
@@ -256,7 +256,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(plan: &Plan) -> Result<Self> {
+    fn start(plan: &Plan, out: &mut dyn Write) -> Result<Self> {
         let mut producer = Producer::builder(&plan.bootstrap_server).acks(plan.acks);
         let mut consumer = Consumer::builder(&plan.bootstrap_server);
         for (name, value) in &plan.settings {
@@ -265,10 +265,21 @@ impl Pair {
             consumer = consumer.clone().set(name, value).unwrap_or(consumer);
         }
         let mut admin = Admin::connect(&plan.bootstrap_server, ConnectOptions::default())?;
-        let topic = readback::topic(&mut admin, &plan.topic)?;
-        let topic = topic.with_context(|| format!("topic {} is not there", plan.topic))?;
         // The end is asked for before anything is sent behind it.
-        let ends = readback::offsets(&mut admin, &topic, At::Latest)?;
+        let (topic, ends) = match readback::topic(&mut admin, &plan.topic)? {
+            Some(topic) => {
+                let ends = readback::offsets(&mut admin, &topic, At::Latest)?;
+                (topic, ends)
+            }
+            None => {
+                writeln!(
+                    out,
+                    "Topic \"{}\" does not exist. Will create topic with 1 partition(s) and replication factor = 1",
+                    plan.topic
+                )?;
+                readback::create(&mut admin, &plan.topic)?
+            }
+        };
         let run = super::run_id();
         let reader = Reader::new(consumer.build()?, &topic, &ends, Checker::new(Some(run)));
         let properties = producer.properties();

@@ -1,11 +1,11 @@
 //! Reads back what a run wrote, and checks it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use base::{ErrorCode, Offset, PartitionIndex};
-use client::admin::{At, Topic};
+use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::{Admin, ClientError, ConnectOptions, Scratch};
 
@@ -33,6 +33,30 @@ pub(super) fn topic(admin: &mut Admin, name: &str) -> Result<Option<Topic>> {
         Ok(topics) => Ok(topics.into_iter().next()),
         Err(ClientError::Refused { code: ErrorCode::UnknownTopicOrPartition, .. }) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates a topic with one partition and one replica, and waits until it is led.
+pub(super) fn create(admin: &mut Admin, name: &str) -> Result<(Topic, Ends)> {
+    const TIME_MAX: Duration = Duration::from_secs(30);
+    let (partitions, replication_factor) = (Some(1), Some(1));
+    admin.create_topic(&NewTopic {
+        name: name.to_owned(),
+        partitions,
+        replication_factor,
+        configs: Vec::new(),
+    })?;
+    let deadline = Instant::now() + TIME_MAX;
+    loop {
+        // What the controller decided, the brokers may not know yet.
+        let found = match topic(admin, name)? {
+            Some(topic) => offsets(admin, &topic, At::Latest).map(|ends| (topic, ends)),
+            None => Err(anyhow!("topic {name} was created and is not there")),
+        };
+        if found.is_ok() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

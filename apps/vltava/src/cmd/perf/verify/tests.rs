@@ -6,8 +6,13 @@ use super::*;
 
 const ALL: Extent = Extent { from_start: true, to_end: true };
 
+/// The numbers in each place, in the order in which they are read.
+type Read = &'static [&'static [u64]];
+/// Lost, duplicated, reordered.
+type Counts = (u64, u64, u64);
+
 /// Reads the records of producer 0: each line is a place.
-fn read(places: &[&[u64]]) -> Checker {
+fn read(places: Read) -> Checker {
     let mut checker = Checker::new(Some(7));
     for (place, numbers) in places.iter().enumerate() {
         for &number in *numbers {
@@ -17,14 +22,13 @@ fn read(places: &[&[u64]]) -> Checker {
     checker
 }
 
-/// Lost, duplicated, reordered.
-fn counts(verdict: &Verdict) -> (u64, u64, u64) {
+fn counts(verdict: &Verdict) -> Counts {
     (verdict.lost, verdict.duplicated, verdict.reordered)
 }
 
 #[test]
 fn each_fault_has_its_name() {
-    let cases: [(&[&[u64]], (u64, u64, u64), &str); 7] = [
+    let cases: [(Read, Counts, &str); 7] = [
         (&[&[0, 1, 2, 3]], (0, 0, 0), ""),
         (&[&[0, 2], &[1, 3]], (0, 0, 0), ""),
         (
@@ -60,7 +64,7 @@ fn what_was_given_up_may_be_missing() {
 #[test]
 fn only_what_was_read_can_be_missing() {
     let part = |from_start, to_end| Extent { from_start, to_end };
-    let cases: [(&[&[u64]], &[Extent], u64); 7] = [
+    let cases: [(Read, &[Extent], u64); 7] = [
         (&[&[0, 1, 3]], &[ALL], 1),
         // The end of one partition was not read: 3 may be there.
         (&[&[0, 2], &[1, 4]], &[part(true, false), ALL], 0),
