@@ -1,9 +1,10 @@
 //! How far a run is, for people who look at it: on stderr, and only if that is a terminal.
 
+use std::fmt;
 use std::io::Write;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -14,9 +15,13 @@ impl Progress {
     /// Of so many records. It hides by itself where nobody looks.
     pub(super) fn of(records: u64) -> Self {
         let bar = ProgressBar::new(records);
-        let template = "{wide_bar} {human_pos} of {human_len} records, {per_sec}, {eta} left";
+        let template = "{wide_bar} {human_pos} of {human_len} records, {rate}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+            // A line that cannot be written is not shown.
+            let rate = |state: &ProgressState, line: &mut dyn fmt::Write| {
+                let _ = write!(line, "{:.0}/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         let is_shown = !bar.is_hidden();
         Self { bar, is_shown }

@@ -9,6 +9,7 @@ use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::{Admin, ClientError, ConnectOptions, Scratch};
 
+use super::progress::Progress;
 use super::verify::{Checker, Verdict};
 
 /// Where the partitions of a topic end.
@@ -101,16 +102,12 @@ impl ReadBack {
         let topic = topic(&mut self.admin, &self.topic)?.ok_or_else(missing)?;
         let ends = offsets(&mut self.admin, &topic, At::Latest)?;
         let mut reader = Reader::new(consumer, &topic, &self.before, Checker::new(Some(self.run)));
-        while !reader.has_reached(&ends) {
-            if !reader.read(SILENCE_MAX)? {
-                break;
-            }
+        let progress = Progress::of(sent.iter().sum());
+        while !reader.has_reached(&ends) && reader.read(SILENCE_MAX)? {
+            progress.set(reader.checker.so_far().arrived());
         }
-        while may_be_behind && reader.checker.missing(sent) > given_up {
-            if !reader.read(SILENCE_MAX)? {
-                break;
-            }
-        }
+        while may_be_behind && reader.checker.missing(sent) > given_up && reader.read(SILENCE_MAX)? {}
+        progress.finish();
         Ok(reader.checker.verdict_on(sent, given_up))
     }
 }
