@@ -155,8 +155,11 @@ fn latency_of_records_that_are_lost_or_come_twice_is_none() -> Result<()> {
     with_liar(|node, liar| {
         topic(node, "t", 1)?;
         let arguments = ["e2e-latency", "--topic", "t", "--num-records", "20", "--record-size", "100"];
-        // acks=1 is not idempotent.
-        let more = ["--producer-acks", "1", "--timeout", "2000", "--json"];
+        let folder = tempfile::tempdir()?;
+        let config = folder.path().join("not-idempotent.properties");
+        std::fs::write(&config, "enable.idempotence=false\n")?;
+        let config = config.to_str().context("it is text")?;
+        let more = ["--producer-acks", "all", "--command-config", config, "--timeout", "2000", "--json"];
         for (lie, word) in [(Lie::Lose, "lost"), (Lie::Duplicate, "duplicated")] {
             // In the midst of the run, and its last record.
             for after in [7, 19] {

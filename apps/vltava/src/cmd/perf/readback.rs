@@ -72,6 +72,10 @@ pub(super) struct ReadBack {
 /// A reader that gets nothing for so long gets nothing more.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// Without acks=all a record may be acknowledged before it can be read, and the partition seems to end
+/// before it. So long after all that was sent, nothing more comes that was not sent.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
 impl ReadBack {
     /// To be called before anything is sent.
     pub(super) fn begin(servers: &str, name: &str, run: u64) -> Result<Self> {
@@ -106,7 +110,10 @@ impl ReadBack {
         while !reader.has_reached(&ends) && reader.read(SILENCE_MAX)? {
             progress.set(reader.checker.so_far().arrived());
         }
-        while may_be_behind && reader.checker.missing(sent) > given_up && reader.read(SILENCE_MAX)? {}
+        if may_be_behind {
+            reader.read_for(SILENCE_MAX, |checker| checker.missing(sent) <= given_up)?;
+            reader.read_late()?;
+        }
         progress.finish();
         Ok(reader.checker.verdict_on(sent, given_up))
     }
@@ -135,6 +142,23 @@ impl Reader {
 
     pub(super) fn has_reached(&self, ends: &Ends) -> bool {
         ends.iter().all(|(index, end)| self.next.get(index).is_some_and(|next| next >= end))
+    }
+
+    /// Reads what comes a little after all that is known to be there.
+    pub(super) fn read_late(&mut self) -> Result<()> {
+        self.read_for(LATE_MAX, |_| false)
+    }
+
+    /// Reads so long, or until it is enough. Others may write for ever.
+    fn read_for(&mut self, time: Duration, is_enough: impl Fn(&Checker) -> bool) -> Result<()> {
+        let deadline = Instant::now() + time;
+        while !is_enough(&self.checker) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.read(left)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the next batch; false if none comes in time.
