@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::line::LineProcess;
 use crate::matrix::Client;
-use crate::record::{Many, Record, Stored};
+use crate::record::{Bytes, Many, Record, Stored};
 
 /// A partition of a topic.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +115,11 @@ impl Driver {
         command["op"] = json!("produce_many");
         let answer = self.ask(command)?;
         Ok((field(&answer, "first")?, field(&answer, "last")?))
+    }
+
+    /// Writes a record of each key without saying where to; answers the partitions it chose.
+    pub fn place(&mut self, topic: &str, keys: &[Bytes]) -> Result<Vec<i32>> {
+        field(&self.ask(json!({"op": "place", "topic": topic, "keys": keys}))?, "partitions")
     }
 
     /// Reads records.

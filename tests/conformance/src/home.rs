@@ -27,11 +27,16 @@ pub fn vltava() -> Result<PathBuf> {
     if let Some(named) = env::var_os("VLTAVA_BIN") {
         return Ok(named.into());
     }
-    let test = env::current_exe()?;
-    let profile = test.ancestors().find(|folder| {
-        folder.file_name().is_some_and(|name| name == "debug" || name == "release" || name == "dist")
-    });
-    let binary = profile.unwrap_or(Path::new("target/debug")).join("vltava");
+    let binary = build().join("vltava");
     ensure!(binary.exists(), "{} is missing: run cargo build, or set VLTAVA_BIN", binary.display());
     Ok(binary)
+}
+
+/// The folder of the programs of the build that this test is from.
+pub fn build() -> PathBuf {
+    let test = env::current_exe().unwrap_or_default();
+    let is_profile = |folder: &&Path| {
+        folder.file_name().is_some_and(|name| name == "debug" || name == "release" || name == "dist")
+    };
+    test.ancestors().find(is_profile).unwrap_or(Path::new("target/debug")).to_owned()
 }

@@ -1,4 +1,4 @@
-//! Foreign clients against a real node.
+//! Foreign clients, and ours among them, against a real node.
 //!
 //! A driver is a small program per client, all speaking one line protocol (`drivers/PROTOCOL.md`), so that
 //! what is written and checked is said once, here. `matrix.toml` says which client can do what.

@@ -28,6 +28,8 @@ pub enum Feature {
     Empty,
     /// Send a record whose key and value are null.
     NullBoth,
+    /// Put a key where Java's client puts it, and say where.
+    JavaKeys,
 }
 
 /// A client and how it runs.
@@ -72,12 +74,19 @@ impl Client {
         !self.cannot_read.contains_key(&feature)
     }
 
+    /// Whether it is our own.
+    pub fn is_ours(&self) -> bool {
+        self.name == "vltava"
+    }
+
     /// The words of the command that starts its driver.
     pub fn command(&self, bootstrap: &str) -> Vec<String> {
+        let build = home::build().display().to_string();
         let home = home::home().display().to_string();
         let here = home::here("").display().to_string();
         let here = here.trim_end_matches('/');
-        let place = |word: &String| word.replace("{home}", &home).replace("{here}", here);
+        let place =
+            |word: &String| word.replace("{home}", &home).replace("{here}", here).replace("{build}", &build);
         let mut words: Vec<_> = self.run.iter().map(place).collect();
         words.extend([bootstrap.to_owned(), self.name.clone()]);
         words.extend(self.options.iter().cloned());

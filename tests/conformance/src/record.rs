@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
 /// Bytes that travel as hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Record {
 }
 
 /// A record with its place.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// Where it is.
     pub offset: i64,
@@ -77,8 +77,29 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(pair).collect()
 }
 
+/// What `consume_many` answers of records, in their order: see `drivers/PROTOCOL.md`.
+#[derive(Debug, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    /// Adds the next record.
+    pub fn add(&mut self, offset: i64, key: Option<&Bytes>, value: Option<&Bytes>) {
+        self.0.update(offset.to_be_bytes());
+        for part in [key, value] {
+            let bytes = part.map_or(-1, |Bytes(part)| part.len() as i32);
+            self.0.update(bytes.to_be_bytes());
+            self.0.update(part.map_or(&[][..], |Bytes(part)| part));
+        }
+    }
+
+    /// As the protocol says it.
+    pub fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
 /// Records that a driver makes itself: see `drivers/PROTOCOL.md`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Many {
     /// Tells payloads apart.
     pub seed: u64,
@@ -95,18 +116,23 @@ pub struct Many {
 impl Many {
     /// The digest of a run of them, as `consume_many` answers, if they lie at their own index.
     pub fn digest(&self, offsets: std::ops::Range<u64>) -> String {
-        let mut sum = Sha256::new();
+        let mut digest = Digest::default();
         for index in offsets {
-            let key = index.to_string();
-            let size = self.sizes[index as usize % self.sizes.len()];
-            let value = self.payload(index, size);
-            sum.update(index.to_be_bytes());
-            for part in [key.as_bytes(), value.as_bytes()] {
-                sum.update((part.len() as u32).to_be_bytes());
-                sum.update(part);
-            }
+            let Record { key, value, .. } = self.record(index);
+            digest.add(index as i64, key.as_ref(), value.as_ref());
         }
-        hex(&sum.finalize())
+        digest.hex()
+    }
+
+    /// One of them, by its index.
+    pub fn record(&self, index: u64) -> Record {
+        let size = self.sizes[index as usize % self.sizes.len()];
+        Record {
+            key: Some(Bytes::from(&*index.to_string())),
+            value: Some(Bytes::from(&*self.payload(index, size))),
+            headers: Vec::new(),
+            timestamp: self.timestamp.map(|first| first + index as i64),
+        }
     }
 
     fn payload(&self, index: u64, size: usize) -> String {

@@ -1,6 +1,7 @@
 //! What clients do with the node, and what must come of it.
 
 mod bulk;
+mod keys;
 mod ring;
 mod round_trip; // start here
 mod segment;
@@ -8,6 +9,7 @@ mod shapes;
 mod sizes;
 
 pub use bulk::bulk;
+pub use keys::keys;
 pub use ring::ring;
 pub use round_trip::round_trip;
 pub use sizes::sizes;

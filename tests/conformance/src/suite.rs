@@ -13,7 +13,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use crate::capture::Capture;
 use crate::driver::{Driver, Place};
 use crate::matrix::{self, Client, Feature};
-use crate::node::{self, Node, Setup};
+use crate::node::{self, Node, Program, Setup};
 
 const LEADERS_MAX: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -21,6 +21,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The node and the drivers. The node starts with the first story.
 #[derive(Debug, Default)]
 pub struct Suite {
+    /// None: the one that the environment asks for.
+    program: Option<Program>,
     node: Mutex<Option<Node>>,
     idle: Mutex<BTreeMap<String, Vec<Driver>>>,
     versions: Mutex<BTreeMap<String, String>>,
@@ -28,6 +30,11 @@ pub struct Suite {
 }
 
 impl Suite {
+    /// On a node of this program, whatever the environment asks for.
+    pub fn on(program: Program) -> Self {
+        Self { program: Some(program), ..Self::default() }
+    }
+
     /// Where clients connect.
     pub fn bootstrap(&self) -> Result<String> {
         let mut node = lock(&self.node);
@@ -43,8 +50,11 @@ impl Suite {
 
     /// With `CAPTURE=folder` clients come through a proxy that keeps what is said.
     fn start(&self) -> Result<Node> {
-        let mut setup = Setup::from_env()?;
-        if env::var_os("CAPTURE").is_none() {
+        let mut setup = match &self.program {
+            Some(program) => Setup::of(program.clone()),
+            None => Setup::from_env()?,
+        };
+        if self.program.is_some() || env::var_os("CAPTURE").is_none() {
             return Node::start(setup);
         }
         let port = node::free_port()?;

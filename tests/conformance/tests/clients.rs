@@ -1,42 +1,31 @@
-//! Every client of `matrix.toml`, through every story. A name of a test is
-//! `client::story`; a part of it as an argument runs those that have it:
+//! Every client of `matrix.toml`, through every story. A name of a test is `client::story`, with `kafka::`
+//! before it if it is told on Apache Kafka; a part of it as an argument runs those that have it:
 //! `cargo test -p vltava-conformance --test clients -- java`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Failed, Trial};
-use vltava_conformance::matrix::{self, Client};
+use vltava_conformance::matrix::{self, Client, Feature};
 use vltava_conformance::node::Program;
 use vltava_conformance::stories;
 use vltava_conformance::suite::Suite;
 
 fn main() -> ExitCode {
     let clients = matrix::clients().expect("matrix.toml is part of the tree");
-    let suite = Arc::new(Suite::default());
     let started = Instant::now();
-    let mut trials = Vec::new();
-    for client in &clients {
-        for codec in stories::CODECS {
-            trials.push(trial(&suite, &format!("{}::round_trip::{codec}", client.name), {
-                let client = client.clone();
-                move |suite| stories::round_trip(suite, &client, codec)
-            }));
-        }
-        for (name, story) in [("sizes", stories::sizes as fn(&Suite, &Client) -> _), ("bulk", stories::bulk)]
-        {
-            let of = client.clone();
-            trials.push(trial(&suite, &format!("{}::{name}", client.name), move |suite| story(suite, &of)));
-        }
-    }
-    // Each reads what the one before it wrote.
-    for (writer, reader) in clients.iter().zip(clients.iter().cycle().skip(1)) {
-        let (writer, reader) = (writer.clone(), reader.clone());
-        trials.push(trial(&suite, &format!("{}::read_by::{}", writer.name, reader.name), move |suite| {
-            stories::ring(suite, &writer, &reader)
-        }));
+    let suites = [Arc::new(Suite::default()), Arc::new(Suite::on(Program::Kafka))];
+    let [node, kafka] = &suites;
+    let mut trials = alone(node, &clients);
+    trials.extend(in_pairs(node, &clients));
+    trials.extend(same_keys(node, &clients));
+    // What the environment names instead of our node may be Kafka itself, and is looked at alone.
+    let is_ours = matches!(Program::from_env(), Ok(Program::Vltava(_)));
+    if is_ours {
+        trials.extend(ours_on_kafka(kafka, &clients));
     }
     let arguments = Arguments::from_args();
     if let (false, Err(error)) = (arguments.list, Program::from_env()) {
@@ -44,7 +33,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    for words in suite.end(conclusion.has_failed()) {
+    let words: BTreeSet<_> = suites.iter().flat_map(|suite| suite.end(conclusion.has_failed())).collect();
+    for words in words {
         eprintln!("{words}");
     }
     for client in &clients {
@@ -54,6 +44,66 @@ fn main() -> ExitCode {
     }
     eprintln!("{:.1} s", started.elapsed().as_secs_f32());
     conclusion.exit_code()
+}
+
+/// What each client does by itself.
+fn alone(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for client in clients {
+        for codec in stories::CODECS {
+            trials.push(trial(suite, &format!("{}::round_trip::{codec}", client.name), {
+                let client = client.clone();
+                move |suite| stories::round_trip(suite, &client, codec)
+            }));
+        }
+        for (name, story) in [("sizes", stories::sizes as fn(&Suite, &Client) -> _), ("bulk", stories::bulk)]
+        {
+            let of = client.clone();
+            trials.push(trial(suite, &format!("{}::{name}", client.name), move |suite| story(suite, &of)));
+        }
+    }
+    trials
+}
+
+/// Each reads what the one before it wrote; and all read what ours wrote, and ours what all wrote.
+fn in_pairs(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
+    let ring = clients.iter().zip(clients.iter().cycle().skip(1));
+    let ours = clients.iter().filter(|client| client.is_ours());
+    let with_ours =
+        ours.flat_map(|ours| clients.iter().flat_map(move |other| [(ours, other), (other, ours)]));
+    let mut told = BTreeSet::new();
+    let pairs = ring.chain(with_ours).filter(|(writer, reader)| told.insert((&writer.name, &reader.name)));
+    pairs.map(|(writer, reader)| read_by(suite, "", writer, reader)).collect()
+}
+
+/// The clients that most others are made from, and ours, on Apache Kafka.
+fn ours_on_kafka(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
+    let Some(ours) = clients.iter().find(|client| client.is_ours()) else { return Vec::new() };
+    let others = clients.iter().filter(|client| ["java-4.3", "librdkafka"].contains(&&*client.name));
+    let pairs = others.flat_map(|other| [(ours, other), (other, ours)]);
+    let mut trials: Vec<_> =
+        pairs.map(|(writer, reader)| read_by(suite, "kafka::", writer, reader)).collect();
+    let client = ours.clone();
+    trials.push(trial(suite, "kafka::vltava::sizes", move |suite| stories::sizes(suite, &client)));
+    trials
+}
+
+fn read_by(suite: &Arc<Suite>, on: &str, writer: &Client, reader: &Client) -> Trial {
+    let name = format!("{on}{}::read_by::{}", writer.name, reader.name);
+    let (writer, reader) = (writer.clone(), reader.clone());
+    trial(suite, &name, move |suite| stories::ring(suite, &writer, &reader))
+}
+
+fn same_keys(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
+    let mut able = clients.iter().filter(|client| client.can(Feature::JavaKeys));
+    let java = able.clone().find(|client| client.name.starts_with("java"));
+    let Some(java) = java else { return Vec::new() };
+    let others = able.by_ref().filter(|client| client.name != java.name);
+    let story = |client: &Client| {
+        let (client, java) = (client.clone(), java.clone());
+        trial(suite, &format!("{}::keys", client.name), move |suite| stories::keys(suite, &client, &java))
+    };
+    others.map(story).collect()
 }
 
 fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {

@@ -107,6 +107,29 @@ func (c *client) Send(command *protocol.Command, records []protocol.Record) ([]i
 	return offsets, nil
 }
 
+// Place leaves the choice to its default partitioner.
+func (c *client) Place(command *protocol.Command) ([]int32, error) {
+	producer, err := kgo.NewClient(c.base...)
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	ctx, cancel := patience()
+	defer cancel()
+	sent := make([]*kgo.Record, len(command.Keys))
+	for i, key := range command.Keys {
+		sent[i] = &kgo.Record{Topic: command.Topic, Key: key}
+	}
+	if err := producer.ProduceSync(ctx, sent...).FirstErr(); err != nil {
+		return nil, err
+	}
+	partitions := make([]int32, len(sent))
+	for i, r := range sent {
+		partitions[i] = r.Partition
+	}
+	return partitions, nil
+}
+
 func (c *client) Read(command *protocol.Command, each func(protocol.Record)) error {
 	at := kgo.NewOffset()
 	if command.Offset != nil {

@@ -76,6 +76,7 @@ public final class Driver {
             case "metadata" -> metadata(command, answer);
             case "produce" -> produce(command, answer);
             case "produce_many" -> produceMany(command, answer);
+            case "place" -> place(command, answer);
             case "consume" -> consume(command, answer);
             case "consume_many" -> consumeMany(command, answer);
             case "offset_for_time" -> offsetForTime(command, answer);
@@ -137,6 +138,21 @@ public final class Driver {
             }
         }
         return offsets;
+    }
+
+    private void place(JsonNode command, ObjectNode answer) throws Exception {
+        String topic = command.get("topic").asText();
+        var bytes = new ByteArraySerializer();
+        try (var producer = new KafkaProducer<byte[], byte[]>(base, bytes, bytes)) {
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            for (JsonNode key : command.get("keys")) {
+                sent.add(producer.send(new ProducerRecord<>(topic, bytes(key), null)));
+            }
+            var partitions = answer.putArray("partitions");
+            for (Future<RecordMetadata> future : sent) {
+                partitions.add(future.get().partition());
+            }
+        }
     }
 
     private static ProducerRecord<byte[], byte[]> spelled(JsonNode command, JsonNode record) {

@@ -91,6 +91,15 @@ def produce_many(command):
     return {"first": offsets[0], "last": offsets[-1]}
 
 
+def place(command):
+    producer = kafka.KafkaProducer(**BASE)
+    try:
+        sent = [producer.send(command["topic"], key=bytes.fromhex(key), value=b"") for key in command["keys"]]
+        return {"partitions": [future.get(timeout=driver.PATIENCE_S).partition for future in sent]}
+    finally:
+        producer.close()
+
+
 def partition_of(command):
     return kafka.TopicPartition(command["topic"], command["partition"])
 
@@ -141,6 +150,7 @@ driver.serve(
         "metadata": metadata,
         "produce": produce,
         "produce_many": produce_many,
+        "place": place,
         "consume": lambda command: driver.answer_records(read(command)),
         "consume_many": lambda command: driver.answer_digest(read(command)),
         "offset_for_time": offset_for_time,

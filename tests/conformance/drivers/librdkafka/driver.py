@@ -78,6 +78,27 @@ def produce_many(command):
     return {"first": offsets[0], "last": offsets[-1]}
 
 
+def place(command):
+    # Its own partitioner hashes with CRC-32; this one is there to agree with Java.
+    producer = ck.Producer({**BASE, "partitioner": "murmur2_random", "linger.ms": 5})
+    placed, errors = {}, []
+
+    def delivered_as(index):
+        def delivered(error, message):
+            if error is not None:
+                errors.append(error)
+            placed[index] = message.partition()
+
+        return delivered
+
+    for index, key in enumerate(command["keys"]):
+        producer.produce(command["topic"], key=bytes.fromhex(key), on_delivery=delivered_as(index))
+    producer.flush(driver.PATIENCE_S)
+    if errors:
+        raise ck.KafkaException(errors[0])
+    return {"partitions": [placed[index] for index in range(len(command["keys"]))]}
+
+
 def reader():
     return ck.Consumer(
         {
@@ -143,6 +164,7 @@ driver.serve(
         "metadata": metadata,
         "produce": produce,
         "produce_many": produce_many,
+        "place": place,
         "consume": lambda command: driver.answer_records(read(command)),
         "consume_many": lambda command: driver.answer_digest(read(command)),
         "offset_for_time": offset_for_time,

@@ -78,6 +78,7 @@ type Command struct {
 	Idempotent  bool
 	Compression string
 	Records     []Record
+	Keys        []Bytes
 	Seed        int64
 	Count       int
 	Sizes       []int
@@ -112,6 +113,11 @@ func payload(seed int64, index, size int) []byte {
 		text = append(text, "................................"...)
 	}
 	return text[:size]
+}
+
+// Placer is a client that puts a key where Java's puts it.
+type Placer interface {
+	Place(*Command) ([]int32, error)
 }
 
 // Client is what a driver has to do. Send answers the offsets in the order of the records.
@@ -163,6 +169,11 @@ func run(client Client, c *Command) (map[string]any, error) {
 		return map[string]any{"partitions": partitions}, err
 	case "produce", "produce_many":
 		return send(client, c)
+	case "place":
+		if placer, can := client.(Placer); can {
+			partitions, err := placer.Place(c)
+			return map[string]any{"partitions": partitions}, err
+		}
 	case "consume":
 		records := []Record{}
 		err := client.Read(c, func(r Record) { records = append(records, r) })
