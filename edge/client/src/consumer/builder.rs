@@ -78,6 +78,12 @@ impl ConsumerBuilder {
         self
     }
 
+    /// `request.timeout.ms`.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.links.request_timeout = timeout;
+        self
+    }
+
     /// `client.id`.
     pub fn client_id(mut self, id: &str) -> Self {
         self.settings.links.client_id = id.into();
@@ -88,14 +94,16 @@ impl ConsumerBuilder {
     pub fn set(self, name: &str, value: &str) -> Result<Self, PropertyError> {
         let wrong = |wanted| PropertyError::Value { name: name.to_owned(), value: value.to_owned(), wanted };
         let bytes = || value.trim().parse().map_err(|_| wrong("a number of bytes"));
+        let time = || {
+            let milliseconds = value.trim().parse().map_err(|_| wrong("a number of milliseconds"))?;
+            Ok(Duration::from_millis(milliseconds))
+        };
         Ok(match name {
             "fetch.min.bytes" => self.fetch_bytes_min(bytes()?),
             "fetch.max.bytes" => self.fetch_bytes_max(bytes()?),
             "max.partition.fetch.bytes" => self.partition_bytes_max(bytes()?),
-            "fetch.max.wait.ms" => {
-                let wait = value.trim().parse().map_err(|_| wrong("a number of milliseconds"))?;
-                self.fetch_wait_max(Duration::from_millis(wait))
-            }
+            "fetch.max.wait.ms" => self.fetch_wait_max(time()?),
+            "request.timeout.ms" => self.request_timeout(time()?),
             "check.crcs" => self.check_crcs(value.trim().parse().map_err(|_| wrong("true or false"))?),
             "client.id" => self.client_id(value),
             "isolation.level" => match value.trim() {
@@ -157,6 +165,8 @@ impl ConsumerBuilder {
 
 /// A longer answer might not fit a frame, with what stands around the records.
 const FETCH_BYTES_MAX: i32 = 200 << 20;
+/// Short enough to be added to any time.
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 fn check(settings: &ConsumerSettings) -> Result<(), BuildError> {
     let wrong = |what| Err(BuildError::Settings(what));
@@ -169,8 +179,11 @@ fn check(settings: &ConsumerSettings) -> Result<(), BuildError> {
     if settings.partition_bytes_max < 1 {
         return wrong("max.partition.fetch.bytes must be 1 at least");
     }
+    if settings.links.request_timeout > REQUEST_TIMEOUT_MAX {
+        return wrong("request.timeout.ms must be a day at most");
+    }
     if settings.fetch_wait_max >= settings.links.request_timeout {
-        return wrong("fetch.max.wait.ms must be less than the 30 s that an answer is waited for");
+        return wrong("fetch.max.wait.ms must be less than request.timeout.ms");
     }
     Ok(())
 }
@@ -181,13 +194,15 @@ mod tests {
 
     #[test]
     fn settings_that_would_never_read_are_refused() {
-        let refused: [fn(ConsumerBuilder) -> ConsumerBuilder; 6] = [
+        let refused: [fn(ConsumerBuilder) -> ConsumerBuilder; 8] = [
             |builder| builder.prefetch_bytes_max(0),
             |builder| builder.fetch_bytes_max(0),
             |builder| builder.fetch_bytes_max(FETCH_BYTES_MAX + 1),
             |builder| builder.partition_bytes_max(0),
             |builder| builder.fetch_wait_max(Duration::from_secs(30)),
             |builder| builder.fetch_wait_max(Duration::MAX),
+            |builder| builder.request_timeout(Duration::from_millis(500)),
+            |builder| builder.request_timeout(Duration::MAX),
         ];
         for (number, choose) in refused.into_iter().enumerate() {
             let built = choose(Consumer::builder("127.0.0.1:1")).build();
