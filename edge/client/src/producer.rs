@@ -14,6 +14,7 @@
 mod builder;
 mod delivery;
 mod drive; // the machine and who is told
+mod partitioner;
 mod properties;
 
 use std::future::Future;
@@ -34,10 +35,12 @@ use crate::driver::Driver;
 pub use builder::{BuildError, ProducerBuilder};
 pub use client_core::producer::{Acks, AppendError as SendError, Counters, DeliveryError, partition_for_key};
 pub use delivery::{Delivery, DeliveryReport, Reported, Written};
+pub use partitioner::Unplaced;
 pub use properties::PropertyError;
 
 use delivery::{Fate, OnDelivery};
 use drive::Settled;
+use partitioner::Partitioner;
 
 /// A record to be sent. Nothing of it is kept by reference: it is encoded before `send` returns.
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +137,7 @@ struct Shared {
     block_max: Duration,
     compression: (Compression, Option<i32>),
     on_delivery: Option<OnDelivery>,
+    partitioner: Option<Partitioner>,
 }
 
 struct State {
@@ -196,8 +200,11 @@ impl Producer {
 
     #[inline]
     fn append(&self, record: &Record<'_>, waits: Option<(Duration, &Waker)>) -> Result<Delivery, SendError> {
-        let to = Destination { topic: record.topic, partition: record.partition };
+        let mut to = Destination { topic: record.topic, partition: record.partition };
         let mut state = self.shared.state.lock();
+        if let Some(partitioner) = &self.shared.partitioner {
+            to.partition = partitioner::choose(partitioner, &mut state, record);
+        }
         let State { core, effects, reading, .. } = &mut *state;
         let now = self.shared.clock.now_cached(reading);
         let appended = match core.append(now, to, &record.fields, effects) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use base::{Offset, PartitionIndex};
-use client::producer::{Acks, Delivery, Producer, Record, SendError, partition_for_key};
+use client::producer::{Acks, Delivery, Producer, Record, SendError, Unplaced, partition_for_key};
 use client::raw::FetchLimits;
 use client::{ConnectOptions, Connection};
 use conformance::{Node, Program, Setup};
@@ -20,6 +20,7 @@ use vltava_e2e::proxy::Proxy;
 use vltava_e2e::wait;
 
 const TOPIC: &str = "orders";
+const PLACED: &str = "placed";
 const PARTITIONS: i32 = 3;
 
 /// A record as it was read back.
@@ -153,14 +154,44 @@ fn send(producer: &Producer, number: u64) -> Result<(Read, Delivery)> {
     Ok((Read { offset: -1, timestamp, key, value, headers }, delivery))
 }
 
+/// Said, chosen by one's own rule, by the key, or by what waits: in this order.
+fn goes_where_it_should(node: &Node) -> Result<()> {
+    Churn::default().create(&mut admin(&node.bootstrap())?, PLACED, PARTITIONS, &[])?;
+    let by_length =
+        |record: &Unplaced<'_>| Some(record.value?.len() as i32).filter(|_| record.topic == PLACED);
+    let builder = Producer::builder(&node.bootstrap()).partitioner(by_length);
+    let producer = builder.batch_bytes_max(1_024).build()?;
+    let sent =
+        |record: Record<'_>| Ok::<_, anyhow::Error>(producer.send_blocking(&record)?.wait()?.partition.0);
+    ensure!(sent(Record::to(PLACED).key("k").value("xx"))? == 2, "its length is 2");
+    ensure!(sent(Record::to(PLACED).key("k").value("xx").partition(1))? == 1, "it is said");
+    let by_key = partition_for_key(b"k", PARTITIONS as usize) as i32;
+    ensure!(sent(Record::to(PLACED).key("k"))? == by_key, "only its key is left to go by");
+    let refused = producer.send_blocking(&Record::to(PLACED).value("xxxx"));
+    ensure!(matches!(refused, Err(SendError::Partition { count: 3, .. })), "{refused:?}");
+    // A thousand batches without keys: as many for each partition, but for chance.
+    let mut counts = [0; PARTITIONS as usize];
+    let keyless = Producer::builder(&node.bootstrap()).batch_bytes_max(1_024).build()?;
+    let value = [7; 100];
+    let send = |_| keyless.send_blocking(&Record::to(PLACED).value(&value));
+    for delivery in (0..10_000).map(send).collect::<Result<Vec<_>, _>>()? {
+        counts[delivery.wait()?.partition.0 as usize] += 1;
+    }
+    ensure!(counts.iter().all(|count| (2_300..4_400).contains(count)), "{counts:?}");
+    Ok(())
+}
+
 #[test]
 fn our_node_is_written_to_in_every_way() -> Result<()> {
-    with_node(Node::start(setup()?)?, |node| writes_in_every_way(node))
+    with_node(Node::start(setup()?)?, |node| {
+        writes_in_every_way(node).and_then(|()| goes_where_it_should(node))
+    })
 }
 
 #[test]
 fn kafka_is_written_to_in_every_way() -> Result<()> {
-    with_node(Node::start(Setup::of(Program::Kafka))?, |node| writes_in_every_way(node))
+    let kafka = Node::start(Setup::of(Program::Kafka))?;
+    with_node(kafka, |node| writes_in_every_way(node).and_then(|()| goes_where_it_should(node)))
 }
 
 /// Sends numbered records until the story is over; each with its last word.

@@ -52,6 +52,11 @@ const RECORD_OVERHEAD_BYTES: usize = 40;
 const HEADER_OVERHEAD_BYTES: usize = 10;
 
 impl Producer {
+    /// How many partitions a topic has; `None` while that is not known. They never become fewer.
+    pub fn partition_count(&self, topic: &str) -> Option<usize> {
+        self.topics.partition_count(topic)
+    }
+
     /// Takes a record, or says why not; nothing of it is kept then.
     pub fn append(
         &mut self,

@@ -63,6 +63,12 @@ impl Topics {
         number
     }
 
+    /// How many partitions a topic has, if that is known.
+    pub(super) fn partition_count(&self, name: &str) -> Option<usize> {
+        let count = self.get(self.find(name)?).partitions.len();
+        (count > 0).then_some(count)
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<u32> {
         self.by_name.get(name).copied()
     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use records::Compression;
 
 use super::delivery::{DeliveryReport, OnDelivery};
+use super::partitioner::{Partitioner, Unplaced};
 use super::{Lease, Producer, Shared, State, drive};
 use crate::address::{self, AddressError};
 use crate::clock::{Clock, Reading};
@@ -40,6 +41,7 @@ pub struct ProducerBuilder {
     is_idempotence_chosen: bool,
     block_max: Duration,
     on_delivery: Option<OnDelivery>,
+    partitioner: Option<Partitioner>,
     /// By the name of the codec.
     levels: Vec<(&'static str, i32)>,
 }
@@ -52,6 +54,7 @@ impl ProducerBuilder {
             is_idempotence_chosen: false,
             block_max: Duration::from_secs(60),
             on_delivery: None,
+            partitioner: None,
             levels: Vec::new(),
         }
     }
@@ -175,6 +178,25 @@ impl ProducerBuilder {
         ]
     }
 
+    /// Chooses partitions, where [`Record::partition`](super::Record::partition) does not: by the index, or `None` to have the choice made as
+    /// without this. It runs in every `send`, on the thread that sends. An index that the topic does not
+    /// have is an error of `send`.
+    ///
+    /// ```
+    /// # use vltava_client::producer::{Producer, Unplaced};
+    /// // What is urgent has the first partition for itself, if there are others.
+    /// let choose = |record: &Unplaced<'_>| (record.key == Some(b"urgent")).then_some(0);
+    /// let producer = Producer::builder("127.0.0.1:9092").partitioner(choose).build()?;
+    /// # Ok::<(), vltava_client::producer::BuildError>(())
+    /// ```
+    pub fn partitioner(
+        mut self,
+        choose: impl Fn(&Unplaced<'_>) -> Option<i32> + Send + Sync + 'static,
+    ) -> Self {
+        self.partitioner = Some(Arc::new(choose));
+        self
+    }
+
     /// Starts the producer. Connections are made when there is something to ask.
     pub fn build(mut self) -> Result<Producer, BuildError> {
         let bootstrap = address::parse(&self.bootstrap_servers)?;
@@ -212,6 +234,7 @@ impl ProducerBuilder {
             block_max: self.block_max,
             compression,
             on_delivery: self.on_delivery,
+            partitioner: self.partitioner,
         });
         let driven = shared.clone();
         let run = move || {
