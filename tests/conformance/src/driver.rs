@@ -122,6 +122,26 @@ impl Driver {
         field(&self.ask(json!({"op": "place", "topic": topic, "keys": keys}))?, "partitions")
     }
 
+    /// Writes the records of some transactions by turns; each is committed, or aborted.
+    pub fn transactions(
+        &mut self,
+        at: Place<'_>,
+        compression: &str,
+        transactions: &[(bool, Vec<Record>)],
+    ) -> Result<()> {
+        let spelled = |(commit, records): &(bool, Vec<Record>)| json!({"commit": commit, "records": records});
+        let transactions: Vec<_> = transactions.iter().map(spelled).collect();
+        let command = json!({"op": "transactions", "compression": compression, "transactions": transactions});
+        self.ask(with(command, at, None))?;
+        Ok(())
+    }
+
+    /// Reads records that are committed, or also those that are not.
+    pub fn consume_isolated(&mut self, at: Place<'_>, isolation: &str, count: usize) -> Result<Vec<Stored>> {
+        let command = json!({"op": "consume", "count": count, "offset": 0, "isolation": isolation});
+        field(&self.ask(with(command, at, None))?, "records")
+    }
+
     /// Reads records.
     pub fn consume(&mut self, at: Place<'_>, from: From, count: usize) -> Result<Vec<Stored>> {
         let mut command = with(json!({"op": "consume", "count": count}), at, None);

@@ -1,5 +1,6 @@
 //! Apache Kafka itself, one combined node: what the suite proves itself against, and the writer of
-//! directories that our node has to open. The settings are those of Kafka's own `server.properties`.
+//! directories that our node has to open. The settings are those of Kafka's own `server.properties`, with
+//! its own topics as small as they can be.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -69,6 +70,8 @@ fn settings(launch: &Launch<'_>) -> String {
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
          inter.broker.listener.name=PLAINTEXT\n\
          offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=1\n\
+         transaction.state.log.num.partitions=1\n\
          transaction.state.log.replication.factor=1\n\
          transaction.state.log.min.isr=1\n\
          log.dirs={}\n",

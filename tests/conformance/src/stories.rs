@@ -7,12 +7,14 @@ mod round_trip; // start here
 mod segment;
 mod shapes;
 mod sizes;
+mod transactions;
 
 pub use bulk::bulk;
 pub use keys::keys;
 pub use ring::ring;
 pub use round_trip::round_trip;
 pub use sizes::sizes;
+pub use transactions::transactions;
 
 /// All that a batch can be compressed with, at their codes.
 pub const CODECS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];

@@ -1,4 +1,4 @@
-//! Every client of `matrix.toml`, through every story. A name of a test is `client::story`, with `kafka::`
+//! Every client of `matrix.toml`, through every story. A name of a test is `client::story`, with `on_kafka::`
 //! before it if it is told on Apache Kafka; a part of it as an argument runs those that have it:
 //! `cargo test -p vltava-conformance --test clients -- java`.
 
@@ -82,9 +82,15 @@ fn ours_on_kafka(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
     let others = clients.iter().filter(|client| ["java-4.3", "librdkafka"].contains(&&*client.name));
     let pairs = others.flat_map(|other| [(ours, other), (other, ours)]);
     let mut trials: Vec<_> =
-        pairs.map(|(writer, reader)| read_by(suite, "kafka::", writer, reader)).collect();
+        pairs.map(|(writer, reader)| read_by(suite, "on_kafka::", writer, reader)).collect();
+    let java = clients.iter().find(|client| client.name.starts_with("java"));
+    for (java, reader) in java.into_iter().flat_map(|java| [(java, java), (java, ours)]) {
+        let (java, reader) = (java.clone(), reader.clone());
+        let name = format!("on_kafka::{}::transactions", reader.name);
+        trials.push(trial(suite, &name, move |suite| stories::transactions(suite, &java, &reader)));
+    }
     let client = ours.clone();
-    trials.push(trial(suite, "kafka::vltava::sizes", move |suite| stories::sizes(suite, &client)));
+    trials.push(trial(suite, "on_kafka::vltava::sizes", move |suite| stories::sizes(suite, &client)));
     trials
 }
 

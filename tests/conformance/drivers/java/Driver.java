@@ -77,6 +77,7 @@ public final class Driver {
             case "produce" -> produce(command, answer);
             case "produce_many" -> produceMany(command, answer);
             case "place" -> place(command, answer);
+            case "transactions" -> transactions(command);
             case "consume" -> consume(command, answer);
             case "consume_many" -> consumeMany(command, answer);
             case "offset_for_time" -> offsetForTime(command, answer);
@@ -155,6 +156,43 @@ public final class Driver {
         }
     }
 
+    /// All begin, their records come by turns, and they end in their order.
+    private void transactions(JsonNode command) throws Exception {
+        var bytes = new ByteArraySerializer();
+        List<KafkaProducer<byte[], byte[]>> producers = new ArrayList<>();
+        try {
+            for (JsonNode transaction : command.get("transactions")) {
+                Map<String, Object> settings = new HashMap<>(base);
+                settings.put("transactional.id", command.get("topic").asText() + "-" + producers.size());
+                settings.put("compression.type", command.get("compression").asText());
+                var producer = new KafkaProducer<byte[], byte[]>(settings, bytes, bytes);
+                producers.add(producer);
+                producer.initTransactions();
+                producer.beginTransaction();
+            }
+            boolean more = true;
+            for (int turn = 0; more; turn++) {
+                more = false;
+                for (int i = 0; i < producers.size(); i++) {
+                    JsonNode records = command.get("transactions").get(i).get("records");
+                    if (turn < records.size()) {
+                        producers.get(i).send(spelled(command, records.get(turn))).get();
+                        more = true;
+                    }
+                }
+            }
+            for (int i = 0; i < producers.size(); i++) {
+                if (command.get("transactions").get(i).get("commit").asBoolean()) {
+                    producers.get(i).commitTransaction();
+                } else {
+                    producers.get(i).abortTransaction();
+                }
+            }
+        } finally {
+            producers.forEach(KafkaProducer::close);
+        }
+    }
+
     private static ProducerRecord<byte[], byte[]> spelled(JsonNode command, JsonNode record) {
         JsonNode timestamp = record.get("timestamp");
         var made = new ProducerRecord<byte[], byte[]>(
@@ -192,7 +230,12 @@ public final class Driver {
     }
 
     private KafkaConsumer<byte[], byte[]> reader() {
+        return reader("read_uncommitted");
+    }
+
+    private KafkaConsumer<byte[], byte[]> reader(String isolation) {
         Map<String, Object> settings = new HashMap<>(base);
+        settings.put("isolation.level", isolation);
         settings.put("enable.auto.commit", false);
         settings.put("auto.offset.reset", "none");
         settings.put("max.partition.fetch.bytes", FETCH_BYTES_MAX);
@@ -210,7 +253,7 @@ public final class Driver {
         TopicPartition partition = partition(command);
         int count = command.get("count").asInt();
         List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>(count);
-        try (var consumer = reader()) {
+        try (var consumer = reader(command.path("isolation").asText("read_uncommitted"))) {
             consumer.assign(List.of(partition));
             consumer.seek(partition, command.hasNonNull("offset")
                     ? command.get("offset").asLong()

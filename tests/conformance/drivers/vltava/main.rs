@@ -170,6 +170,8 @@ impl Driver {
             None => Start::Time(TimestampMs(field(command, "timestamp")?)),
         };
         let builder = Consumer::builder(&self.bootstrap).client_id(&self.client_id).reset(Reset::None);
+        let isolation = command["isolation"].as_str().unwrap_or("read_uncommitted");
+        let builder = builder.set("isolation.level", isolation)?;
         let mut consumer = builder.partition_bytes_max(FETCH_BYTES_MAX).build()?;
         consumer.assign([(&*topic, partition, start)]);
         let (mut left, mut scratch) = (field::<usize>(command, "count")?, Scratch::default());
