@@ -10,6 +10,7 @@
 
 mod build;
 mod fuzz;
+mod node;
 mod prepare;
 mod report;
 mod run;
@@ -82,7 +83,7 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
     }
     if let Some(programs) = built(root, rings, &mut report) {
         if !matches!(rings, Rings::One(_)) {
-            beside_the_code(root, &programs, &mut report);
+            beside_the_code(root, rings, &programs, &mut report);
         }
         match rings {
             Rings::All => {
@@ -112,13 +113,14 @@ pub(crate) fn fuzz(root: &Path, filter: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn beside_the_code(root: &Path, programs: &[Program], report: &mut Report) {
+fn beside_the_code(root: &Path, rings: Rings, programs: &[Program], report: &mut Report) {
     let is_long = |program: &&Program| LONG_RINGS.iter().any(|ring| ring.package == program.package);
     for program in programs.iter().filter(|program| !is_long(program)) {
         let outcome = run::program(root, program, &[], TESTS_TIME_MAX, run::Output::OnFailure);
         report.add(program.title(), outcome);
     }
-    report.add("examples in documentation", run::doc_tests(root, TESTS_TIME_MAX));
+    let has_binary = !matches!(rings, Rings::Quick);
+    report.add("examples in documentation", run::doc_tests(root, has_binary, TESTS_TIME_MAX));
 }
 
 fn long(root: &Path, ring: &LongRing, programs: &[Program], filter: &[&str], report: &mut Report) {

@@ -9,20 +9,25 @@
 //! Whoever blocks for the next batch waits for the connections itself; while nobody does, a thread of the
 //! consumer's own sees to them.
 //!
-//! ```no_run
-//! use vltava_client::consumer::{Consumer, Start};
-//! use vltava_client::Scratch;
+//! ```
+//! use std::time::Duration;
 //!
-//! let mut consumer = Consumer::builder("127.0.0.1:9092").build()?;
-//! consumer.assign([("orders", 0, Start::Earliest)]);
-//! let mut scratch = Scratch::default();
-//! loop {
-//!     let batch = consumer.next_batch_blocking()?;
+//! use vltava_client::Scratch;
+//! use vltava_client::consumer::{Consumer, Start};
+//!
+//! # use vltava_client::producer::{Producer, Record};
+//! # let Ok(bootstrap) = std::env::var("VLTAVA_BOOTSTRAP") else { return Ok(()) };
+//! # Producer::new(&bootstrap)?.send_blocking(&Record::to("apples").value("three"))?.wait()?;
+//! let mut consumer = Consumer::builder(&bootstrap).build()?; // "127.0.0.1:9092", say
+//! consumer.assign([("apples", 0, Start::Earliest)]);
+//! let (mut scratch, mut count) = (Scratch::default(), 0);
+//! while let Some(batch) = consumer.next_batch_within(Duration::from_millis(500))? {
 //!     for record in batch.records(&mut scratch)? {
 //!         println!("{:?}", record?.value);
+//!         count += 1;
 //!     }
 //! }
-//! # #[allow(unreachable_code)]
+//! assert!(count > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -12,27 +12,34 @@
 //! [`producer`] and [`consumer`] have a thread of their own each; their futures run on any executor, and
 //! each has a form that blocks. Calls of [`Admin`] and [`Connection`] block, with a deadline.
 //!
-//! ```no_run
+//! ```
 //! use vltava_client::producer::{Producer, Record};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let producer = Producer::new("127.0.0.1:9092")?;
+//! # let Ok(bootstrap) = std::env::var("VLTAVA_BOOTSTRAP") else { return Ok(()) };
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! # runtime.block_on(async {
+//! let producer = Producer::new(&bootstrap)?; // "127.0.0.1:9092", say
 //! let delivery = producer.send(Record::to("orders").key("customer 7").value("three apples")).await?;
 //! let written = delivery.await?;
 //! println!("partition {}, offset {:?}", written.partition, written.offset);
-//! # Ok(())
-//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! ```no_run
+//! ```
 //! use vltava_client::{Admin, ConnectOptions};
 //!
-//! let mut admin = Admin::connect("127.0.0.1:9092", ConnectOptions::default())?;
+//! # let Ok(bootstrap) = std::env::var("VLTAVA_BOOTSTRAP") else { return Ok(()) };
+//! let mut admin = Admin::connect(&bootstrap, ConnectOptions::default())?;
 //! for (name, _) in admin.list_topics()? {
 //!     println!("{name}");
 //! }
 //! # Ok::<(), vltava_client::ClientError>(())
 //! ```
+//!
+//! These run on the broker that `VLTAVA_BOOTSTRAP` names, and without one do nothing. Whole programs are in
+//! `edge/client/examples`: `cargo run -p vltava-client --example produce`, or `consume`, or `copy_topic`.
 //!
 //! **Invariant:** what is sent, tried again or given up, `client_core` decides; `Admin` and `Connection` try
 //! nothing twice.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow};
 
 use super::build::{Program, cargo, released};
+use super::node::Node;
 use super::report::Outcome;
 
 /// How much longer than it should a program may take before it is ended.
@@ -71,12 +72,25 @@ pub(super) fn to_end(command: Command, time: Duration) -> Result<()> {
     }
 }
 
-/// Runs the examples in the documentation of the crates.
-pub(super) fn doc_tests(root: &Path, time_max: Duration) -> Outcome {
+/// Where examples in documentation find a broker. Without it they do nothing.
+const BOOTSTRAP: &str = "VLTAVA_BOOTSTRAP";
+
+/// Runs the examples in the documentation of the crates: against a node, if its binary was built.
+pub(super) fn doc_tests(root: &Path, has_binary: bool, time_max: Duration) -> Outcome {
     println!("── examples in documentation");
+    let started = Instant::now();
     let mut command = cargo(root);
     command.args(["test", "--workspace", "--doc", "--quiet"]);
-    watched(root, command, time_max, Output::OnFailure)
+    if !has_binary {
+        return watched(root, command, time_max, Output::OnFailure);
+    }
+    match Node::start(root) {
+        Ok(node) => {
+            command.env(BOOTSTRAP, node.address().to_string());
+            watched(root, command, time_max, Output::OnFailure)
+        }
+        Err(error) => Outcome::of_step(Err(error), started),
+    }
 }
 
 fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output) -> Outcome {

@@ -178,13 +178,13 @@ impl ProducerBuilder {
         ]
     }
 
-    /// Chooses partitions, where [`Record::partition`](super::Record::partition) does not: by the index, or `None` to have the choice made as
-    /// without this. It runs in every `send`, on the thread that sends. An index that the topic does not
-    /// have is an error of `send`.
+    /// Chooses partitions, where [`Record::partition`](super::Record::partition) does not: by the index, or
+    /// `None` to have the choice made as without this. It runs in every `send`, on the thread that sends.
+    /// An index that the topic does not have is an error of `send`.
     ///
     /// ```
     /// # use vltava_client::producer::{Producer, Unplaced};
-    /// // What is urgent has the first partition for itself, if there are others.
+    /// // What is urgent goes to the first partition; the rest goes by its key, or where there is room.
     /// let choose = |record: &Unplaced<'_>| (record.key == Some(b"urgent")).then_some(0);
     /// let producer = Producer::builder("127.0.0.1:9092").partitioner(choose).build()?;
     /// # Ok::<(), vltava_client::producer::BuildError>(())
