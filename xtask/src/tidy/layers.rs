@@ -188,9 +188,10 @@ fn check_crate(
     }
 }
 
-/// Fuzz targets are built apart from the workspace, with another toolchain.
+/// Fuzz targets are built apart from the workspace, with another toolchain; the load of the benchmark, with
+/// a C compiler.
 fn tree_member(folder: &str) -> bool {
-    folder != "tests/fuzz"
+    !["tests/fuzz", "xtask/load"].contains(&folder)
 }
 
 /// Everything that lies below a crate with these layers.
