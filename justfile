@@ -59,6 +59,6 @@ fuzz *filter:
 dist:
     cargo build --profile dist
 
-# One node beside Apache Kafka, on a quiet machine; `cargo xtask bench` says what it takes
-bench *arguments:
-    cargo xtask bench broker {{arguments}}
+# One node, or the clients, beside Apache Kafka's, on a quiet machine: just bench client; `cargo xtask bench` says what it takes
+bench page="broker" *arguments:
+    cargo xtask bench {{page}} {{arguments}}

@@ -27,6 +27,8 @@ pub(super) struct Site {
     pub(super) built: bool,
     /// Kafka's scripts.
     pub(super) kafka: PathBuf,
+    /// Our program with librdkafka in it, where clients are measured.
+    pub(super) load: Option<PathBuf>,
     /// Everything that is written.
     pub(super) dir: PathBuf,
 }

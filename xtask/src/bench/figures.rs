@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::broker::KAFKA;
 use super::machine::Stamp;
 use super::options::Part;
+use super::process::{OTHERS, STOLEN};
 
 /// One part of the page.
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,10 +17,40 @@ pub(super) struct Section {
     /// How it was measured.
     pub(super) about: String,
     pub(super) stamp: Stamp,
-    /// What is compared; the last is Kafka.
+    /// What is compared.
     pub(super) columns: Vec<String>,
+    /// Which of them are divided by which.
+    #[serde(default)]
+    pub(super) ratios: Vec<Ratio>,
     pub(super) measures: Vec<Measure>,
     pub(super) goals: Vec<Goal>,
+}
+
+/// Two columns, one divided by the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Ratio {
+    pub(super) name: String,
+    pub(super) of: String,
+    pub(super) to: String,
+}
+
+impl Ratio {
+    /// One that stands in the page under this name.
+    pub(super) fn new(name: &str, of: &str, to: &str) -> Self {
+        Self { name: name.to_owned(), of: of.to_owned(), to: to.to_owned() }
+    }
+
+    /// Each column that is not Kafka by Kafka; none if there is nothing to compare.
+    pub(super) fn to_kafka(columns: &[String]) -> Vec<Self> {
+        if !columns.iter().any(|column| column == KAFKA) {
+            return Vec::new();
+        }
+        let ours = columns.iter().filter(|column| *column != KAFKA);
+        let ratio = |column: &String| {
+            Self::new(&format!("{} ÷ Kafka", column.trim_start_matches("Vltava, ")), column, KAFKA)
+        };
+        ours.map(ratio).collect()
+    }
 }
 
 /// One row: the values of every run, by column.
@@ -42,6 +74,11 @@ impl Measure {
     /// Something that tells how far the others can be believed.
     pub(super) fn of_noise(name: &str, unit: &str, digits: usize) -> Self {
         Self { compared: false, ..Self::new(name, unit, digits) }
+    }
+
+    /// The rows of what else went on.
+    pub(super) fn noise() -> [Self; 2] {
+        [OTHERS, STOLEN].map(|name| Self::of_noise(name, "s", 2))
     }
 }
 
@@ -114,15 +151,23 @@ impl Spread {
 impl Section {
     /// A part without values.
     pub(super) fn new(part: Part, texts: (&str, String), columns: &[&str], measures: Vec<Measure>) -> Self {
+        let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
         Self {
             part,
             title: texts.0.to_owned(),
             about: texts.1,
             stamp: Stamp::default(),
-            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
+            ratios: Ratio::to_kafka(&columns),
+            columns,
             measures,
             goals: Vec::new(),
         }
+    }
+
+    /// The same with other columns divided by each other: name, of, to.
+    pub(super) fn compared_by(mut self, ratios: &[(&str, &str, &str)]) -> Self {
+        self.ratios = ratios.iter().map(|(name, of, to)| Ratio::new(name, of, to)).collect();
+        self
     }
 
     /// Takes down the value of one run.

@@ -51,7 +51,7 @@ pub(super) fn start(bench: &Bench) -> Result<Vec<Section>> {
         }
         section.add(column, START, millis(took));
         section.add(column, IDLE_RSS, rss);
-        bench.say(Part::Start, run, side, &format!("{:.1} ms, idle {rss:.1} MiB", millis(took)));
+        bench.say(Part::Start, run, side.column(), &format!("{:.1} ms, idle {rss:.1} MiB", millis(took)));
         broker.remove()
     })?;
     section.want(ACK, FIRST_START, Bound::AtMost(100.0));
@@ -119,7 +119,7 @@ pub(super) fn partitions(bench: &Bench) -> Result<Vec<Section>> {
         section.add(column, MADE, made);
         std::thread::sleep(IDLE_AFTER);
         section.add(column, RSS_AFTER_MAKING, rss_mib(broker.pid())?);
-        bench.say(Part::Partitions, run, side, &format!("made in {made:.1} s"));
+        bench.say(Part::Partitions, run, side.column(), &format!("made in {made:.1} s"));
         drop(asker);
         broker.terminate()?;
         note(&mut section, column, &CLEAN, &restart(&mut broker, &places, count.into())?);
@@ -129,7 +129,7 @@ pub(super) fn partitions(bench: &Bench) -> Result<Vec<Section>> {
         bench.say(
             Part::Partitions,
             run,
-            side,
+            side.column(),
             &format!("serves {:.0} ms after kill -9", millis(killed.served)),
         );
         broker.remove()
@@ -219,7 +219,7 @@ pub(super) fn recovery(bench: &Bench) -> Result<Vec<Section>> {
                 written.as_secs_f64(),
                 millis(restart.served)
             );
-            bench.say(Part::Recovery, run, side, &said);
+            bench.say(Part::Recovery, run, side.column(), &said);
             broker.remove()
         },
     )?;

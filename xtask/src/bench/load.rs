@@ -5,17 +5,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::broker::Site;
 use super::leftovers::kill_group;
+use super::process::rss_peak_mib as rss_peak_mib_of;
 
 /// Slower than this, something hangs.
 const RECORDS_PER_SECOND_MIN: u64 = 5_000;
 /// What a program needs to start and to end.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// From one look at the memory of a program to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The heap of Kafka's own scripts for these programs.
 const JAVA_OPTIONS: &str = "-Xmx512M -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
     -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 \
@@ -36,6 +39,8 @@ pub(super) struct Produced {
     pub(super) records_per_second: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
+    /// The most memory that its process had.
+    pub(super) rss_peak_mib: f64,
 }
 
 /// Writes records with ProducerPerformance.
@@ -55,15 +60,15 @@ pub(super) fn produce(
         Payload::File(path) => command.arg("--payload-file").arg(path),
     };
     command.arg("--command-property").args(properties);
-    let said = output(site, &mut command, records)?;
+    let Said { out: said, rss_peak_mib } = output(site, &mut command, records)?;
     let line =
         said.lines().rfind(|line| line.contains("99.9th")).with_context(|| format!("no result:\n{said}"))?;
     ensure!(line.starts_with(&format!("{records} records sent,")), "not all records were sent: {line}");
-    produced(line).with_context(|| format!("cannot read {line}"))
+    produced(line, rss_peak_mib).with_context(|| format!("cannot read {line}"))
 }
 
 /// Reads `20 records sent, 1.5 records/sec (0.1 MB/sec), 2.0 ms avg latency, …, 1 ms 50th, …, 3 ms 99th, …`.
-fn produced(line: &str) -> Option<Produced> {
+fn produced(line: &str, rss_peak_mib: f64) -> Option<Produced> {
     let before = |unit: &str| {
         let part = line.split(", ").find(|part| part.contains(unit))?;
         part.split(' ').next()?.parse().ok()
@@ -72,6 +77,7 @@ fn produced(line: &str) -> Option<Produced> {
         records_per_second: before("records/sec")?,
         p50_ms: before(" ms 50th")?,
         p99_ms: before(" ms 99th")?,
+        rss_peak_mib,
     })
 }
 
@@ -98,7 +104,7 @@ impl Consumer {
         let mut command = Command::new("java");
         command.args(JAVA_OPTIONS.split_whitespace()).args(["-cp", &self.classpath, "AssignConsumer"]);
         command.args([&from.to_string(), topic, &records.to_string()]);
-        let said = output(site, &mut command, records)?;
+        let said = output(site, &mut command, records)?.out;
         let fields: Vec<&str> = said.trim().lines().last().unwrap_or_default().split(", ").collect();
         let rate = fields.get(5).and_then(|rate| rate.parse().ok());
         rate.with_context(|| format!("cannot read {said}"))
@@ -112,8 +118,15 @@ pub(super) fn kafka_home(site: &Site) -> Result<PathBuf> {
     Ok(String::from_utf8(asked.stdout)?.trim().into())
 }
 
+/// What a program printed.
+pub(super) struct Said {
+    pub(super) out: String,
+    /// The most memory that its process had, as last seen before it ended.
+    pub(super) rss_peak_mib: f64,
+}
+
 /// What a program prints; an error if it fails, complains or hangs.
-fn output(site: &Site, command: &mut Command, records: u64) -> Result<String> {
+pub(super) fn output(site: &Site, command: &mut Command, records: u64) -> Result<Said> {
     let time_max = START_TIME_MAX + Duration::from_secs(records / RECORDS_PER_SECOND_MIN);
     let mut child = site.leftovers.spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let group = child.id();
@@ -126,17 +139,27 @@ fn output(site: &Site, command: &mut Command, records: u64) -> Result<String> {
         // Nobody listens any more if it took too long.
         let _ = to_main.send((out, complaints.join().unwrap_or_default()));
     });
-    let Ok((out, complaints)) = said.recv_timeout(time_max) else {
-        kill_group(group);
-        child.wait()?;
-        bail!("{:?} did not end within {} s", command.get_program(), time_max.as_secs());
+    let (since, mut rss_peak_mib) = (Instant::now(), 0.0);
+    let (out, complaints) = loop {
+        match said.recv_timeout(LOOK_EVERY) {
+            Ok(said) => break said,
+            Err(_) if since.elapsed() < time_max => {
+                // One that has just ended has no memory to tell of.
+                rss_peak_mib = rss_peak_mib_of(group).unwrap_or(rss_peak_mib);
+            }
+            Err(_) => {
+                kill_group(group);
+                child.wait()?;
+                bail!("{:?} did not end within {} s", command.get_program(), time_max.as_secs());
+            }
+        }
     };
     let status = child.wait()?;
     site.leftovers.ended(group)?;
     ensure!(status.success(), "the load failed: {status}\n{out}\n{complaints}");
     // A record that is lost is an exception there and nothing in the result.
     ensure!(!complaints.contains("Exception"), "the load complains:\n{complaints}");
-    Ok(out)
+    Ok(Said { out, rss_peak_mib })
 }
 
 fn text(from: &mut impl Read) -> String {
@@ -154,8 +177,9 @@ mod tests {
     fn a_result_is_read() {
         let line = "2000000 records sent, 98202.887165 records/sec (9.37 MB/sec), 816.75 ms avg latency, \
             2285.00 ms max latency, 801 ms 50th, 2024 ms 95th, 2232 ms 99th, 2272 ms 99.9th.";
-        let wanted = Produced { records_per_second: 98202.887165, p50_ms: 801.0, p99_ms: 2232.0 };
-        assert_eq!(produced(line), Some(wanted));
-        assert_eq!(produced("nothing"), None);
+        let wanted =
+            Produced { records_per_second: 98202.887165, p50_ms: 801.0, p99_ms: 2232.0, rss_peak_mib: 9.5 };
+        assert_eq!(produced(line, 9.5), Some(wanted));
+        assert_eq!(produced("nothing", 9.5), None);
     }
 }

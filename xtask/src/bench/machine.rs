@@ -74,8 +74,14 @@ fn versions(site: &Site) -> Result<String> {
             kafka = version.to_owned();
         }
     }
+    let librdkafka = match &site.load {
+        Some(load) => {
+            format!("; librdkafka {}", said(&load.display().to_string(), &["version"])?.replace('"', ""))
+        }
+        None => String::new(),
+    };
     let built = if site.built { "built with --profile dist" } else { "a binary given by hand" };
-    Ok(format!("{vltava}, {built}; Apache Kafka {kafka}, brokers and clients; {java}; {rust}"))
+    Ok(format!("{vltava}, {built}; Apache Kafka {kafka}, brokers and clients; {java}{librdkafka}; {rust}"))
 }
 
 fn machine(dir: &Path) -> Result<String> {

@@ -1,4 +1,4 @@
-//! Measures our node beside Apache Kafka, turn by turn, and writes down what came of it.
+//! Measures our node and our clients beside Apache Kafka's, turn by turn, and writes down what came of it.
 //!
 //! ```text
 //!   options ─▶ part by part: for each run, for each side in turn
@@ -9,15 +9,19 @@
 //! **Invariant:** whatever ends it, no process and no data of a measurement stay behind.
 
 mod broker;
+mod clients; // what is measured with ours and with others
 mod figures;
+mod latency;
 mod leftovers;
 mod lifecycle; // then what is measured
 mod load;
 mod machine;
 mod options; // start here
+mod pressure;
 mod process;
 mod report;
 mod requests;
+mod speed;
 mod throughput;
 mod wire;
 
@@ -30,16 +34,15 @@ use crate::test::cargo;
 use broker::{Side, Site};
 use figures::Section;
 use leftovers::Leftovers;
-use load::Consumer;
 use machine::Stamp;
-use options::{Options, Part, USAGE};
+use options::{Options, Page, Part, USAGE};
 use report::Report;
 
 /// Everything a measurement needs.
 struct Bench {
     options: Options,
+    root: PathBuf,
     site: Site,
-    consumer: Consumer,
     began: Instant,
     estimate: Duration,
 }
@@ -47,50 +50,74 @@ struct Bench {
 /// Runs the words after `bench`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     match words {
-        ["broker", words @ ..] => broker(root, words),
+        ["broker", words @ ..] => page(root, Page::Broker, words),
+        ["client", words @ ..] => page(root, Page::Client, words),
         ["leftovers"] => leftovers::keep(),
         _ => bail!("{USAGE}"),
     }
 }
 
-fn broker(root: &Path, words: &[&str]) -> Result<()> {
-    let options = Options::parse(root, words)?;
+fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
+    let options = Options::parse(root, page, words)?;
     let vltava = match &options.binary {
         Some(binary) => binary.clone(),
-        None => build(root)?,
+        None => build(root, &["--profile", "dist", "--package", "vltava"])?.join("dist").join("vltava"),
     };
     ensure!(vltava.is_file(), "{} is not there", vltava.display());
+    let load = match page {
+        Page::Broker => None,
+        Page::Client => {
+            let target = build(root, &["--release", "--manifest-path", "xtask/load/Cargo.toml"])?;
+            Some(target.join("release").join("vltava-bench-load"))
+        }
+    };
     let leftovers = Leftovers::keeper()?;
     let dir = options.dir.join(format!("vltava-bench-{}", std::process::id()));
     leftovers.directory(&dir)?;
-    let site = Site { leftovers, vltava, built: options.binary.is_none(), kafka: options.kafka.clone(), dir };
-    let consumer = Consumer::compile(&site, root)?;
+    let site =
+        Site { leftovers, vltava, built: options.binary.is_none(), kafka: options.kafka.clone(), load, dir };
     let estimate = estimate(&options);
-    let bench = Bench { options, site, consumer, began: Instant::now(), estimate };
+    let bench = Bench { options, root: root.to_owned(), site, began: Instant::now(), estimate };
     println!("about {:.0} minutes on the reference machine when it is quiet", estimate.as_secs_f64() / 60.0);
     measure(root, &bench)
 }
 
-/// The binary as it is shipped.
-fn build(root: &Path) -> Result<PathBuf> {
-    let status = cargo(root).args(["build", "--profile", "dist", "--package", "vltava"]).status()?;
-    ensure!(status.success(), "the binary does not build");
+/// Builds what these words name; the folder that holds it, by profile.
+fn build(root: &Path, words: &[&str]) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(root.join(target).join("dist").join("vltava"))
+    let target = root.join(target);
+    let status = cargo(root).arg("build").args(words).arg("--target-dir").arg(&target).status()?;
+    ensure!(status.success(), "it does not build: cargo build {}", words.join(" "));
+    Ok(target)
 }
+
+/// Measures some parts, which come of the same turns.
+type Measured = fn(&Bench) -> Result<Vec<Section>>;
+
+const PARTS_OF_BROKER: &[(&[Part], Measured)] = &[
+    (&[Part::Produce, Part::Consume], throughput::in_and_out),
+    (&[Part::Durable], throughput::durable),
+    (&[Part::Start], lifecycle::start),
+    (&[Part::Partitions], lifecycle::partitions),
+    (&[Part::Recovery], lifecycle::recovery),
+];
+
+const PARTS_OF_CLIENT: &[(&[Part], Measured)] = &[
+    (&[Part::Produce], speed::produce),
+    (&[Part::Consume], speed::consume),
+    (&[Part::Durable], speed::durable),
+    (&[Part::Latency], latency::latency),
+    (&[Part::Send, Part::Overload], pressure::pressure),
+];
 
 /// Measures every part that is wanted. Each is written down as soon as it is complete, and one that
 /// fails does not take the others with it.
 fn measure(root: &Path, bench: &Bench) -> Result<()> {
-    type Measured = fn(&Bench) -> Result<Vec<Section>>;
-    let parts: [(&[Part], Measured); 5] = [
-        (&[Part::Produce, Part::Consume], throughput::in_and_out),
-        (&[Part::Durable], throughput::durable),
-        (&[Part::Start], lifecycle::start),
-        (&[Part::Partitions], lifecycle::partitions),
-        (&[Part::Recovery], lifecycle::recovery),
-    ];
-    let mut report = Report::read(&bench.options.out)?;
+    let parts = match bench.options.page {
+        Page::Broker => PARTS_OF_BROKER,
+        Page::Client => PARTS_OF_CLIENT,
+    };
+    let mut report = Report::read(bench.options.page, &bench.options.out)?;
     let mut failed = 0;
     for (parts, measured) in parts {
         let wanted: Vec<Part> = parts.iter().copied().filter(|part| bench.options.wants(*part)).collect();
@@ -124,15 +151,9 @@ fn put(bench: &Bench, report: &mut Report, sections: Vec<Section>, stamp: Stamp)
 impl Bench {
     /// Lets each side have its turn in each run; the order turns around from run to run, so that
     /// neither always finds the machine as the other left it.
-    fn alternate(&self, sides: &[Side], mut turn: impl FnMut(usize, Side) -> Result<()>) -> Result<()> {
+    fn alternate<T: Copy>(&self, sides: &[T], mut turn: impl FnMut(usize, T) -> Result<()>) -> Result<()> {
         for run in 0..self.options.runs {
-            let mut sides = sides.to_vec();
-            if run % 2 == 1 {
-                sides.reverse();
-            }
-            for side in sides {
-                turn(run, side)?;
-            }
+            in_turn(run, sides, |side| turn(run, side))?;
         }
         Ok(())
     }
@@ -152,18 +173,26 @@ impl Bench {
     }
 
     /// A line on how it goes.
-    fn say(&self, part: Part, run: usize, side: Side, what: &str) {
+    fn say(&self, part: Part, run: usize, column: &str, what: &str) {
         let minutes = |time: Duration| format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60);
         println!(
-            "[{} of ~{}] {} {}/{} {}: {what}",
+            "[{} of ~{}] {} {}/{} {column}: {what}",
             minutes(self.began.elapsed()),
             minutes(self.estimate),
             part.word(),
             run + 1,
-            self.options.runs,
-            side.column()
+            self.options.runs
         );
     }
+}
+
+/// One run of them, in an order that turns around from run to run.
+fn in_turn<T: Copy>(run: usize, sides: &[T], mut turn: impl FnMut(T) -> Result<()>) -> Result<()> {
+    let mut sides = sides.to_vec();
+    if run % 2 == 1 {
+        sides.reverse();
+    }
+    sides.into_iter().try_for_each(&mut turn)
 }
 
 /// How long it takes on the reference machine when that is quiet, by what was seen there.
@@ -172,7 +201,13 @@ fn estimate(options: &Options) -> Duration {
     let million = options.records as f64 / 1e6;
     let gib = options.log_mib as f64 / 1024.0;
     let thousand = f64::from(options.partitions) / 1000.0;
+    let is_client = options.page == Page::Client;
     let seconds = |part: Part| match part {
+        Part::Produce | Part::Durable if is_client => runs * (7.0 * 10.0 + 3.5 * million),
+        Part::Consume if is_client => runs * (40.0 + 2.5 * million),
+        Part::Latency => runs * (30.0 + 6.0 * options.latency_records as f64 / 4_000.0),
+        // Both come of the same turns.
+        Part::Send | Part::Overload => runs * (12.0 + 0.6 * million),
         Part::Produce => runs * (20.0 + 2.0 * 0.8 * million),
         Part::Consume => runs * (5.0 + 2.0 * 0.25 * million),
         Part::Durable => runs * (25.0 + 3.0 * 0.9 * million),

@@ -5,23 +5,64 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// The words of `cargo xtask bench broker`.
+/// The words of `cargo xtask bench`.
 pub(super) const USAGE: &str = "\
 cargo xtask bench broker [OPTION...]   measures our node beside Apache Kafka, turn by turn
+cargo xtask bench client [OPTION...]   measures our clients beside Kafka's and librdkafka, turn by turn;
+                                       librdkafka is built for it, which takes a C compiler and make
 
   --kafka DIR        the scripts up, tool, down and install of Apache Kafka; else $KAFKA_PEER
   --runs N           runs of each measurement (5)
-  --records N        records of 100 bytes for produce, consume and durable (20000000)
-  --only PART,...    of: produce, consume, durable, start, partitions, recovery
+  --records N        records of 100 bytes where throughput is measured (20000000)
+  --only PART,...    broker: of produce, consume, durable, start, partitions, recovery
+                     client: of produce, consume, durable, latency, send, overload
+  --binary FILE      our node and tools, already built; else built with --profile dist
+  --dir DIR          where the data of both goes (the directory for temporary files)
+  --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
+                     measured this time stay as they are (docs/benchmarks/{broker,client}.md)
+
+broker only:
   --log-mib N        how much log is there at kill -9 in recovery (10240)
   --partitions N     how many partitions in partitions, a multiple of 100 (10000)
   --kafka-partitions yes|no
                      whether Kafka is measured in partitions too: once, for up to ten minutes (no)
-  --binary FILE      our node, already built; else it is built with --profile dist
-  --dir DIR          where the data of both goes (the directory for temporary files)
-  --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
-                     measured this time stay as they are (docs/benchmarks/broker.md)
+
+client only:
+  --latency-records N
+                     records that are sent and read one by one in latency (20000)
 ";
+
+/// What is measured, and the page that tells of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Page {
+    /// One node, with Kafka's clients.
+    #[default]
+    Broker,
+    /// Clients.
+    Client,
+}
+
+impl Page {
+    /// Its word on the command line, and the name of its file.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Broker => "broker",
+            Self::Client => "client",
+        }
+    }
+
+    /// What is measured for it, in the order in which it is measured and shown.
+    fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Broker => {
+                &[Part::Produce, Part::Consume, Part::Durable, Part::Start, Part::Partitions, Part::Recovery]
+            }
+            Self::Client => {
+                &[Part::Produce, Part::Consume, Part::Durable, Part::Latency, Part::Send, Part::Overload]
+            }
+        }
+    }
+}
 
 /// Something to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,13 +80,15 @@ pub(super) enum Part {
     Partitions,
     /// After kill -9 with much log.
     Recovery,
+    /// From the producer to the consumer, one record after the other.
+    Latency,
+    /// How long a producer keeps its caller.
+    Send,
+    /// A producer that is given more than it can get rid of.
+    Overload,
 }
 
 impl Part {
-    /// In the order in which they are measured and shown.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Produce, Self::Consume, Self::Durable, Self::Start, Self::Partitions, Self::Recovery];
-
     /// Its word on the command line.
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -55,6 +98,9 @@ impl Part {
             Self::Start => "start",
             Self::Partitions => "partitions",
             Self::Recovery => "recovery",
+            Self::Latency => "latency",
+            Self::Send => "send",
+            Self::Overload => "overload",
         }
     }
 }
@@ -62,6 +108,7 @@ impl Part {
 /// What the command line says.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
+    pub(super) page: Page,
     pub(super) kafka: PathBuf,
     pub(super) runs: usize,
     pub(super) records: u64,
@@ -69,6 +116,7 @@ pub(super) struct Options {
     pub(super) log_mib: u64,
     pub(super) partitions: u32,
     pub(super) kafka_partitions: bool,
+    pub(super) latency_records: u64,
     pub(super) binary: Option<PathBuf>,
     pub(super) dir: PathBuf,
     pub(super) out: PathBuf,
@@ -76,18 +124,20 @@ pub(super) struct Options {
 
 impl Options {
     /// From words, with relative paths taken from where the user is.
-    pub(super) fn parse(root: &Path, words: &[&str]) -> Result<Self> {
+    pub(super) fn parse(root: &Path, page: Page, words: &[&str]) -> Result<Self> {
         let mut options = Self {
+            page,
             kafka: std::env::var_os("KAFKA_PEER").map(PathBuf::from).unwrap_or_default(),
             runs: 5,
             records: 20_000_000,
-            only: Part::ALL.to_vec(),
+            only: page.parts().to_vec(),
             log_mib: 10 * 1024,
             partitions: 10_000,
             kafka_partitions: false,
+            latency_records: 20_000,
             binary: None,
             dir: std::env::temp_dir(),
-            out: root.join("docs/benchmarks/broker.md"),
+            out: root.join(format!("docs/benchmarks/{}.md", page.word())),
         };
         for pair in words.chunks(2) {
             let [option, value] = *pair else { bail!("{} needs a value\n\n{USAGE}", pair[0]) };
@@ -98,14 +148,16 @@ impl Options {
 
     fn set(&mut self, option: &str, value: &str) -> Result<()> {
         let number = || value.parse::<u64>().with_context(|| format!("{option} {value} is no number"));
+        let (is_broker, is_client) = (self.page == Page::Broker, self.page == Page::Client);
         match option {
             "--kafka" => self.kafka = value.into(),
             "--runs" => self.runs = usize::try_from(number()?)?,
             "--records" => self.records = number()?,
-            "--only" => self.only = parts(value)?,
-            "--log-mib" => self.log_mib = number()?,
-            "--partitions" => self.partitions = u32::try_from(number()?)?,
-            "--kafka-partitions" => self.kafka_partitions = yes(option, value)?,
+            "--only" => self.only = parts(self.page, value)?,
+            "--log-mib" if is_broker => self.log_mib = number()?,
+            "--partitions" if is_broker => self.partitions = u32::try_from(number()?)?,
+            "--kafka-partitions" if is_broker => self.kafka_partitions = yes(option, value)?,
+            "--latency-records" if is_client => self.latency_records = number()?,
             "--binary" => self.binary = Some(std::path::absolute(value)?),
             "--dir" => self.dir = std::path::absolute(value)?,
             "--out" => self.out = std::path::absolute(value)?,
@@ -128,7 +180,7 @@ impl Options {
         if self.out.extension().is_none_or(|extension| extension != "md") {
             bail!("--out names the page, so it ends in .md");
         }
-        let sound = self.runs > 0 && self.records >= 1000 && self.log_mib > 0;
+        let sound = self.runs > 0 && self.records >= 1000 && self.log_mib > 0 && self.latency_records >= 1000;
         if !sound || self.partitions == 0 || !self.partitions.is_multiple_of(100) {
             bail!("there is nothing to measure\n\n{USAGE}");
         }
@@ -143,9 +195,10 @@ impl Options {
     /// The command that measures a part again, without the paths of this machine.
     pub(super) fn command(&self, part: Part) -> String {
         let mut command =
-            format!("cargo xtask bench broker --kafka $KAFKA --runs {} --only {}", self.runs, part.word());
+            format!("cargo xtask bench {} --kafka $KAFKA --runs {}", self.page.word(), self.runs);
+        command.push_str(&format!(" --only {}", part.word()));
         match part {
-            Part::Produce | Part::Consume | Part::Durable => {
+            Part::Produce | Part::Consume | Part::Durable | Part::Send | Part::Overload => {
                 command.push_str(&format!(" --records {}", self.records));
             }
             Part::Start => {}
@@ -153,6 +206,7 @@ impl Options {
                 let kafka = if self.kafka_partitions { "yes" } else { "no" };
                 command.push_str(&format!(" --partitions {} --kafka-partitions {kafka}", self.partitions));
             }
+            Part::Latency => command.push_str(&format!(" --latency-records {}", self.latency_records)),
             Part::Recovery => command.push_str(&format!(" --log-mib {}", self.log_mib)),
         }
         command
@@ -167,9 +221,9 @@ fn yes(option: &str, value: &str) -> Result<bool> {
     }
 }
 
-fn parts(words: &str) -> Result<Vec<Part>> {
+fn parts(page: Page, words: &str) -> Result<Vec<Part>> {
     let part = |word: &str| {
-        let found = Part::ALL.into_iter().find(|part| part.word() == word);
+        let found = page.parts().iter().copied().find(|part| part.word() == word);
         found.with_context(|| format!("--only: there is no {word}\n\n{USAGE}"))
     };
     let mut parts = words.split(',').map(part).collect::<Result<Vec<_>>>()?;
@@ -184,7 +238,9 @@ mod tests {
 
     #[test]
     fn parts_are_told_by_their_words() {
-        assert_eq!(parts("start,produce,start").unwrap(), [Part::Produce, Part::Start]);
-        assert!(parts("nothing").is_err());
+        let of_broker = |words| parts(Page::Broker, words);
+        assert_eq!(of_broker("start,produce,start").unwrap(), [Part::Produce, Part::Start]);
+        assert!(of_broker("nothing").is_err() && of_broker("latency").is_err());
+        assert_eq!(parts(Page::Client, "latency").unwrap(), [Part::Latency]);
     }
 }

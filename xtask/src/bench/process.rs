@@ -6,6 +6,11 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 
+/// The row of what ran beside broker and load.
+pub(super) const OTHERS: &str = "CPU of all else on the machine";
+/// The row of what other machines had.
+pub(super) const STOLEN: &str = "CPU taken by the host";
+
 /// CPU times of one moment, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clocks {
@@ -26,6 +31,13 @@ pub(super) struct Used {
     pub(super) others: f64,
     /// What the host gave to other machines.
     pub(super) stolen: f64,
+}
+
+impl Used {
+    /// What tells how far the rest can be believed: rows and values.
+    pub(super) fn noise(self) -> [(&'static str, f64); 2] {
+        [(OTHERS, self.others), (STOLEN, self.stolen)]
+    }
 }
 
 impl Clocks {
@@ -58,8 +70,18 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
 
 /// Resident memory of a process.
 pub(super) fn rss_mib(pid: u32) -> Result<f64> {
+    mib(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process has had.
+pub(super) fn rss_peak_mib(pid: u32) -> Result<f64> {
+    mib(pid, "VmHWM:")
+}
+
+fn mib(pid: u32, field: &str) -> Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let line = line.with_context(|| format!("no {field}"))?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib / 1024.0)
 }
@@ -118,6 +140,7 @@ mod tests {
     fn this_process_is_there_and_has_used_something() {
         let own = std::process::id();
         assert!(is_alive(own) && rss_mib(own).unwrap() > 0.5);
+        assert!(rss_peak_mib(own).unwrap() >= rss_mib(own).unwrap());
         let before = Clocks::read(own).unwrap();
         assert!(before.used(own).unwrap().broker >= 0.0);
         assert!(!arguments(own).unwrap().is_empty());

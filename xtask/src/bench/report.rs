@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::broker::KAFKA;
-use super::figures::{Measure, Section, Spread};
+use super::figures::{Measure, Ratio, Section, Spread};
+use super::options::Page;
 
 const REMARKS: &str = "## Remarks";
 const REMARKS_ABOUT: &str =
@@ -18,19 +18,24 @@ const REMARKS_ABOUT: &str =
 /// Everything that is known, in the order of the page.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Report {
+    #[serde(skip)]
+    page: Page,
     sections: Vec<Section>,
 }
 
 impl Report {
     /// What the last run left beside the page; nothing if there is none.
-    pub(super) fn read(page: &Path) -> Result<Self> {
-        let values = page.with_extension("json");
-        if !values.exists() {
-            return Ok(Self::default());
+    pub(super) fn read(page: Page, path: &Path) -> Result<Self> {
+        let values = path.with_extension("json");
+        let mut report = Self::default();
+        if values.exists() {
+            report = serde_json::from_slice(&std::fs::read(&values)?)
+                .with_context(|| format!("{} is not of this tool: move it away", values.display()))?;
         }
-        let text = std::fs::read(&values)?;
-        serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not of this tool: move it away", values.display()))
+        for section in report.sections.iter_mut().filter(|section| section.ratios.is_empty()) {
+            section.ratios = Ratio::to_kafka(&section.columns);
+        }
+        Ok(Self { page, ..report })
     }
 
     /// Puts a part in the place of what was known of it.
@@ -41,20 +46,20 @@ impl Report {
     }
 
     /// Writes the page and the values.
-    pub(super) fn write(&self, page: &Path) -> Result<()> {
-        let remarks = std::fs::read_to_string(page).ok().and_then(|text| {
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        let remarks = std::fs::read_to_string(path).ok().and_then(|text| {
             let at = text.find(REMARKS)?;
             Some(text[at..].to_owned())
         });
-        let mut text = self.page();
+        let mut text = self.text();
         text.push_str(&remarks.unwrap_or_else(|| format!("{REMARKS}{REMARKS_ABOUT}")));
-        if let Some(folder) = page.parent() {
+        if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        std::fs::write(page, text)?;
+        std::fs::write(path, text)?;
         let mut values = serde_json::to_string_pretty(self)?;
         values.push('\n');
-        std::fs::write(page.with_extension("json"), values)?;
+        std::fs::write(path.with_extension("json"), values)?;
         Ok(())
     }
 
@@ -72,8 +77,11 @@ impl Report {
         text
     }
 
-    fn page(&self) -> String {
-        let mut text = String::from(HEAD);
+    fn text(&self) -> String {
+        let mut text = String::from(match self.page {
+            Page::Broker => HEAD_OF_BROKER,
+            Page::Client => HEAD_OF_CLIENT,
+        });
         text.push_str("\n## Goals\n\n");
         text.push_str(&self.goals());
         text.push('\n');
@@ -84,7 +92,7 @@ impl Report {
     }
 }
 
-const HEAD: &str = "\
+const HEAD_OF_BROKER: &str = "\
 # Speed and memory of one node
 
 Written by `cargo xtask bench broker`; every value of every run is in the JSON file beside this page. Both brokers run on this one
@@ -98,20 +106,35 @@ Durability is in the name of each column: with `flush.policy=ack` a record is on
 Apache Kafka's scripts `$KAFKA`; its broker has the settings of its own `config/server.properties`.
 ";
 
+const HEAD_OF_CLIENT: &str = "\
+# Speed and memory of the clients
+
+Written by `cargo xtask bench client`; every value of every run is in the JSON file beside this page. Client and broker share this one
+machine; what is compared takes turns run by run, in an order that turns around each time. Each cell is the median of the runs with the
+least and the greatest in parentheses; a ratio is that of the medians, with the least and the greatest ratio of one run. Figures drift
+from day to day with what else the machine does, so compare only within a part. *CPU of all else* is the noise that was seen: it holds
+the kernel's writing back and whatever other programs ran.
+
+*ours* is `vltava perf`, which uses the crate `vltava-client`; *librdkafka* is a program on the crate `rdkafka` (`xtask/load`), with the
+calls of that crate, one for each record; *librdkafka's quickest* is librdkafka with its own calls, which take and give many records at
+once; *Java* is Kafka's own tools. All send letters by chance and count every acknowledgement. Ours checks the checksum of all that it
+reads; the others do not, by default.
+
+Vltava has `flush.policy=os` (an acknowledged record is in the page cache, as it is in Kafka, which does not flush before it answers) if
+a column does not say `flush.policy=ack` (it is on the medium). Commands name the folder of Apache Kafka's scripts `$KAFKA`; its broker
+has the settings of its own `config/server.properties`.
+";
+
 fn section_text(section: &Section) -> String {
     let stamp = &section.stamp;
     let mut text = format!("## {}\n\n{}\n\n", section.title, section.about);
     text.push_str(&format!("| {} runs | {} |", stamp.runs, section.columns.join(" | ")));
-    let mut ours: Vec<&String> = section.columns.iter().filter(|column| *column != KAFKA).collect();
-    if ours.len() == section.columns.len() {
-        ours.clear(); // There is nothing to compare with.
+    for ratio in &section.ratios {
+        text.push_str(&format!(" {} |", ratio.name));
     }
-    for column in &ours {
-        text.push_str(&format!(" {} ÷ Kafka |", column.trim_start_matches("Vltava, ")));
-    }
-    text.push_str(&format!("\n|---|{}\n", "---|".repeat(section.columns.len() + ours.len())));
+    text.push_str(&format!("\n|---|{}\n", "---|".repeat(section.columns.len() + section.ratios.len())));
     for measure in &section.measures {
-        text.push_str(&row(section, measure, &ours));
+        text.push_str(&row(section, measure));
     }
     text.push_str(&format!(
         "\n{}; commit {}; load average {} before, {} after.  \n{}.  \n{}.  \n`{}`\n\n",
@@ -126,14 +149,14 @@ fn section_text(section: &Section) -> String {
     text
 }
 
-fn row(section: &Section, measure: &Measure, ours: &[&String]) -> String {
+fn row(section: &Section, measure: &Measure) -> String {
     let mut text = format!("| {}, {} |", measure.name, measure.unit);
     for column in &section.columns {
         let spread = measure.runs.get(column).and_then(|values| Spread::of(values));
         text.push_str(&format!(" {} |", spread.map_or("–".to_owned(), |spread| spread.text(measure.digits))));
     }
-    for column in ours {
-        let ratio = section.ratio(&measure.name, column, KAFKA).filter(|_| measure.compared);
+    for Ratio { of, to, .. } in &section.ratios {
+        let ratio = section.ratio(&measure.name, of, to).filter(|_| measure.compared);
         text.push_str(&format!(" {} |", ratio.map_or("–".to_owned(), |ratio| ratio.ratio_text())));
     }
     text.push('\n');
@@ -143,7 +166,7 @@ fn row(section: &Section, measure: &Measure, ours: &[&String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::broker::OS;
+    use crate::bench::broker::{KAFKA, OS};
     use crate::bench::options::Part;
 
     fn section(part: Part, value: f64) -> Section {
@@ -158,14 +181,14 @@ mod tests {
     fn parts_are_replaced_and_remarks_kept() {
         let dir = tempfile::tempdir().unwrap();
         let page = dir.path().join("page.md");
-        let mut report = Report::read(&page).unwrap();
+        let mut report = Report::read(Page::Broker, &page).unwrap();
         report.put(section(Part::Consume, 1.0));
         report.put(section(Part::Produce, 2.0));
         report.write(&page).unwrap();
         let text = std::fs::read_to_string(&page).unwrap();
         assert!(text.find("## produce").unwrap() < text.find("## consume").unwrap());
         std::fs::write(&page, format!("{text}\nIt was raining.\n")).unwrap();
-        let mut report = Report::read(&page).unwrap();
+        let mut report = Report::read(Page::Broker, &page).unwrap();
         report.put(section(Part::Produce, 3.0));
         report.write(&page).unwrap();
         let text = std::fs::read_to_string(&page).unwrap();
@@ -174,5 +197,18 @@ mod tests {
             text.contains("| cpu, s | 3.0 | 4.0 | 0.75 |") && text.contains("| cpu, s | 1.0 | 4.0 | 0.25 |")
         );
         assert_eq!(text.matches(REMARKS).count(), 1);
+    }
+    #[test]
+    fn a_part_says_what_is_divided_by_what() {
+        let dir = tempfile::tempdir().unwrap();
+        let page = dir.path().join("page.md");
+        let mut report = Report::read(Page::Client, &page).unwrap();
+        report.put(section(Part::Latency, 1.0).compared_by(&[("theirs ÷ ours", KAFKA, OS)]));
+        report.write(&page).unwrap();
+        let written = std::fs::read_to_string(&page).unwrap();
+        assert!(written.starts_with("# Speed and memory of the clients"));
+        assert!(written.contains("| theirs ÷ ours |") && written.contains("| cpu, s | 1.0 | 4.0 | 4.00 |"));
+        Report::read(Page::Client, &page).unwrap().write(&page).unwrap();
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), written);
     }
 }

@@ -5,19 +5,20 @@ use anyhow::{Result, ensure};
 use super::Bench;
 use super::broker::{ACK, Broker, KAFKA, OS, Side};
 use super::figures::{Bound, Measure, Section};
-use super::load::{Payload, Produced, produce};
+use super::load::{Consumer, Payload, Produced, produce};
 use super::options::Part;
 use super::process::{Clocks, Used, rss_mib};
-use super::requests::{await_ends, await_leaders, create_topic};
+use super::requests::{PATIENCE, await_ends, await_leaders, create_topic};
+use super::wire::Asker;
 
-const PARTITIONS: u32 = 6;
-const RECORD_BYTES: u64 = 100;
+pub(super) const PARTITIONS: u32 = 6;
+pub(super) const RECORD_BYTES: u64 = 100;
 /// Both are warm before anything counts: the first millions of records of a Kafka measure its compiler.
 const WARM_RECORDS: u64 = 3_000_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
-const TOPIC: &str = "measured";
-const WARM_TOPIC: &str = "warm";
+pub(super) const TOPIC: &str = "measured";
+pub(super) const WARM_TOPIC: &str = "warm";
 
 const RATE: &str = "client throughput";
 const BYTES: &str = "the same in values";
@@ -26,24 +27,23 @@ const RSS: &str = "broker RSS after";
 const P50: &str = "client latency, median";
 const P99: &str = "client latency, 99th percentile";
 const CLIENT_CPU: &str = "client CPU, its start included";
-const OTHERS: &str = "CPU of all else on the machine";
-const STOLEN: &str = "CPU taken by the host";
 
 /// Measures Produce, Consume or both: what is read must have been written anyway.
 pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
     let mut produced = section(bench, Part::Produce, "Produce, acks=1", &[OS, KAFKA]);
     let mut consumed = section(bench, Part::Consume, "Consume", &[OS, KAFKA]);
+    let consumer = Consumer::compile(&bench.site, &bench.root)?;
     bench.alternate(&[Side::Vltava("os"), Side::Kafka], |run, side| {
         let (broker, warm) = warmed(bench, side, "acks=1")?;
         let (result, used) = measured_produce(bench, &broker, warm, "acks=1")?;
-        bench.say(Part::Produce, run, side, &words(result.records_per_second, used));
+        bench.say(Part::Produce, run, side.column(), &words(result.records_per_second, used));
         note_produce(&mut produced, side, result, used, rss_mib(broker.pid())?);
         if bench.options.wants(Part::Consume) {
-            bench.consumer.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
+            consumer.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
             let before = Clocks::read(broker.pid())?;
-            let rate = bench.consumer.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
+            let rate = consumer.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
             let used = before.used(broker.pid())?;
-            bench.say(Part::Consume, run, side, &words(rate, used));
+            bench.say(Part::Consume, run, side.column(), &words(rate, used));
             note(&mut consumed, side, rate, used, rss_mib(broker.pid())?);
         }
         broker.remove()
@@ -62,7 +62,7 @@ pub(super) fn durable(bench: &Bench) -> Result<Vec<Section>> {
     bench.alternate(&[Side::Vltava("ack"), Side::Vltava("os"), Side::Kafka], |run, side| {
         let (broker, warm) = warmed(bench, side, "acks=all")?;
         let (result, used) = measured_produce(bench, &broker, warm, "acks=all")?;
-        bench.say(Part::Durable, run, side, &words(result.records_per_second, used));
+        bench.say(Part::Durable, run, side.column(), &words(result.records_per_second, used));
         note_produce(&mut section, side, result, used, rss_mib(broker.pid())?);
         broker.remove()
     })?;
@@ -103,17 +103,17 @@ fn rows(part: Part) -> Vec<Measure> {
         rows.extend([Measure::new(P50, "ms", 0), Measure::new(P99, "ms", 0)]);
     }
     rows.push(Measure::new(CLIENT_CPU, "s", 1));
-    rows.extend([Measure::of_noise(OTHERS, "s", 2), Measure::of_noise(STOLEN, "s", 2)]);
+    rows.extend(Measure::noise());
     rows
 }
 
-fn warm_records(records: u64) -> u64 {
+pub(super) fn warm_records(records: u64) -> u64 {
     // A short run, to try the benchmark itself, is not longer for it.
     WARM_RECORDS.min(records)
 }
 
 /// A broker that has worked already; with how many records.
-fn warmed<'a>(bench: &'a Bench, side: Side, acks: &str) -> Result<(Broker<'a>, u64)> {
+pub(super) fn warmed<'a>(bench: &'a Bench, side: Side, acks: &str) -> Result<(Broker<'a>, u64)> {
     let (broker, mut asker, _) = Broker::start(&bench.site, side)?;
     let warm = warm_records(bench.options.records);
     create_topic(&mut asker, WARM_TOPIC, PARTITIONS)?;
@@ -129,11 +129,17 @@ fn measured_produce(bench: &Bench, broker: &Broker<'_>, warm: u64, acks: &str) -
     let result =
         produce(&bench.site, broker.address, TOPIC, records, Payload::Random(RECORD_BYTES), &[acks])?;
     let used = before.used(broker.pid())?;
-    let mut asker = super::wire::Asker::connect(broker.address, super::requests::PATIENCE)?;
+    ensure_there(broker, warm + records)?;
+    Ok((result, used))
+}
+
+/// Sees to it that a warmed broker has so many records, the warming included.
+pub(super) fn ensure_there(broker: &Broker<'_>, records: u64) -> Result<()> {
+    let mut asker = Asker::connect(broker.address, PATIENCE)?;
     let places = await_leaders(&mut asker, 2 * PARTITIONS as usize)?;
     let there: i64 = await_ends(&mut asker, &places)?.values().sum();
-    ensure!(there == i64::try_from(warm + records)?, "{there} records are there of {warm} and {records}");
-    Ok((result, used))
+    ensure!(there == i64::try_from(records)?, "{there} records are there of {records}");
+    Ok(())
 }
 
 fn words(rate: f64, used: Used) -> String {
@@ -153,6 +159,5 @@ fn note(section: &mut Section, side: Side, rate: f64, used: Used, rss: f64) {
     add(CPU, used.broker);
     add(RSS, rss);
     add(CLIENT_CPU, used.clients);
-    add(OTHERS, used.others);
-    add(STOLEN, used.stolen);
+    used.noise().into_iter().for_each(|(measure, value)| add(measure, value));
 }
