@@ -30,9 +30,26 @@
 //! assert!(count > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Who wants to keep records, or to pass them on, takes [`OwnedRecord`]s instead: a consumer is a
+//! [`Stream`](futures_core::Stream) of them, and [`Consumer::records_blocking`] an iterator.
+//!
+//! ```no_run
+//! use vltava_client::consumer::{Consumer, Start};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut consumer = Consumer::builder("127.0.0.1:9092").build()?;
+//! consumer.assign([("orders", 0, Start::Earliest)]);
+//! loop {
+//!     let record = consumer.next_record().await?;
+//!     println!("{} [{}] {}: {:?}", record.topic, record.partition, record.offset, record.value);
+//! }
+//! # }
+//! ```
 
 mod builder;
 mod drive; // the machine
+mod owned; // record by record
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -51,6 +68,9 @@ use records::{BatchError, BatchHeader, Scratch};
 
 pub use builder::ConsumerBuilder;
 pub use client_core::consumer::{ConsumeError, Isolation, Reset, Start};
+pub use owned::{OwnedHeader, OwnedRecord, RecordsBlocking};
+
+use owned::Rest;
 
 /// Reads partitions. What it lends is valid until it is asked for more.
 #[derive(Debug)]
@@ -58,6 +78,9 @@ pub struct Consumer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     current: Option<Chunk>,
+    /// Of the batch that `current` is at, if it is read record by record.
+    rest: Option<Rest>,
+    scratch: Scratch,
 }
 
 struct Shared {
@@ -183,11 +206,13 @@ impl Consumer {
                 Arrived::Failed { .. } => None,
             });
             let is_current = |chunk: &Chunk| state.core.is_current(chunk.of(), chunk.generation());
-            let mut all = self.current.iter().chain(arrived);
-            let unlent = all.find(|chunk| *chunk.of() == of && is_current(chunk));
+            let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
+            let at_hand = self.current.iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
+            let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
+            let unlent = all.find(|(chunk, _)| *chunk.of() == of && is_current(chunk));
             // A partition whose failure was told has none. If one is still to be told, it comes again once
             // what lies before it was.
-            if let Some(next) = unlent.map(Chunk::next_offset) {
+            if let Some((_, next)) = unlent {
                 state.core.seek(&of, Start::Offset(next));
             }
             if !state.core.set_paused(&of, true) {
@@ -260,14 +285,18 @@ impl Consumer {
     }
 
     fn lent(&self) -> Batch<'_> {
-        let chunk = self.current.as_ref().expect("it went to a batch");
-        Batch { of: chunk.of(), high_watermark: chunk.high_watermark(), lent: chunk.batch() }
+        batch_of(self.current.as_ref().expect("it went to a batch"))
     }
 
     /// Goes to the next batch of the chunk at hand. Whether there is one.
     #[inline]
     fn advance_current(&mut self) -> Result<bool, Failure> {
         let Some(chunk) = &mut self.current else { return Ok(false) };
+        if let Some(next) = self.rest.take().and_then(|rest| rest.next_offset()) {
+            // Begun record by record: the others of the same batch come first.
+            chunk.begin_at(next);
+            return Ok(true);
+        }
         match chunk.advance() {
             Some(Ok(())) => Ok(true),
             Some(Err(error)) => Err(self.fail_current(error)),
@@ -331,6 +360,9 @@ impl Consumer {
             core.on_read(stale.iter().map(Chunk::bytes).sum());
             stale
         };
+        if self.current.is_none() {
+            self.rest = None;
+        }
         self.shared.driver.ring();
         for chunk in stale {
             self.give_back(chunk);
@@ -377,6 +409,11 @@ fn take_stale(
         Arrived::Failed { .. } => None,
     });
     at_hand.into_iter().chain(stale).collect()
+}
+
+/// The batch that a chunk went to.
+fn batch_of(chunk: &Chunk) -> Batch<'_> {
+    Batch { of: chunk.of(), high_watermark: chunk.high_watermark(), lent: chunk.batch() }
 }
 
 fn of(topic: &str, partition: i32) -> Of {

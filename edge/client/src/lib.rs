@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Producer ── records, acknowledged ──┐
-//!   Consumer ── batches, lent ──────────┼──▶ client_core decides ──▶ brokers
+//!   Consumer ── batches, or records ────┼──▶ client_core decides ──▶ brokers
 //!                                       │
 //!   Admin ───── topics, settings, offsets, the cluster ──┐
 //!   raw ─────── one batch produced, one range fetched ───┼──▶ Connection ──▶ one broker
@@ -63,4 +63,4 @@ pub use admin::Admin;
 pub use client_core::Versions;
 pub use connection::{Answer, AnswerTo, ConnectOptions, Connection};
 pub use error::ClientError;
-pub use records::{Compression, Header, Record, Scratch};
+pub use records::{Compression, Header, Record, Scratch, TimestampType};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use base::{ErrorCode, Offset, TimestampMs};
-use client::consumer::{ConsumeError, Consumer, Reset, Start};
+use client::consumer::{ConsumeError, Consumer, OwnedRecord, Reset, Start};
 use client::producer::{Producer, Record};
 use client::{Compression, Scratch};
 use conformance::{Node, Program, Setup};
@@ -225,6 +225,53 @@ fn an_offset_out_of_the_log_is_an_error_or_a_reset() -> Result<()> {
         let mut lenient = Consumer::builder(&node.bootstrap()).reset(Reset::Earliest).build()?;
         lenient.assign(far);
         ensure!(read(&mut lenient, 10)?.len() == 1, "one partition");
+        Ok(())
+    })
+}
+
+/// Puts an owned record where [`read_batch`] puts those that it reads.
+fn take(record: &OwnedRecord, read: &mut Read) -> Result<()> {
+    let text = std::str::from_utf8(record.value.as_deref().context("each has a value")?)?;
+    let number: u64 = text.split(' ').next().unwrap_or_default().parse()?;
+    ensure!(&*record.topic == TOPIC && record.timestamp.0 == EPOCH + number as i64, "{record:?}");
+    read.entry(record.partition.0).or_default().push((record.offset.0, number));
+    Ok(())
+}
+
+#[test]
+fn records_are_taken_one_by_one_and_in_turn_with_batches() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| {
+        with_topic(node)?;
+        write(&node.bootstrap(), Compression::Zstd, 0..3_000)?;
+        let mut consumer = Consumer::builder(&node.bootstrap()).build()?;
+        consumer.assign(everything(Start::Earliest));
+        let (mut all, mut left, mut turn) = (Read::new(), 3_000, 0);
+        while left > 0 {
+            turn += 1;
+            let mut last = None;
+            for record in consumer.records_blocking().take((turn % 7).min(left)) {
+                let record = record?;
+                take(&record, &mut all)?;
+                left -= 1;
+                last = Some(record);
+            }
+            // Whatever comes in the middle of a batch, what is left of it comes next.
+            match (turn % 4, last) {
+                (0, _) if left > 0 => left -= read_batch(&mut consumer, &mut all)?,
+                (1, Some(last)) => {
+                    let partition = last.partition.0;
+                    ensure!(consumer.pause(TOPIC, partition) && consumer.resume(TOPIC, partition), "it is");
+                }
+                (2, Some(last)) => {
+                    let next = Start::Offset(Offset(last.offset.0 + 1));
+                    ensure!(consumer.seek(TOPIC, last.partition.0, next), "it is assigned");
+                }
+                _ => {}
+            }
+        }
+        ensure!(all == expected(3_000, |_| 0), "all of it, once, in order");
+        let none = consumer.next_record_within(Duration::from_millis(50))?;
+        ensure!(none.is_none(), "that was all");
         Ok(())
     })
 }

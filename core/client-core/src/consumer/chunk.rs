@@ -133,6 +133,11 @@ impl Chunk {
         LentBatch { batch: batch.expect("it was checked"), from: self.from }
     }
 
+    /// Records before this were read already, or were not asked for.
+    pub fn begin_at(&mut self, from: Offset) {
+        self.from = self.from.max(from);
+    }
+
     fn corrupt(&mut self, error: BatchError) -> ConsumeError {
         self.rest = 0..0;
         ConsumeError::Corrupt { at: self.next, error }

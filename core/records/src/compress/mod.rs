@@ -186,6 +186,12 @@ pub struct Scratch {
     records: Vec<u8>,
 }
 
+impl std::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scratch").finish_non_exhaustive()
+    }
+}
+
 /// Room that a scratch keeps after a batch. Larger ones are rare, and one would hold a thread's
 /// memory for ever.
 const KEPT_BYTES: usize = 4 << 20;

@@ -9,6 +9,7 @@ use base::Effects;
 use client_core::Chance;
 use client_core::consumer::{self as core, ConsumerSettings, Isolation, Reset};
 use parking_lot::Mutex;
+use records::Scratch;
 
 use super::{Consumer, Shared, State};
 use crate::address;
@@ -159,7 +160,7 @@ impl ConsumerBuilder {
         let driven = shared.clone();
         let run = move || driven.driver.run(&*driven);
         let thread = thread::Builder::new().name("consumer".to_owned()).spawn(run)?;
-        Ok(Consumer { shared, thread: Some(thread), current: None })
+        Ok(Consumer { shared, thread: Some(thread), current: None, rest: None, scratch: Scratch::default() })
     }
 }
 
