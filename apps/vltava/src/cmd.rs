@@ -1,9 +1,12 @@
 //! The commands, one file each.
 
+mod cluster;
 mod completions;
 mod config;
+mod consume;
 mod log;
 mod perf;
+mod produce;
 mod server;
 mod topic;
 
@@ -31,6 +34,8 @@ const EXAMPLES: &str = "\
 Examples:
   vltava server                               start a node on 127.0.0.1:9092
   vltava topic create orders --partitions 6   make a topic on it
+  echo hello | vltava produce orders          write a record
+  vltava consume orders -e                    read what there is
   vltava config show retention.ms             what a setting does and takes";
 
 /// One command.
@@ -38,6 +43,8 @@ Examples:
 pub(crate) enum Command {
     Server(server::Arguments),
     Topic(topic::Arguments),
+    Produce(produce::Arguments),
+    Consume(consume::Arguments),
     Perf(perf::Arguments),
     Log(log::Arguments),
     Config(config::Arguments),
@@ -49,6 +56,8 @@ pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Server(arguments) => server::run(arguments),
         Command::Topic(arguments) => topic::run(arguments, out),
+        Command::Produce(arguments) => produce::run(arguments),
+        Command::Consume(arguments) => consume::run(arguments, out),
         Command::Perf(arguments) => perf::run(arguments, out),
         Command::Log(arguments) => log::run(arguments, out),
         Command::Config(arguments) => config::run(&arguments, out),

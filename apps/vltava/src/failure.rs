@@ -4,10 +4,17 @@ use std::io;
 
 use base::ErrorCode;
 use client::ClientError;
+use client::consumer::ConsumeError;
+use client::producer::{DeliveryError, SendError};
 
 /// An error in words, with advice on a line of its own where there is some.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
-    let advice = error.chain().find_map(|cause| cause.downcast_ref::<ClientError>()).and_then(advice);
+    let advice = error.chain().find_map(|cause| {
+        None.or_else(|| cause.downcast_ref().and_then(advice))
+            .or_else(|| cause.downcast_ref().and_then(advice_on_send))
+            .or_else(|| cause.downcast_ref().and_then(advice_on_delivery))
+            .or_else(|| cause.downcast_ref().and_then(advice_on_consume))
+    });
     let what = in_words(error);
     match advice {
         Some(advice) => format!("error: {what}\n  {advice}"),
@@ -46,12 +53,46 @@ fn advice(error: &ClientError) -> Option<&'static str> {
     }
 }
 
+fn advice_on_send(error: &SendError) -> Option<&'static str> {
+    match error {
+        SendError::Topic { code, .. } => advice_on_refusal(*code),
+        SendError::TooLarge { .. } => Some(
+            "-X max.request.size=BYTES allows longer records, if the topic's max.message.bytes does, too",
+        ),
+        SendError::Full | SendError::TopicNotKnownYet => Some("the server is busy or unwell; see its log"),
+        SendError::Partition { .. } | SendError::Timestamp(_) | SendError::Closed | SendError::Failed(_) => {
+            None
+        }
+    }
+}
+
+fn advice_on_delivery(error: &DeliveryError) -> Option<&'static str> {
+    match error {
+        DeliveryError::Refused { code, .. } => advice_on_refusal(*code),
+        DeliveryError::TimedOut { .. } => Some("the server is busy or unwell; see its log"),
+        DeliveryError::Closed { .. } => None,
+    }
+}
+
+fn advice_on_consume(error: &ConsumeError) -> Option<&'static str> {
+    match error {
+        ConsumeError::Refused(code) => advice_on_refusal(*code),
+        ConsumeError::OutOfRange(_) => Some(
+            "retention was faster, or the topic was made anew; -X auto.offset.reset=earliest goes on with what is there",
+        ),
+        ConsumeError::Truncated { .. } | ConsumeError::Corrupt { .. } => None,
+    }
+}
+
 fn advice_on_refusal(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::UnknownTopicOrPartition => Some("`vltava topic list` shows the topics there are"),
         ErrorCode::TopicAlreadyExists => Some("`vltava topic alter` changes a topic"),
         ErrorCode::InvalidConfig => Some("`vltava config show NAME` says what a setting takes"),
         ErrorCode::InvalidReplicationFactor => Some("there must be a broker for each replica"),
+        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge => {
+            Some("`vltava topic alter TOPIC --config max.message.bytes=BYTES` allows longer records")
+        }
         ErrorCode::InvalidPartitions => Some("a topic can be given more partitions, never fewer"),
         _ => None,
     }

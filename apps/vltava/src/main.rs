@@ -5,8 +5,12 @@
 //! happened and what to do about it.
 
 mod cmd;
+mod envelope; // a record as JSON
+mod escape;
 mod failure;
+mod interrupt;
 mod output;
+mod progress;
 mod welcome;
 
 use std::io::{self, Write};

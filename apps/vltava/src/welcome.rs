@@ -13,10 +13,10 @@ Make a topic, look at it:
   vltava topic create orders --partitions 6
   vltava topic describe orders
 
-Write and read with any Kafka client, kcat for example:
+Write and read; so can any Kafka client:
 
-  echo hello | kcat -b 127.0.0.1:9092 -t orders -P
-  kcat -b 127.0.0.1:9092 -t orders -C -e
+  echo hello | vltava produce orders
+  vltava consume orders -e
 
 Look further:
 

@@ -35,6 +35,8 @@ fn every_command_has_examples() {
         &["topic", "describe"],
         &["topic", "alter"],
         &["topic", "delete"],
+        &["produce"],
+        &["consume"],
         &["log"],
         &["log", "dump"],
         &["config"],
@@ -56,6 +58,12 @@ fn exit_codes_tell_misuse_from_failure() {
         (&["config", "show", "no.such.setting"], 1),
         (&["topic", "delete", "orders"], 1),
         (&["topic", "list", "--bootstrap-server", NOBODY], 1),
+        (&["produce", "orders", "--bootstrap-server", NOBODY], 1),
+        (&["consume", "orders", "--bootstrap-server", NOBODY], 1),
+        (&["produce"], 2),
+        (&["produce", "orders", "--keep-partition"], 2),
+        (&["consume", "orders", "-o", "soon"], 2),
+        (&["consume", "orders", "--json", "-f", "%s"], 2),
         (&["config"], 0),
     ];
     for (arguments, code) in cases {

@@ -22,7 +22,7 @@ const fn tool(command: &'static str, package: &'static str, used_for: &'static s
 }
 
 const TOOLS: &[Tool] = &[
-    tool("kcat", "kcat", "conformance: librdkafka from the command line"),
+    tool("kcat", "kcat", "conformance, e2e: librdkafka from the command line"),
     Tool {
         command: "python3",
         // Debian packs what makes a virtual environment apart from Python.

@@ -68,7 +68,7 @@ fn run_id() -> u64 {
 
 /// Reads a file of properties as Java has them: `name=value` or `name: value` to a line, `#` and `!`
 /// before a comment.
-fn properties(path: &std::path::Path) -> Result<Vec<(String, String)>> {
+pub(super) fn properties(path: &std::path::Path) -> Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '!']));

@@ -1,0 +1,90 @@
+//! Which cluster, and by which settings: what `produce` and `consume` have in common.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use base::PartitionIndex;
+use client::admin::{At, Topic};
+use client::{Admin, ConnectOptions};
+
+/// Where the cluster is, and Kafka's settings for its client.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(super) struct Arguments {
+    /// Brokers to connect to, between commas; one that answers is enough [default: 127.0.0.1:9092]
+    #[arg(short, long, value_name = "HOST:PORT")]
+    bootstrap_server: Option<String>,
+    /// A setting of the client, by Kafka's name for it. Can be given several times
+    #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = super::pair)]
+    properties: Vec<(String, String)>,
+    /// A file of such settings; those on the command line come before them
+    #[arg(short = 'F', long, alias = "command-config", value_name = "FILE")]
+    property_file: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// All settings, those that count more last.
+    pub(super) fn settings(&self) -> Result<Settings> {
+        let mut properties = match &self.property_file {
+            Some(path) => super::perf::properties(path)?,
+            None => Vec::new(),
+        };
+        properties.extend(self.properties.iter().cloned());
+        let known = properties.iter().rfind(|(name, _)| name == BOOTSTRAP_SERVERS).map(|(_, value)| value);
+        let servers = self.bootstrap_server.as_ref().or(known).map_or("127.0.0.1:9092", String::as_str);
+        Ok(Settings { bootstrap_servers: servers.to_owned(), properties })
+    }
+}
+
+const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
+
+/// What was chosen.
+pub(super) struct Settings {
+    bootstrap_servers: String,
+    properties: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Brokers to connect to.
+    pub(super) fn bootstrap_servers(&self) -> &str {
+        &self.bootstrap_servers
+    }
+
+    /// Settings for a client, without those that mean nothing outside of Java.
+    pub(super) fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.properties.iter().map(|(name, value)| (&**name, &**value));
+        all.filter(|(name, _)| !name.ends_with("serializer") && *name != BOOTSTRAP_SERVERS)
+    }
+
+    /// Connects to one that answers.
+    pub(super) fn connect(&self) -> Result<Cluster> {
+        Ok(Cluster { admin: Admin::connect(&self.bootstrap_servers, ConnectOptions::default())? })
+    }
+}
+
+/// A cluster that answers.
+pub(super) struct Cluster {
+    admin: Admin,
+}
+
+impl Cluster {
+    /// What a topic is made of.
+    pub(super) fn topic(&mut self, name: &str) -> Result<Topic> {
+        let found = self.admin.describe_topics(&[name.to_owned()])?;
+        found.into_iter().next().with_context(|| format!("the cluster says nothing about topic {name}"))
+    }
+
+    /// The offset of a place in each of these partitions; negative where there is no such record.
+    pub(super) fn offsets(&mut self, topic: &Topic, partitions: &[i32], at: At) -> Result<Vec<i64>> {
+        let found = self.admin.list_offsets(topic, at)?;
+        let of = |partition: &i32| match found.get(&PartitionIndex(*partition)) {
+            Some(Ok(offset)) => Ok(offset.0),
+            Some(Err(code)) => bail!("{} [{partition}]: {}", topic.name, code.message()),
+            None => bail!(
+                "{} [{partition}] has no leader: name the partitions that have one with -p, or wait",
+                topic.name
+            ),
+        };
+        partitions.iter().map(of).collect()
+    }
+}
