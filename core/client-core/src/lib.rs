@@ -15,6 +15,7 @@
 //! **Invariant:** a broker's bytes are input like any other. Whatever they say, a machine answers with
 //! an error or an effect, and what it keeps for a broker is bounded by what it asked for.
 
+pub mod admin;
 pub mod consumer;
 pub mod producer; // start here
 

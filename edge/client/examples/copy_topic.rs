@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use vltava_client::consumer::{Consumer, Start};
 use vltava_client::producer::{DeliveryReport, Producer, Record};
-use vltava_client::{Admin, ConnectOptions, Header, Scratch};
+use vltava_client::{Admin, Header, Scratch};
 
 /// Ends when nothing came for so long.
 const QUIET: Duration = Duration::from_secs(1);
@@ -22,9 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [bootstrap, from, to] = &arguments[..] else { return Err("copy_topic BOOTSTRAP FROM TO".into()) };
 
-    let mut admin = Admin::connect(bootstrap, ConnectOptions::default())?;
-    let topics = admin.describe_topics(std::slice::from_ref(from))?;
-    let partitions = topics.iter().flat_map(|topic| &topic.partitions);
+    let topic = Admin::new(bootstrap)?.describe_topic(from).wait()?;
+    let partitions = topic.partitions.iter();
 
     let mut consumer = Consumer::builder(bootstrap).build()?;
     consumer.assign(partitions.map(|partition| (from.as_str(), partition.index.0, Start::Earliest)));

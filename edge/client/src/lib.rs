@@ -1,16 +1,15 @@
 //! Client of a Vltava or Kafka cluster.
 //!
 //! ```text
-//!   Producer ── records, acknowledged ──┐
-//!   Consumer ── batches, or records ────┼──▶ client_core decides ──▶ brokers
-//!                                       │
-//!   Admin ───── topics, settings, offsets, the cluster ──┐
-//!   raw ─────── one batch produced, one range fetched ───┼──▶ Connection ──▶ one broker
-//!   tests ───── any request, any version, pipelined ─────┘
+//!   Producer ── records, acknowledged ────────────┐
+//!   Consumer ── batches, or records ──────────────┼──▶ client_core decides ──▶ brokers
+//!   Admin ───── topics, settings, offsets, disks ─┘
+//!
+//!   tests ───── any request, any version ──▶ Connection, raw ──▶ one broker
 //! ```
 //!
-//! [`producer`] and [`consumer`] have a thread of their own each; their futures run on any executor, and
-//! each has a form that blocks. Calls of [`Admin`] and [`Connection`] block, with a deadline.
+//! [`producer`], [`consumer`] and [`admin`] have a thread of their own each; their futures run on any
+//! executor, and each has a form that blocks.
 //!
 //! ```
 //! use vltava_client::producer::{Producer, Record};
@@ -28,21 +27,21 @@
 //! ```
 //!
 //! ```
-//! use vltava_client::{Admin, ConnectOptions};
+//! use vltava_client::Admin;
 //!
 //! # let Ok(bootstrap) = std::env::var("VLTAVA_BOOTSTRAP") else { return Ok(()) };
-//! let mut admin = Admin::connect(&bootstrap, ConnectOptions::default())?;
-//! for (name, _) in admin.list_topics()? {
-//!     println!("{name}");
+//! let admin = Admin::new(&bootstrap)?;
+//! for topic in admin.list_topics().wait()? {
+//!     println!("{}: {} partitions", topic.name, topic.partitions.len());
 //! }
-//! # Ok::<(), vltava_client::ClientError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! These run on the broker that `VLTAVA_BOOTSTRAP` names, and without one do nothing. Whole programs are in
 //! `edge/client/examples`: `cargo run -p vltava-client --example produce`, or `consume`, or `copy_topic`.
 //!
-//! **Invariant:** what is sent, tried again or given up, `client_core` decides; `Admin` and `Connection` try
-//! nothing twice.
+//! **Invariant:** what is sent, tried again or given up, `client_core` decides. [`Connection`] is for those who
+//! decide themselves, as tests do: its calls block, and it tries nothing twice.
 
 mod address;
 pub mod admin;

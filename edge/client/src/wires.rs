@@ -24,8 +24,8 @@ pub(crate) use spare::Spare;
 pub(crate) enum Event {
     /// It stands.
     Connected(ConnectionId),
-    /// It ended, or could not be opened.
-    Closed(ConnectionId),
+    /// It ended, or could not be opened; why, for people.
+    Closed(ConnectionId, String),
     /// A frame came; without its size.
     Frame(ConnectionId, Vec<u8>),
     /// A request without an answer went out.
@@ -60,6 +60,8 @@ struct Lookups {
 /// One connection, from the wish for it to its end.
 #[derive(Debug, Default)]
 struct Wire {
+    /// As people know it.
+    address: String,
     stream: Option<TcpStream>,
     /// Addresses that were not tried yet, the last first.
     untried: Vec<SocketAddr>,
@@ -100,8 +102,8 @@ impl Wires {
                 // One that just ended is about to say so.
                 let Some(wire) = self.open.get_mut(&connection) else { return };
                 wire.outgoing.push_back(outgoing);
-                if let Err(_ended) = wire.write(connection, &mut self.happened) {
-                    self.end(connection);
+                if let Err(ended) = wire.write(connection, &mut self.happened) {
+                    self.end(connection, &ended);
                 }
             }
             NetEffect::Close { connection } => self.close(connection),
@@ -156,14 +158,13 @@ impl Wires {
                     wire.is_listed = false;
                     self.ready.pop_front();
                 }
-                // Why it ended is no help to the machine, which tries again whatever it was.
-                Err(_ended) => self.end(connection),
+                Err(ended) => self.end(connection, &ended),
             }
         }
     }
 
     fn connect(&mut self, connection: ConnectionId, address: &Address) {
-        self.open.insert(connection, Wire::default());
+        self.open.insert(connection, Wire { address: address.to_string(), ..Wire::default() });
         let (host, port) = (address.host.clone(), address.port);
         if let Ok(ip) = host.parse::<IpAddr>() {
             return self.on_found(connection, Ok(vec![SocketAddr::new(ip, port)]));
@@ -177,23 +178,28 @@ impl Wires {
         };
         match std::thread::Builder::new().name("lookup".to_owned()).spawn(lookup) {
             Ok(_detached) => self.lookups.pending += 1,
-            Err(_) => self.end(connection),
+            Err(error) => self.end(connection, &error),
         }
     }
 
     fn on_found(&mut self, connection: ConnectionId, found: io::Result<Vec<SocketAddr>>) {
         let Some(wire) = self.open.get_mut(&connection) else { return };
-        wire.untried = found.unwrap_or_default();
-        wire.untried.reverse();
-        if wire.try_next(connection, &self.registry).is_err() {
-            self.end(connection);
+        let tried = found.and_then(|found| {
+            wire.untried = found;
+            wire.untried.reverse();
+            let none = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            wire.try_next(connection, &self.registry, none)
+        });
+        if let Err(error) = tried {
+            self.end(connection, &error);
         }
     }
 
-    /// It ended by itself.
-    fn end(&mut self, connection: ConnectionId) {
+    /// It ended by itself. The machine tries again whatever it was; people want to know.
+    fn end(&mut self, connection: ConnectionId, error: &io::Error) {
+        let why = self.open.get(&connection).map(|wire| wire.in_words(error)).unwrap_or_default();
         self.close(connection);
-        self.happened.push_back(Event::Closed(connection));
+        self.happened.push_back(Event::Closed(connection, why));
     }
 
     fn close(&mut self, connection: ConnectionId) {
@@ -210,16 +216,29 @@ impl Wires {
 impl Event {
     const fn connection(&self) -> ConnectionId {
         match self {
-            Self::Connected(id) | Self::Closed(id) | Self::Frame(id, _) | Self::Written(id) => *id,
+            Self::Connected(id) | Self::Closed(id, _) | Self::Frame(id, _) | Self::Written(id) => *id,
         }
     }
 }
 
 impl Wire {
-    /// Begins to connect to the next address.
-    fn try_next(&mut self, connection: ConnectionId, registry: &Registry) -> io::Result<()> {
+    fn in_words(&self, error: &io::Error) -> String {
+        let address = &self.address;
+        match error.kind() {
+            _ if !self.is_connected => format!("cannot connect to {address}: {error}"),
+            io::ErrorKind::UnexpectedEof => format!("{address} closed the connection"),
+            _ => format!("the connection to {address} broke: {error}"),
+        }
+    }
+
+    /// Begins to connect to the next address; without one, the `last` error stays.
+    fn try_next(
+        &mut self,
+        connection: ConnectionId,
+        registry: &Registry,
+        mut last: io::Error,
+    ) -> io::Result<()> {
         let token = Token(usize::try_from(connection.0).map_err(io::Error::other)?);
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
         while let Some(address) = self.untried.pop() {
             (self.is_readable, self.is_writable) = (false, false);
             let begun = TcpStream::connect(address).and_then(|mut stream| {
@@ -276,9 +295,9 @@ impl Wire {
                 self.is_writable = false;
                 Ok(false)
             }
-            Err(_) => {
+            Err(error) => {
                 registry.deregister(stream)?;
-                self.try_next(connection, registry).map(|()| false)
+                self.try_next(connection, registry, error).map(|()| false)
             }
         }
     }

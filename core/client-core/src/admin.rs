@@ -1,0 +1,314 @@
+//! The admin: questions and commands in, one result for each thing they are about.
+//!
+//! ```text
+//!   begin ── Call: items ──▶ whom to ask ──▶ one request for each broker ──▶ answers
+//!              ▲                 │ nobody knows: Metadata                      │
+//!              └── again, after a wait ◀── refused for now, no answer ─────────┤
+//!   take ◀── Effect::Done ◀── every item has its result, or time is over ◀─────┘
+//! ```
+//!
+//! What can be asked is an [`Ask`], a file each. A call is one of them with its items: topics, partitions,
+//! resources, brokers. Each item is routed, tried again and settled on its own.
+//!
+//! A command whose answer is lost is said again, as Kafka's admin does: whether it was carried out nobody
+//! knows. So when the last word about an item is an error, it says whether what was asked for may have been
+//! done all the same.
+//!
+//! **Invariant:** a call ends at its deadline at the latest, with exactly one result for each item.
+
+mod ask; // start here
+mod call;
+mod world;
+
+mod alter_configs;
+mod create_partitions;
+mod create_topics;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod list_offsets;
+mod topics;
+
+mod error;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use base::{Effects, Now};
+use wire::messages::metadata::MetadataResponse;
+
+use crate::backoff::Backoff;
+use crate::chance::Chance;
+use crate::cluster::Address;
+use crate::link::Answer;
+use crate::links::{ConnectionId, LinksSettings, NetEffect, Peer};
+
+pub use alter_configs::{AlterConfigs, Alteration, ConfigChange};
+pub use ask::{Ask, Each, How, Name, Refusal, Response, Route};
+pub use create_partitions::{CreatePartitions, MorePartitions};
+pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use delete_records::{DeleteBefore, DeleteRecords};
+pub use delete_topics::DeleteTopics;
+pub use describe_cluster::{Broker, ClusterDescription, DescribeCluster};
+pub use describe_configs::{ConfigSource, DescribeConfigs, Named, Resource, Setting};
+pub use describe_log_dirs::{DescribeLogDirs, LogDir, ReplicaSize};
+pub use error::{AdminError, Cause};
+pub use list_offsets::{At, FoundOffset, ListOffsets, OffsetOf};
+pub use topics::{DescribeTopics, ListTopics, Partition, Topic, TopicRef};
+
+use call::{Call, Running};
+use world::World;
+
+/// The settings of an admin, with the names and meanings of Kafka's.
+#[derive(Clone, Debug)]
+pub struct AdminSettings {
+    /// `retry.backoff.ms` and `retry.backoff.max.ms`.
+    pub retry: Backoff,
+    /// `metadata.max.age.ms`.
+    pub metadata_age_max: Duration,
+    /// How to connect.
+    pub links: LinksSettings,
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        Self {
+            retry: Backoff { first: Duration::from_millis(100), max: Duration::from_secs(1) },
+            metadata_age_max: Duration::from_secs(300),
+            links: LinksSettings::default(),
+        }
+    }
+}
+
+/// One call of an admin. No other ever has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// What the results of a call are taken with.
+#[derive(Debug)]
+pub struct Ticket<A> {
+    id: CallId,
+    of: PhantomData<fn() -> A>,
+}
+
+impl<A> Ticket<A> {
+    /// Which call.
+    pub const fn id(&self) -> CallId {
+        self.id
+    }
+}
+
+/// What the admin needs done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Something with a connection.
+    Net(NetEffect),
+    /// The results of a call can be taken.
+    Done(CallId),
+}
+
+/// What a request was about.
+#[derive(Debug)]
+enum Asked {
+    Metadata,
+    /// These items of a call.
+    Items(CallId, Vec<usize>),
+}
+
+/// Manages a cluster.
+#[derive(Debug)]
+pub struct Admin {
+    world: World,
+    calls: BTreeMap<CallId, Box<dyn Running>>,
+    call_next: u64,
+    /// Brokers that live elsewhere by now, and what was asked of them.
+    moved: Vec<(Peer, Vec<Asked>)>,
+}
+
+impl Admin {
+    /// An admin that knows nobody but these addresses.
+    pub fn new(settings: AdminSettings, bootstrap: Vec<Address>, chance: Chance) -> Self {
+        let world = World::new(settings, bootstrap, chance);
+        Self { world, calls: BTreeMap::new(), call_next: 0, moved: Vec::new() }
+    }
+
+    /// Begins a call, which ends at `until` at the latest. An item that has the name of one before it is
+    /// refused.
+    pub fn begin<A: Ask>(&mut self, ask: A, items: Vec<A::Item>, until: Duration, now: Now) -> Ticket<A> {
+        let id = CallId(self.call_next);
+        self.call_next += 1;
+        self.calls.insert(id, Box::new(Call::new(id, ask, items, (now, until))));
+        Ticket { id, of: PhantomData }
+    }
+
+    /// The results of a call that is done, in the order of its items. They can be taken once.
+    pub fn take<A: Ask>(&mut self, ticket: &Ticket<A>) -> Option<Vec<Result<A::Said, AdminError>>> {
+        if !self.calls.get(&ticket.id)?.is_done() {
+            return None;
+        }
+        let call = self.calls.remove(&ticket.id)?.into_any().downcast::<Call<A>>();
+        Some(call.expect("a ticket says what its call asks").into_results())
+    }
+
+    /// Nobody wants the results of a call any more. What it has sent may still be carried out.
+    pub fn forget(&mut self, call: CallId) {
+        self.calls.remove(&call);
+    }
+
+    /// Does what can be done now: after a call was begun, and when [`Admin::deadline`] is over.
+    pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
+        for connection in self.world.links.late(now) {
+            if let Some(peer) = self.world.links.peer(connection) {
+                self.world.trouble = Some(format!("{peer} does not answer in time"));
+            }
+            self.close_connection(connection, now);
+        }
+        for (_, unanswered) in std::mem::take(&mut self.moved) {
+            self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+        }
+        for call in self.calls.values_mut() {
+            call.step(&mut self.world, now);
+        }
+        self.keep_cluster_known(now);
+        for (&id, call) in &mut self.calls {
+            if call.is_news() {
+                effects.push(Effect::Done(id));
+            }
+        }
+        for effect in self.world.net.drain() {
+            effects.push(Effect::Net(effect));
+        }
+    }
+
+    /// When to step it although nothing happens.
+    pub fn deadline(&self, now: Now) -> Option<Duration> {
+        let calls = self.calls.values().filter_map(|call| call.deadline(now)).min();
+        // Without a call nothing is waited for but idle connections, which need no care.
+        calls?;
+        [calls, self.world.links.deadline(now), self.world.metadata.deadline(now)].into_iter().flatten().min()
+    }
+
+    /// A connection stands.
+    pub fn on_connected(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
+        self.world.links.on_connected(connection, now, &mut self.world.net);
+        self.step(now, effects);
+    }
+
+    /// A connection ended, or could not be opened; `why`, for people.
+    pub fn on_closed(
+        &mut self,
+        connection: ConnectionId,
+        why: Option<String>,
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        self.world.trouble = why.or(self.world.trouble.take());
+        let unanswered = self.world.links.on_closed(connection, now);
+        self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+        self.step(now, effects);
+    }
+
+    /// A frame came, without its size.
+    pub fn on_frame(
+        &mut self,
+        connection: ConnectionId,
+        frame: &[u8],
+        now: Now,
+        effects: &mut Effects<Effect>,
+    ) {
+        let understood = match self.world.links.on_frame(connection, frame, &mut self.world.net) {
+            Ok(None) => Ok(()),
+            Ok(Some((peer, answer))) => self.on_answer(peer, answer, now),
+            Err(error) => Err(error),
+        };
+        // A broker whose answers make no sense is not asked on.
+        if let Err(error) = understood {
+            self.world.trouble =
+                self.world.links.peer(connection).map(|peer| format!("{peer} cannot be understood: {error}"));
+            self.close_connection(connection, now);
+        }
+        self.step(now, effects);
+    }
+
+    fn on_answer(
+        &mut self,
+        peer: Peer,
+        answer: Answer<'_, Asked>,
+        now: Now,
+    ) -> Result<(), crate::link::LinkError> {
+        let id = match &answer.about {
+            Asked::Items(id, _) => *id,
+            Asked::Metadata => {
+                let (about, said) = answer.read::<MetadataResponse<'_>>();
+                return match said {
+                    Ok(said) => {
+                        self.on_metadata(&said, now);
+                        Ok(())
+                    }
+                    Err(error) => {
+                        self.on_unanswered(vec![about], &Cause::Unreadable, now);
+                        Err(error)
+                    }
+                };
+            }
+        };
+        // Nobody waits for it if the call is over.
+        let Some(call) = self.calls.get_mut(&id) else { return Ok(()) };
+        call.on_answer(peer, answer, &mut self.world, now)
+    }
+
+    fn close_connection(&mut self, connection: ConnectionId, now: Now) {
+        let unanswered = self.world.links.close(connection, now, &mut self.world.net);
+        self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+    }
+
+    /// What was asked gets no answer.
+    fn on_unanswered(&mut self, unanswered: Vec<Asked>, cause: &Cause, now: Now) {
+        // Whoever was to answer, or could not be reached, may not be the one to ask any more.
+        self.world.metadata.is_wanted = true;
+        for asked in unanswered {
+            match asked {
+                Asked::Metadata => {
+                    self.world.metadata.failed(&self.world.settings.retry, now, &mut self.world.chance);
+                }
+                Asked::Items(id, places) => {
+                    let Some(call) = self.calls.get_mut(&id) else { continue };
+                    call.on_lost(&places, cause, &mut self.world, now);
+                }
+            }
+        }
+    }
+
+    /// Asks who is who if something is missing or old, and somebody wants to know.
+    fn keep_cluster_known(&mut self, now: Now) {
+        if self.calls.values().all(|call| call.is_done()) || !self.world.metadata.is_due(now) {
+            return;
+        }
+        let mut topics = BTreeSet::new();
+        for call in self.calls.values() {
+            call.topics(&mut topics);
+        }
+        self.world.ask_metadata(&topics, now);
+    }
+
+    fn on_metadata(&mut self, said: &MetadataResponse<'_>, now: Now) {
+        let refused = self.world.learn(said);
+        let mut is_incomplete = false;
+        for call in self.calls.values_mut() {
+            is_incomplete |= call.on_metadata(&refused, &self.world, now);
+        }
+        let World { metadata, settings, chance, .. } = &mut self.world;
+        if is_incomplete {
+            metadata.failed(&settings.retry, now, chance);
+        } else {
+            metadata.answered(now, settings.metadata_age_max);
+        }
+        self.moved.extend(self.world.learn_brokers());
+    }
+}

@@ -1,0 +1,118 @@
+//! What all calls of an admin share: connections, and what is known of the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{BrokerId, Effects, ErrorCode, Now};
+use wire::ApiKey;
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+
+use super::{AdminSettings, Asked, Cause, Route};
+use crate::chance::Chance;
+use crate::cluster::{Address, Cluster};
+use crate::inquiry::Inquiry;
+use crate::links::{Asking, Links, NetEffect, Peer};
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) settings: AdminSettings,
+    pub(super) links: Links<Asked>,
+    pub(super) net: Effects<NetEffect>,
+    pub(super) cluster: Cluster,
+    controller: Option<BrokerId>,
+    pub(super) metadata: Inquiry,
+    pub(super) chance: Chance,
+    /// What went wrong last with a connection, for people.
+    pub(super) trouble: Option<String>,
+}
+
+impl World {
+    pub(super) fn new(settings: AdminSettings, bootstrap: Vec<Address>, mut chance: Chance) -> Self {
+        let links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
+        Self {
+            settings,
+            links,
+            net: Effects::new(),
+            cluster: Cluster::default(),
+            controller: None,
+            metadata: Inquiry::default(),
+            chance,
+            trouble: None,
+        }
+    }
+
+    /// Whom a route leads to; if that is not known, it is going to be asked.
+    pub(super) fn find(&mut self, route: Route<'_>, now: Now) -> Result<Peer, Cause> {
+        let found = match route {
+            Route::Any => {
+                let any = self.links.want_any(now, &mut self.net);
+                return any.ok_or(Cause::NotReached);
+            }
+            Route::Broker(id) => Ok(id),
+            Route::Controller if self.cluster.brokers().is_empty() => Err(Cause::NotReached),
+            Route::Controller => self.controller.ok_or(Cause::NoController),
+            Route::Leader(topic, index) => match self.cluster.topic(topic) {
+                None => Err(Cause::NotReached),
+                Some(topic) => {
+                    let index = usize::try_from(index.0).ok();
+                    let part = index.and_then(|index| topic.partitions.get(index));
+                    part.and_then(|part| part.broker).ok_or(Cause::NoLeader)
+                }
+            },
+        };
+        let peer = found.map(Peer::Broker);
+        if !peer.as_ref().is_ok_and(|&peer| self.links.knows(peer)) {
+            self.metadata.is_wanted = true;
+        }
+        peer
+    }
+
+    /// Whether metadata has said what this route needs.
+    pub(super) fn is_found(&self, route: Route<'_>) -> bool {
+        let broker = match route {
+            Route::Any => return true,
+            Route::Broker(id) => Some(id),
+            Route::Controller => self.controller,
+            Route::Leader(topic, index) => {
+                let index = usize::try_from(index.0).ok();
+                let part = self
+                    .cluster
+                    .topic(topic)
+                    .zip(index)
+                    .and_then(|(topic, index)| topic.partitions.get(index));
+                part.and_then(|part| part.broker)
+            }
+        };
+        // A broker that nobody says the address of is as good as none.
+        broker.is_some_and(|id| self.cluster.brokers().contains_key(&id))
+    }
+
+    pub(super) fn ask_metadata(&mut self, topics: &BTreeSet<&str>, now: Now) {
+        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
+        let topics =
+            topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // Whoever looks at a topic that is not there is to hear so, not to make it.
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
+        match self.links.send((peer, now), &request, asking, &mut self.net) {
+            Ok(()) => self.metadata.is_asked = true,
+            Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+        }
+    }
+
+    /// Learns from an answer; which topics it does not tell of.
+    pub(super) fn learn(&mut self, said: &MetadataResponse<'_>) -> BTreeMap<Arc<str>, ErrorCode> {
+        self.controller = Some(BrokerId(said.controller_id)).filter(|id| id.0 >= 0);
+        self.cluster.absorb(said).into_iter().collect()
+    }
+
+    /// Takes over where the brokers are; what was asked of those that moved.
+    pub(super) fn learn_brokers(&mut self) -> Vec<(Peer, Vec<Asked>)> {
+        self.links.set_brokers(self.cluster.brokers(), &mut self.net)
+    }
+}
