@@ -115,7 +115,7 @@ impl ClientError {
     }
 
     /// Fails if a broker's code in an answer about `what` is not "no error".
-    pub(crate) fn check(what: impl Fn() -> String, code: i16, message: Option<&str>) -> Result<(), Self> {
+    pub fn check(what: impl Fn() -> String, code: i16, message: Option<&str>) -> Result<(), Self> {
         let code = ErrorCode::from_i16(code).unwrap_or(ErrorCode::UnknownServerError);
         if code.is_none() {
             return Ok(());

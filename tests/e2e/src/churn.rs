@@ -5,8 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail, ensure};
 use base::TopicId;
 use client::admin::NewTopic;
-use client::{Admin, ClientError, ConnectOptions};
+use client::producer::BuildError;
+use client::{Admin, ClientError, Connection};
+use wire::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use wire::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
 
+use crate::load::connect;
 use crate::progress::Progress;
 
 /// How many topics may be there at a time.
@@ -29,41 +33,41 @@ pub struct Churn {
     unknown: BTreeSet<String>,
 }
 
-/// Connects someone who creates topics.
-pub fn admin(bootstrap: &str) -> Result<Admin, ClientError> {
-    Admin::connect(bootstrap, ConnectOptions::default())
+/// Someone who creates topics.
+pub fn admin(bootstrap: &str) -> Result<Admin, BuildError> {
+    Admin::new(bootstrap)
 }
 
 impl Churn {
     /// Creates a topic that stays.
     pub fn create(
         &mut self,
-        admin: &mut Admin,
+        admin: &Admin,
         name: &str,
         partitions: i32,
         configs: &[(&str, &str)],
     ) -> Result<()> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let topic = NewTopic {
-            name: name.to_owned(),
             partitions: Some(partitions),
             replication_factor: Some(1),
             configs: configs.iter().map(owned).collect(),
+            ..NewTopic::named(name)
         };
-        let created = admin.create_topic(&topic)?;
+        let created = admin.create_topic(topic).wait()?;
         let Some(id) = created.id else { bail!("{name} was created without an id") };
-        self.there.insert(topic.name, (id, partitions as usize));
+        self.there.insert(name.to_owned(), (id, partitions as usize));
         Ok(())
     }
 
     /// Works until it is stopped, has done enough, or the node is gone.
     pub(crate) fn run(&mut self, bootstrap: &str, progress: &Progress) -> Result<()> {
-        let Ok(mut admin) = admin(bootstrap) else { return Ok(()) };
+        let Ok(mut connection) = connect(bootstrap) else { return Ok(()) };
         for _ in 0..REQUESTS_MAX {
             if progress.is_stopped() {
                 break;
             }
-            if let Err(error) = self.one(&mut admin) {
+            if let Err(error) = self.one(&mut connection) {
                 let why = error.downcast_ref::<ClientError>();
                 return match why {
                     Some(ClientError::Broken { .. } | ClientError::Closed { .. }) => Ok(()),
@@ -75,23 +79,25 @@ impl Churn {
         Ok(())
     }
 
-    fn one(&mut self, admin: &mut Admin) -> Result<()> {
+    /// Asks for one thing, once: a client that tried again would not know what its first try did.
+    fn one(&mut self, connection: &mut Connection) -> Result<()> {
         let oldest = self.there.keys().find(|name| name.starts_with("churn-")).cloned();
+        self.created += 1;
         match oldest {
-            Some(oldest) if self.there.len() > TOPICS_MAX || self.created.is_multiple_of(3) => {
-                self.created += 1;
+            Some(oldest) if self.there.len() > TOPICS_MAX || (self.created - 1).is_multiple_of(3) => {
                 self.there.remove(&oldest);
                 self.unknown.insert(oldest.clone());
-                admin.delete_topic(&oldest)?;
+                delete(connection, &oldest)?;
                 self.unknown.remove(&oldest);
                 self.gone.insert(oldest);
             }
             _ => {
-                self.created += 1;
                 let name = format!("churn-{:06}", self.created);
+                let partitions = 1 + (self.created % 3) as i32;
                 self.unknown.insert(name.clone());
-                self.create(admin, &name, 1 + (self.created % 3) as i32, &[])?;
+                let id = create(connection, &name, partitions)?;
                 self.unknown.remove(&name);
+                self.there.insert(name, (id, partitions as usize));
             }
         }
         Ok(())
@@ -103,8 +109,8 @@ impl Churn {
     }
 
     /// Fails if a topic is not what it was said to be.
-    pub fn check(&self, admin: &mut Admin) -> Result<()> {
-        let found = admin.describe_topics(&[])?;
+    pub fn check(&self, admin: &Admin) -> Result<()> {
+        let found = admin.list_topics().wait()?;
         let by_name: BTreeMap<_, _> = found.iter().map(|topic| (topic.name.as_str(), topic)).collect();
         for (name, (id, partitions)) in &self.there {
             let Some(topic) = by_name.get(name.as_str()) else { bail!("topic {name} is lost") };
@@ -124,4 +130,25 @@ impl Churn {
         }
         Ok(())
     }
+}
+
+fn create(connection: &mut Connection, name: &str, partitions: i32) -> Result<TopicId> {
+    let topic =
+        CreatableTopic { name, num_partitions: partitions, replication_factor: 1, ..Default::default() };
+    let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
+    let answer = connection.ask(&request)?;
+    let answer = answer.read()?;
+    let Some(made) = answer.topics.first() else { bail!("no answer about {name}") };
+    ClientError::check(|| format!("topic {name}"), made.error_code, made.error_message)?;
+    ensure!(!made.topic_id.is_zero(), "{name} was created without an id");
+    Ok(TopicId(made.topic_id))
+}
+
+fn delete(connection: &mut Connection, name: &str) -> Result<()> {
+    let topic = DeleteTopicState { name: Some(name), ..Default::default() };
+    let request = DeleteTopicsRequest { topics: vec![topic], timeout_ms: 30_000, ..Default::default() };
+    let answer = connection.ask(&request)?;
+    let answer = answer.read()?;
+    let Some(gone) = answer.responses.first() else { bail!("no answer about {name}") };
+    Ok(ClientError::check(|| format!("topic {name}"), gone.error_code, gone.error_message)?)
 }

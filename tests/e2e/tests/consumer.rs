@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const EPOCH: i64 = 1_600_000_000_000;
 
 fn with_topic(node: &Node) -> Result<()> {
-    Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])
+    Churn::default().create(&admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])
 }
 
 /// Writes records numbered from `from` on, one partition after the other.
@@ -331,7 +331,7 @@ fn created_anew(node: &Node) -> Result<()> {
     let mut consumer = Consumer::builder(&node.bootstrap()).reset(Reset::Earliest).build()?;
     consumer.assign(everything(Start::Earliest));
     ensure!(read(&mut consumer, 300)? == expected(300, |_| 0), "the first topic");
-    admin(&node.bootstrap())?.delete_topic(TOPIC)?;
+    admin(&node.bootstrap())?.delete_topic(TOPIC).wait()?;
     // The name is free when the last of the topic is gone.
     wait::until("the topic can be created anew", PATIENCE, || Ok(with_topic(node).ok()))?;
     write(&node.bootstrap(), Compression::None, 0..30)?;

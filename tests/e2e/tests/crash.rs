@@ -52,11 +52,11 @@ fn what_was_acknowledged_survives_kill_9() -> Result<()> {
 fn a_deleted_topic_does_not_come_back() -> Result<()> {
     const TOPIC: &str = "deleted";
     with_node(Node::start(setup()?)?, |node| {
-        let mut admin = admin(&node.bootstrap())?;
-        Churn::default().create(&mut admin, TOPIC, 1, &[FOR_EVER])?;
+        let admin = admin(&node.bootstrap())?;
+        Churn::default().create(&admin, TOPIC, 1, &[FOR_EVER])?;
         let first = Origin { producer: 0, number: 0 };
         let batch = batch(first, 10, Compression::None, records::Producer::NONE);
-        admin.connection().produce(TOPIC, PartitionIndex(0), -1, &batch)?;
+        connect(&node.bootstrap())?.produce(TOPIC, PartitionIndex(0), -1, &batch)?;
         let data_dir = node.data_dir().context("a node of ours has a directory")?.to_owned();
         let (there, kept) = (data_dir.join(format!("{TOPIC}-0")), data_dir.join("kept"));
         fs::create_dir(&kept)?;
@@ -64,13 +64,13 @@ fn a_deleted_topic_does_not_come_back() -> Result<()> {
             let entry = entry?;
             fs::copy(entry.path(), kept.join(entry.file_name()))?;
         }
-        admin.delete_topic(TOPIC)?;
+        admin.delete_topic(TOPIC).wait()?;
         node.kill()?;
         // As a crash leaves it that came right after the decision.
         ensure!(!there.exists(), "{} is still there", there.display());
         fs::rename(&kept, &there)?;
         node.start_again()?;
-        let topics = vltava_e2e::churn::admin(&node.bootstrap())?.list_topics()?;
+        let topics = vltava_e2e::churn::admin(&node.bootstrap())?.list_topics().wait()?;
         ensure!(topics.is_empty(), "{topics:?}");
         check_directories(node)
     })
@@ -103,12 +103,13 @@ fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
 /// An idempotent producer for each partition, a plain one, and one that asks for the leader alone.
 fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
     let mut churn = Churn::default();
-    let mut admin = admin(&node.bootstrap())?;
+    let admin = admin(&node.bootstrap())?;
+    let mut connection = connect(&node.bootstrap())?;
     let (mut producers, mut places) = (Vec::new(), Vec::new());
     for (topic, policy, compression) in TOPICS {
         // Small segments, so that kills hit rolls too.
         churn.create(
-            &mut admin,
+            &admin,
             topic,
             PARTITIONS,
             &[FOR_EVER, ("segment.bytes", "1048576"), ("flush.policy", policy)],
@@ -116,7 +117,7 @@ fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
         for partition in 0..PARTITIONS {
             let at = Place { topic: (*topic).to_owned(), partition: PartitionIndex(partition) };
             let id = producers.len() as u32;
-            producers.push(Producer::idempotent(id, at.clone(), *compression, admin.connection())?);
+            producers.push(Producer::idempotent(id, at.clone(), *compression, &mut connection)?);
             producers.push(Producer::plain(id + 1, at.clone(), Compression::None));
             producers.push(Producer::leader_only(id + 2, at.clone(), Compression::None));
             places.push(at);
@@ -158,7 +159,7 @@ fn cut_start(node: &Node, chance: &mut Chance) -> Result<()> {
     Ok(())
 }
 
-type Epochs = BTreeMap<(String, PartitionIndex), i32>;
+type Epochs = BTreeMap<(String, PartitionIndex), base::LeaderEpoch>;
 
 fn come_back(
     node: &mut Node,
@@ -169,7 +170,7 @@ fn come_back(
 ) -> Result<()> {
     node.start_again()?;
     let mut connection = connect(&node.bootstrap())?;
-    load.churn().check(&mut admin(&node.bootstrap())?)?;
+    load.churn().check(&admin(&node.bootstrap())?)?;
     let epochs = leader_epochs(node)?;
     for (partition, before) in epochs_before {
         // A topic that was deleted meanwhile has none.
@@ -187,7 +188,7 @@ fn come_back(
 }
 
 fn leader_epochs(node: &Node) -> Result<Epochs> {
-    let topics = admin(&node.bootstrap())?.describe_topics(&[])?;
+    let topics = admin(&node.bootstrap())?.list_topics().wait()?;
     let of = topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|of| ((topic.name.clone(), of.index), of.leader_epoch))
     });
@@ -197,7 +198,7 @@ fn leader_epochs(node: &Node) -> Result<Epochs> {
 /// Nothing is left of deleted topics, and nothing of creations that were cut short.
 fn check_directories(node: &Node) -> Result<()> {
     let data_dir = node.data_dir().context("a node of ours has a directory")?;
-    let topics = admin(&node.bootstrap())?.describe_topics(&[])?;
+    let topics = admin(&node.bootstrap())?.list_topics().wait()?;
     let of = |topic: &client::admin::Topic, index| format!("{}-{index}", topic.name);
     let expected: BTreeSet<String> = topics
         .iter()

@@ -77,7 +77,7 @@ fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Result<()> {
 }
 
 fn create(node: &Node, partitions: i32) -> Result<Vec<Writer>> {
-    Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, partitions, &[FOR_EVER])?;
+    Churn::default().create(&admin(&node.bootstrap())?, TOPIC, partitions, &[FOR_EVER])?;
     Ok((0..partitions).map(Writer::new).collect())
 }
 
@@ -220,13 +220,9 @@ fn delete_records(node: &Node, upto: i64) -> Result<()> {
 }
 
 fn log_start(node: &Node) -> Result<Offset> {
-    let mut admin = admin(&node.bootstrap())?;
-    let topics = admin.describe_topics(&[TOPIC.to_owned()])?;
-    let found = admin.list_offsets(topics.first().context("no topic")?, At::Earliest)?;
-    match found.get(&PartitionIndex(0)).context("no start")? {
-        Ok(start) => Ok(*start),
-        Err(code) => bail!("{TOPIC}-0 does not say where it starts: {code:?}"),
-    }
+    let found = admin(&node.bootstrap())?.list_offsets([(TOPIC, 0, At::Earliest)]).wait();
+    let found = found.into_iter().next().context("no answer")??;
+    found.offset.with_context(|| format!("{TOPIC}-0 does not say where it starts"))
 }
 
 #[test]
@@ -257,7 +253,7 @@ fn a_topic_made_anew_has_nothing_of_the_old_one() -> Result<()> {
                 ensure!(node.stop()?.success(), "it did not stop well");
                 node.start_again()?;
             }
-            admin(&node.bootstrap())?.delete_topic(TOPIC)?;
+            admin(&node.bootstrap())?.delete_topic(TOPIC).wait()?;
             let mut anew = create(node, 1)?.remove(0);
             anew.write(node, 1)?;
             node.kill()?;
@@ -265,7 +261,7 @@ fn a_topic_made_anew_has_nothing_of_the_old_one() -> Result<()> {
             anew.check(node).with_context(|| format!("round {round}"))?;
             anew.write(node, 1)?;
             anew.check(node)?;
-            admin(&node.bootstrap())?.delete_topic(TOPIC)?;
+            admin(&node.bootstrap())?.delete_topic(TOPIC).wait()?;
         }
         Ok(())
     })

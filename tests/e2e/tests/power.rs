@@ -74,7 +74,7 @@ fn a_power_cut_loses_what_was_acknowledged_under_os() -> Result<()> {
             cut(node, &mut disk, &mut load, &mut ledger, &places[0], Cut::Now, &mut chance)?;
             node.start_again()?;
             // Topics are flushed whatever was promised about records.
-            load.churn().check(&mut admin(&node.bootstrap())?)?;
+            load.churn().check(&admin(&node.bootstrap())?)?;
             let lost = ledger.count_lost(&mut connect(&node.bootstrap())?)?;
             let acknowledged = ledger.acknowledged_count();
             eprintln!("power os: cut {round} lost {lost} of {acknowledged} acknowledged records");
@@ -112,13 +112,14 @@ fn is_skipped() -> bool {
 
 fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
     let mut churn = Churn::default();
-    let mut admin = admin(&node.bootstrap())?;
-    churn.create(&mut admin, TOPIC, PARTITIONS, &[FOR_EVER, ("segment.bytes", "1048576")])?;
+    let admin = admin(&node.bootstrap())?;
+    let mut connection = connect(&node.bootstrap())?;
+    churn.create(&admin, TOPIC, PARTITIONS, &[FOR_EVER, ("segment.bytes", "1048576")])?;
     let (mut producers, mut places) = (Vec::new(), Vec::new());
     for partition in 0..PARTITIONS {
         let at = Place { topic: TOPIC.to_owned(), partition: PartitionIndex(partition) };
         let id = producers.len() as u32;
-        producers.push(Producer::idempotent(id, at.clone(), Compression::None, admin.connection())?);
+        producers.push(Producer::idempotent(id, at.clone(), Compression::None, &mut connection)?);
         producers.push(Producer::plain(id + 1, at.clone(), Compression::Lz4));
         places.push(at);
     }
@@ -137,7 +138,7 @@ fn survive(
     let read_at = chance.one_of(places).clone();
     cut(node, disk, load, ledger, &read_at, how, chance)?;
     node.start_again().with_context(|| format!("after {how:?}"))?;
-    load.churn().check(&mut admin(&node.bootstrap())?).with_context(|| format!("after {how:?}"))?;
+    load.churn().check(&admin(&node.bootstrap())?).with_context(|| format!("after {how:?}"))?;
     let mut connection = connect(&node.bootstrap())?;
     ledger.check(&mut connection, Depth::Tail).with_context(|| format!("after {how:?}"))?;
     if chance.one_in(3) {

@@ -34,7 +34,7 @@ struct Read {
 }
 
 fn with_topic(node: &Node) -> Result<()> {
-    Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])
+    Churn::default().create(&admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])
 }
 
 fn read_all(address: &str, partition: i32) -> Result<Vec<Read>> {

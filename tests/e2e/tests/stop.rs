@@ -23,16 +23,16 @@ const CLEAN_MARKER: &str = ".kafka_cleanshutdown";
 fn sigterm_under_load_loses_nothing_and_needs_no_scan() -> Result<()> {
     with_node(Node::start(setup()?)?, |node| {
         let mut churn = Churn::default();
-        let mut admin = admin(&node.bootstrap())?;
-        churn.create(&mut admin, TOPIC, 2, &[FOR_EVER, ("segment.bytes", "1048576")])?;
+        let mut connection = connect(&node.bootstrap())?;
+        churn.create(&admin(&node.bootstrap())?, TOPIC, 2, &[FOR_EVER, ("segment.bytes", "1048576")])?;
         let at = |partition| Place { topic: TOPIC.to_owned(), partition: PartitionIndex(partition) };
         let producers = vec![
-            Producer::idempotent(0, at(0), Compression::None, admin.connection())?,
+            Producer::idempotent(0, at(0), Compression::None, &mut connection)?,
             Producer::plain(1, at(0), Compression::Lz4),
-            Producer::idempotent(2, at(1), Compression::Zstd, admin.connection())?,
+            Producer::idempotent(2, at(1), Compression::Zstd, &mut connection)?,
             Producer::plain(3, at(1), Compression::None),
         ];
-        drop(admin);
+        drop(connection);
         let mut load = Load::new(producers, churn);
         let mut ledger = load.ledger();
         for round in 1..=3 {
@@ -47,7 +47,7 @@ fn sigterm_under_load_loses_nothing_and_needs_no_scan() -> Result<()> {
             let said = opened_line(node).with_context(|| format!("round {round}"))?;
             ensure!(said.contains("scanned_bytes=0"), "round {round}: {said}");
             ensure!(said.contains("offline=0"), "round {round}: {said}");
-            load.churn().check(&mut vltava_e2e::churn::admin(&node.bootstrap())?)?;
+            load.churn().check(&admin(&node.bootstrap())?)?;
             ledger.check(&mut connect(&node.bootstrap())?, Depth::All)?;
         }
         load.settle(&node.bootstrap(), &mut ledger)?;
@@ -75,8 +75,8 @@ fn idle_clients_do_not_delay_a_stop() -> Result<()> {
     with_node(Node::start(setup()?)?, |node| {
         let waiting = (0..20).map(|_| connect(&node.bootstrap())).collect::<Result<Vec<_>, _>>()?;
         let mut parked = connect(&node.bootstrap())?;
-        let mut admin = admin(&node.bootstrap())?;
-        Churn::default().create(&mut admin, TOPIC, 1, &[])?;
+        let admin = admin(&node.bootstrap())?;
+        Churn::default().create(&admin, TOPIC, 1, &[])?;
         let limits = client::raw::FetchLimits { wait_ms_max: 60_000, ..Default::default() };
         let fetch = client::raw::fetch_request(TOPIC, PartitionIndex(0), base::Offset::ZERO, limits);
         parked.send(&fetch, 12)?;
@@ -154,9 +154,9 @@ fn health_and_metrics_are_served() -> Result<()> {
             ensure!(page.status == 200, "{path}: {page:?}");
         }
         ensure!(http::get(address, "/nothing")?.status == 404, "/nothing is there");
-        let mut admin = admin(&node.bootstrap())?;
+        let admin = admin(&node.bootstrap())?;
         // A name that has a meaning in the format of metrics must not break it.
-        Churn::default().create(&mut admin, "a.b-c_d", 3, &[])?;
+        Churn::default().create(&admin, "a.b-c_d", 3, &[])?;
         let mut producer = connect(&node.bootstrap())?;
         let first = vltava_e2e::sample::Origin { producer: 0, number: 0 };
         let batch = vltava_e2e::sample::batch(first, 10, Compression::None, records::Producer::NONE);

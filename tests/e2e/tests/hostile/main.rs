@@ -66,9 +66,9 @@ fn a_node_under_attack_serves_others() -> Result<()> {
 
 fn story(node: &mut Node, chance: &mut Chance) -> Result<()> {
     let pid = node.pid().context("it runs")?;
-    let mut admin = admin(&node.bootstrap())?;
+    let admin = admin(&node.bootstrap())?;
     for topic in [TOPIC, good::TOPIC] {
-        Churn::default().create(&mut admin, topic, 1, &[FOR_EVER])?;
+        Churn::default().create(&admin, topic, 1, &[FOR_EVER])?;
     }
     let target = Target::new(node, pid);
     target.fill()?;
