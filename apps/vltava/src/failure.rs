@@ -3,14 +3,17 @@
 use std::io;
 
 use base::ErrorCode;
-use client::ClientError;
+use client::admin::{AdminError, Cause};
 use client::consumer::ConsumeError;
 use client::producer::{DeliveryError, SendError};
+
+use crate::reach::Unreachable;
 
 /// An error in words, with advice on a line of its own where there is some.
 pub(crate) fn describe(error: &anyhow::Error) -> String {
     let advice = error.chain().find_map(|cause| {
-        None.or_else(|| cause.downcast_ref().and_then(advice))
+        None.or_else(|| cause.downcast_ref().map(advice_on_connecting))
+            .or_else(|| cause.downcast_ref().and_then(advice_on_admin))
             .or_else(|| cause.downcast_ref().and_then(advice_on_send))
             .or_else(|| cause.downcast_ref().and_then(advice_on_delivery))
             .or_else(|| cause.downcast_ref().and_then(advice_on_consume))
@@ -35,20 +38,26 @@ fn in_words(error: &anyhow::Error) -> String {
     said
 }
 
-/// What to do about it, where that is not plain from what happened.
-fn advice(error: &ClientError) -> Option<&'static str> {
+// What to do about it, where that is not plain from what happened.
+
+fn advice_on_connecting(Unreachable { reason, .. }: &Unreachable) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "is a server running there? start one with `vltava server`, or name another with --bootstrap-server"
+        }
+        _ => "check the host and the port given with --bootstrap-server",
+    }
+}
+
+fn advice_on_admin(error: &AdminError) -> Option<&'static str> {
     match error {
-        ClientError::Connect { reason, .. } if reason.kind() == io::ErrorKind::ConnectionRefused => Some(
-            "is a server running there? start one with `vltava server`, or name another with --bootstrap-server",
-        ),
-        ClientError::Connect { .. } => Some("check the host and the port given with --bootstrap-server"),
-        ClientError::Closed { .. } | ClientError::Frame(_) | ClientError::Decode(_) => {
-            Some("does this port speak the Kafka protocol, without TLS?")
+        AdminError::Refused { code, .. } => advice_on_refusal(*code),
+        AdminError::TimedOut { cause: Cause::NotReached, .. } => {
+            Some("does this port speak the Kafka protocol, without TLS? is the server well? see its log")
         }
-        ClientError::TimedOut { .. } => {
-            Some("the server is busy or unwell; see its log, or wait longer with --timeout")
+        AdminError::TimedOut { .. } => {
+            Some("the cluster is busy or unwell; see its log, or wait longer with --timeout")
         }
-        ClientError::Refused { code, .. } => advice_on_refusal(*code),
         _ => None,
     }
 }

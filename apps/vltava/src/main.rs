@@ -11,6 +11,7 @@ mod failure;
 mod interrupt;
 mod output;
 mod progress;
+mod reach;
 mod welcome;
 
 use std::io::{self, Write};

@@ -27,7 +27,7 @@ fn with_liar(story: impl FnOnce(&Node, &Liar) -> Result<()>) -> Result<()> {
 }
 
 fn topic(node: &Node, name: &str, partitions: i32) -> Result<()> {
-    Churn::default().create(&mut admin(&node.bootstrap())?, name, partitions, &[])
+    Churn::default().create(&admin(&node.bootstrap())?, name, partitions, &[])
 }
 
 fn perf(liar: &Liar, arguments: &[&str]) -> Result<Output> {

@@ -1,11 +1,13 @@
 //! Which cluster, and by which settings: what `produce` and `consume` have in common.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use base::PartitionIndex;
+use anyhow::{Result, bail};
+use client::Admin;
 use client::admin::{At, Topic};
-use client::{Admin, ConnectOptions};
+
+use crate::reach::reach;
 
 /// Where the cluster is, and Kafka's settings for its client.
 #[derive(clap::Args)]
@@ -58,7 +60,9 @@ impl Settings {
 
     /// Connects to one that answers.
     pub(super) fn connect(&self) -> Result<Cluster> {
-        Ok(Cluster { admin: Admin::connect(&self.bootstrap_servers, ConnectOptions::default())? })
+        const TIME_MAX: Duration = Duration::from_secs(30);
+        reach(&self.bootstrap_servers, TIME_MAX)?;
+        Ok(Cluster { admin: Admin::builder(&self.bootstrap_servers).timeout(TIME_MAX).build()? })
     }
 }
 
@@ -70,21 +74,23 @@ pub(super) struct Cluster {
 impl Cluster {
     /// What a topic is made of.
     pub(super) fn topic(&mut self, name: &str) -> Result<Topic> {
-        let found = self.admin.describe_topics(&[name.to_owned()])?;
-        found.into_iter().next().with_context(|| format!("the cluster says nothing about topic {name}"))
+        Ok(self.admin.describe_topic(name).wait()?)
     }
 
     /// The offset of a place in each of these partitions; negative where there is no such record.
     pub(super) fn offsets(&mut self, topic: &Topic, partitions: &[i32], at: At) -> Result<Vec<i64>> {
-        let found = self.admin.list_offsets(topic, at)?;
-        let of = |partition: &i32| match found.get(&PartitionIndex(*partition)) {
-            Some(Ok(offset)) => Ok(offset.0),
-            Some(Err(code)) => bail!("{} [{partition}]: {}", topic.name, code.message()),
-            None => bail!(
+        let is_led = |index: i32| {
+            let partition = topic.partitions.iter().find(|partition| partition.index.0 == index);
+            partition.is_some_and(|partition| partition.leader.is_some())
+        };
+        if let Some(partition) = partitions.iter().find(|&&index| !is_led(index)) {
+            bail!(
                 "{} [{partition}] has no leader: name the partitions that have one with -p, or wait",
                 topic.name
-            ),
-        };
-        partitions.iter().map(of).collect()
+            );
+        }
+        let places = partitions.iter().map(|&index| (&*topic.name, index, at));
+        let found = self.admin.list_offsets(places).wait();
+        found.into_iter().map(|found| Ok(found?.offset.map_or(-1, |offset| offset.0))).collect()
     }
 }

@@ -26,6 +26,7 @@ mod stats;
 mod tally;
 
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -58,6 +59,13 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
         Command::Consumer(arguments) => consumer::run(&arguments, out),
         Command::E2eLatency(arguments) => latency::run(&arguments, out),
     }
+}
+
+/// Asks about topics, of a cluster that is there.
+fn admin(servers: &str) -> Result<client::Admin> {
+    const TIME_MAX: Duration = Duration::from_secs(30);
+    crate::reach::reach(servers, TIME_MAX)?;
+    Ok(client::Admin::builder(servers).timeout(TIME_MAX).build()?)
 }
 
 /// A number that no other run has.

@@ -1,19 +1,26 @@
 //! `vltava topic`: creates, shows, changes and deletes topics of a running cluster.
 
+mod alter;
+mod create;
+mod delete;
 mod describe;
+mod log_dirs;
+mod offsets;
+mod trim;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use client::admin::{ConfigChange, NewTopic, Resource};
-use client::{Admin, ConnectOptions};
+use client::Admin;
+use client::admin::{AdminError, Topic};
 use serde_json::{Value, json};
 
 use crate::output::Table;
+use crate::{failure, reach};
 
-/// Create, list, describe, alter and delete topics
+/// Create, list, describe, alter, trim and delete topics
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -32,7 +39,7 @@ struct Cluster {
     /// Brokers to connect to, between commas; one that answers is enough
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     bootstrap_server: String,
-    /// How long to wait for an answer
+    /// How long to try before giving up
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     timeout: u32,
 }
@@ -43,29 +50,15 @@ Examples:
   vltava topic list
   vltava topic describe orders
   vltava topic alter orders --partitions 12 --config flush.policy=os --delete-config retention.ms
+  vltava topic offsets orders --time 1795273682717
+  vltava topic trim orders --partition 0 --before 1000
+  vltava topic log-dirs orders
   vltava topic delete orders --yes
   vltava topic describe --json | jq '.[].partitions[].leader'";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Create a topic
-    #[command(after_help = "\
-Examples:
-  vltava topic create orders
-  vltava topic create orders --partitions 6 --config retention.ms=86400000")]
-    Create {
-        /// Its name: letters, digits, '.', '_' and '-'
-        name: String,
-        /// How many partitions; else what the cluster's num.partitions says
-        #[arg(long)]
-        partitions: Option<i32>,
-        /// How many replicas of each; else what the cluster's default.replication.factor says
-        #[arg(long)]
-        replication_factor: Option<i16>,
-        /// A setting of its own; `vltava config` lists them
-        #[arg(long = "config", value_name = "NAME=VALUE", value_parser = super::pair)]
-        configs: Vec<(String, String)>,
-    },
+    Create(create::Arguments),
     /// List the names of topics
     #[command(after_help = "\
 Examples:
@@ -86,58 +79,29 @@ Examples:
         /// Which topics; all if none is named
         names: Vec<String>,
     },
-    /// Add partitions, change settings
-    #[command(after_help = "\
-Examples:
-  vltava topic alter orders --partitions 12
-  vltava topic alter orders --config retention.ms=3600000 --config flush.policy=os
-  vltava topic alter orders --delete-config retention.ms")]
-    Alter(Alteration),
-    /// Delete topics with all that is in them
-    #[command(after_help = "\
-Examples:
-  vltava topic delete orders
-  vltava topic delete orders payments --yes")]
-    Delete {
-        /// Which topics
-        #[arg(required = true)]
-        names: Vec<String>,
-        /// Do not ask
-        #[arg(long)]
-        yes: bool,
-    },
-}
-
-#[derive(clap::Args)]
-struct Alteration {
-    /// Which topic
-    name: String,
-    /// How many partitions there shall be; there can only be more
-    #[arg(long, required_unless_present_any = ["configs", "delete_configs"])]
-    partitions: Option<i32>,
-    /// Give a setting a value
-    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = super::pair)]
-    configs: Vec<(String, String)>,
-    /// Take the value of a setting back, so that the default holds
-    #[arg(long = "delete-config", value_name = "NAME")]
-    delete_configs: Vec<String>,
+    Alter(alter::Arguments),
+    Offsets(offsets::Arguments),
+    Trim(trim::Arguments),
+    LogDirs(log_dirs::Arguments),
+    Delete(delete::Arguments),
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
     let Arguments { command, cluster, json } = arguments;
     match command {
-        Command::Create { name, partitions, replication_factor, configs } => {
-            let topic = NewTopic { name, partitions, replication_factor, configs };
-            create(&mut cluster.connect()?, &topic, json, out)
+        Command::Create(arguments) => create::run(&cluster.connect()?, arguments, json, out),
+        Command::List { internal } => list(&cluster.connect()?, internal, json, out),
+        Command::Describe { names } => describe::run(&cluster.connect()?, &names, json, out),
+        Command::Alter(arguments) => alter::run(&cluster.connect()?, arguments, json, out),
+        Command::Offsets(arguments) => offsets::run(&cluster.connect()?, &arguments, json, out),
+        Command::Trim(arguments) => {
+            arguments.confirm()?;
+            trim::run(&cluster.connect()?, &arguments, json, out)
         }
-        Command::List { internal } => list(&mut cluster.connect()?, internal, json, out),
-        Command::Describe { names } => describe::run(&mut cluster.connect()?, &names, json, out),
-        Command::Alter(alteration) => alter(&mut cluster.connect()?, alteration, json, out),
-        Command::Delete { names, yes } => {
-            if !yes && !is_confirmed(&names)? {
-                bail!("nothing was deleted");
-            }
-            delete(&mut cluster.connect()?, &names, json, out)
+        Command::LogDirs(arguments) => log_dirs::run(&cluster.connect()?, &arguments, json, out),
+        Command::Delete(arguments) => {
+            arguments.confirm()?;
+            delete::run(&cluster.connect()?, &arguments, json, out)
         }
     }
 }
@@ -145,81 +109,53 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
 impl Cluster {
     fn connect(&self) -> Result<Admin> {
         let timeout = Duration::from_secs(self.timeout.max(1).into());
-        let options = ConnectOptions { timeout, ..ConnectOptions::default() };
-        Ok(Admin::connect(&self.bootstrap_server, options)?)
+        reach::reach(&self.bootstrap_server, timeout)?;
+        // A broker that does not answer leaves some of the time for another.
+        let admin = Admin::builder(&self.bootstrap_server).timeout(timeout).request_timeout(timeout / 2);
+        Ok(admin.build()?)
     }
 }
 
-fn create(admin: &mut Admin, topic: &NewTopic, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let made = admin.create_topic(topic)?;
-    if as_json {
-        let value = json!({
-            "name": made.name,
-            "id": made.id.map(|id| id.to_string()),
-            "partitions": made.partitions,
-            "replication_factor": made.replication_factor,
-        });
-        return Ok(writeln!(out, "{value:#}")?);
-    }
-    write!(out, "created topic {}", made.name)?;
-    match made.partitions {
-        Some(1) => write!(out, " with 1 partition")?,
-        Some(count) => write!(out, " with {count} partitions")?,
-        None => {}
-    }
-    Ok(writeln!(out)?)
-}
-
-fn list(admin: &mut Admin, internal: bool, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let topics = admin.list_topics()?;
-    let mut names = topics.iter().filter(|(_, is_internal)| internal || !is_internal).map(|(name, _)| name);
+fn list(admin: &Admin, internal: bool, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let topics = admin.list_topics().wait()?;
+    let mut names = topics.iter().filter(|topic| internal || !topic.is_internal).map(|topic| &topic.name);
     if as_json {
         return Ok(writeln!(out, "{:#}", names.map(|name| json!(name)).collect::<Value>())?);
     }
     Ok(names.try_for_each(|name| writeln!(out, "{name}"))?)
 }
 
-fn alter(admin: &mut Admin, alteration: Alteration, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let Alteration { name, partitions, configs, delete_configs } = alteration;
-    let set = configs.into_iter().map(|(name, value)| ConfigChange::Set(name, value));
-    let changes: Vec<ConfigChange> =
-        set.chain(delete_configs.into_iter().map(ConfigChange::Delete)).collect();
-    // Settings are refused more often than partitions, so what may fail comes first.
-    if !changes.is_empty() {
-        admin.alter_configs(&Resource::Topic(name.clone()), &changes)?;
+/// The partitions of a topic: those chosen, or all. Each must be there.
+fn partitions_of(topic: &Topic, chosen: &[i32]) -> Result<Vec<i32>> {
+    let all: Vec<i32> = topic.partitions.iter().map(|partition| partition.index.0).collect();
+    if let Some(index) = chosen.iter().find(|index| !all.contains(index)) {
+        bail!("topic {} has {} partitions, and no partition {index}", topic.name, all.len());
     }
-    if let Some(count) = partitions {
-        admin.create_partitions(&name, count)?;
-    }
-    if as_json {
-        return describe::run(admin, &[name], true, out);
-    }
-    Ok(writeln!(out, "altered topic {name}")?)
+    Ok(if chosen.is_empty() { all } else { chosen.to_vec() })
 }
 
-fn delete(admin: &mut Admin, names: &[String], as_json: bool, out: &mut dyn Write) -> Result<()> {
-    for name in names {
-        admin.delete_topic(name)?;
-        if !as_json {
-            writeln!(out, "deleted topic {name}")?;
-        }
+/// Says what failed, each on a line of its own; the last is for the end of the program to say.
+fn say_failures(mut failures: Vec<AdminError>) -> Result<()> {
+    let Some(last) = failures.pop() else { return Ok(()) };
+    for error in failures {
+        eprintln!("{}", failure::describe(&error.into()));
     }
-    if as_json {
-        writeln!(out, "{:#}", json!({ "deleted": names }))?;
-    }
-    Ok(())
+    Err(last.into())
 }
 
 /// Asks whoever sits at the terminal; programs must say `--yes`.
-fn is_confirmed(names: &[String]) -> Result<bool> {
+fn confirm(question: &str) -> Result<()> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        bail!("deleting a topic deletes its records: say --yes to do it without being asked");
+        bail!("this deletes records for good: say --yes to do it without being asked");
     }
-    eprint!("Delete {} with all records? [y/N] ", names.join(", "));
+    eprint!("{question} [y/N] ");
     let mut answer = String::new();
     input.lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was deleted");
+    }
+    Ok(())
 }
 
 /// A table of names and values.

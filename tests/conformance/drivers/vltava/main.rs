@@ -5,11 +5,11 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use base::{Offset, PartitionIndex, TimestampMs};
+use base::{Offset, TimestampMs};
 use client::admin::{At, NewTopic};
 use client::consumer::{Consumer, Reset, Start};
 use client::producer::{self, Acks, Producer};
-use client::{Admin, Compression, ConnectOptions, Header, Scratch};
+use client::{Admin, Compression, Header, Scratch};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -60,26 +60,26 @@ impl Driver {
     }
 
     fn admin(&self) -> Result<Admin> {
-        let options = ConnectOptions { client_id: self.client_id.clone(), ..ConnectOptions::default() };
-        Ok(Admin::connect(&self.bootstrap, options)?)
+        Ok(Admin::builder(&self.bootstrap).client_id(&self.client_id).build()?)
     }
 
     fn create(&self, command: &Value) -> Result<Value> {
         let configs: serde_json::Map<String, Value> = field(command, "configs")?;
         let text = |(name, value): (String, Value)| (name, value.as_str().unwrap_or_default().to_owned());
-        self.admin()?.create_topic(&NewTopic {
+        let topic = NewTopic {
             name: field(command, "topic")?,
             partitions: Some(field(command, "partitions")?),
             replication_factor: Some(1),
             configs: configs.into_iter().map(text).collect(),
-        })?;
+            ..NewTopic::default()
+        };
+        self.admin()?.create_topic(topic).wait()?;
         Ok(json!({}))
     }
 
     fn metadata(&self, command: &Value) -> Result<Value> {
         let topic: String = field(command, "topic")?;
-        let found = self.admin()?.describe_topics(&[topic])?;
-        let found = found.first().context("nothing is said about the topic")?;
+        let found = self.admin()?.describe_topic(topic).wait()?;
         Ok(json!({"partitions": found.partitions.len()}))
     }
 
@@ -200,14 +200,10 @@ impl Driver {
     /// The offset of a place in the partition; `None` if there is no such record.
     fn offset(&self, command: &Value, at: At) -> Result<Option<i64>> {
         let topic: String = field(command, "topic")?;
-        let mut admin = self.admin()?;
-        let found = admin.describe_topics(&[topic])?;
-        let found = found.first().context("nothing is said about the topic")?;
-        let offsets = admin.list_offsets(found, at)?;
-        let offset = offsets.get(&PartitionIndex(field(command, "partition")?));
-        let offset =
-            offset.context("the partition has no leader")?.map_err(|code| anyhow::anyhow!(code.name()))?;
-        Ok((offset != Offset::NONE).then_some(offset.0))
+        let place = (topic, field(command, "partition")?, at);
+        let found = self.admin()?.list_offsets([place]).wait();
+        let found = found.into_iter().next().context("nothing is said about the partition")??;
+        Ok(found.offset.map(|offset| offset.0))
     }
 
     fn offset_for_time(&self, command: &Value) -> Result<Value> {

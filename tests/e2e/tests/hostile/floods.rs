@@ -93,7 +93,8 @@ pub(crate) fn topics(target: &Target, _: &mut Chance) -> Result<()> {
     let names: Vec<String> = (0..50_000).map(|number| format!("many-{number}")).collect();
     refused(&mut connection, &names, 1)?;
     let there = admin(&target.address.to_string())?.list_topics().wait()?;
-    let made = there.iter().filter(|topic| topic.name.starts_with("wide-") || topic.name.starts_with("many-"));
+    let made =
+        there.iter().filter(|topic| topic.name.starts_with("wide-") || topic.name.starts_with("many-"));
     ensure!(made.count() == 0, "some of them were made");
     Ok(())
 }

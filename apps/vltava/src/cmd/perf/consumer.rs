@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use client::Scratch;
 use client::consumer::{Consumer, ConsumerBuilder, Start};
-use client::{Admin, ConnectOptions, Scratch};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
@@ -108,9 +108,9 @@ struct Count {
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let builder = arguments.builder()?;
-    let mut admin = Admin::connect(&arguments.bootstrap_server, ConnectOptions::default())?;
+    let admin = super::admin(&arguments.bootstrap_server)?;
     let topics = &arguments.topics;
-    let places = Places::find(&mut admin, topics.topic.as_deref(), topics.include.as_deref())?;
+    let places = Places::find(&admin, topics.topic.as_deref(), topics.include.as_deref())?;
     let mut consumer = builder.clone().build()?;
     let start = if arguments.from_latest { Start::Latest } else { Start::Earliest };
     consumer.assign(places.iter().map(|(topic, index)| (topic, index, start)));
@@ -139,7 +139,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     reader.log.finish()?;
     let verdict = match reader.checker {
         Some(checker) => {
-            let extents = reader.places.extents(&mut admin, arguments.from_latest)?;
+            let extents = reader.places.extents(&admin, arguments.from_latest)?;
             let mut verdict = checker.verdict_within(&extents);
             verdict.lose(arguments.num_records.saturating_sub(reader.count.records));
             Some(verdict)

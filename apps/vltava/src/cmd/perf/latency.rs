@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use client::admin::{At, Topic};
 use client::consumer::Consumer;
 use client::producer::{Acks, Producer, Record};
-use client::{Admin, ConnectOptions, Header};
+use client::{Admin, Header};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
@@ -264,11 +264,11 @@ impl Pair {
             producer = producer.clone().set(name, value).unwrap_or(producer);
             consumer = consumer.clone().set(name, value).unwrap_or(consumer);
         }
-        let mut admin = Admin::connect(&plan.bootstrap_server, ConnectOptions::default())?;
+        let admin = super::admin(&plan.bootstrap_server)?;
         // The end is asked for before anything is sent behind it.
-        let (topic, ends) = match readback::topic(&mut admin, &plan.topic)? {
+        let (topic, ends) = match readback::topic(&admin, &plan.topic)? {
             Some(topic) => {
-                let ends = readback::offsets(&mut admin, &topic, At::Latest)?;
+                let ends = readback::offsets(&admin, &topic, At::Latest)?;
                 (topic, ends)
             }
             None => {
@@ -277,7 +277,7 @@ impl Pair {
                     "Topic \"{}\" does not exist. Will create topic with 1 partition(s) and replication factor = 1",
                     plan.topic
                 )?;
-                readback::create(&mut admin, &plan.topic)?
+                readback::create(&admin, &plan.topic)?
             }
         };
         let run = super::run_id();
@@ -305,7 +305,7 @@ impl Pair {
 
     /// Reads what came behind the last record, which is one too many.
     fn read_to_end(&mut self, timeout: Duration, may_be_behind: bool) -> Result<()> {
-        let ends = readback::offsets(&mut self.admin, &self.topic, At::Latest)?;
+        let ends = readback::offsets(&self.admin, &self.topic, At::Latest)?;
         while !self.reader.has_reached(&ends) && self.reader.read(timeout)? {}
         if may_be_behind { self.reader.read_late() } else { Ok(()) }
     }

@@ -28,7 +28,7 @@ struct Place {
 
 impl Places {
     /// Of one topic, or of all whose whole name matches.
-    pub(super) fn find(admin: &mut Admin, name: Option<&str>, include: Option<&str>) -> Result<Self> {
+    pub(super) fn find(admin: &Admin, name: Option<&str>, include: Option<&str>) -> Result<Self> {
         let mut topics = Vec::new();
         if let Some(name) = name {
             let topic = readback::topic(admin, name)?;
@@ -37,7 +37,7 @@ impl Places {
         if let Some(include) = include {
             let pattern = Regex::new(&format!("^(?:{include})$"));
             let pattern = pattern.with_context(|| format!("--include {include}"))?;
-            let all = admin.describe_topics(&[])?.into_iter();
+            let all = admin.list_topics().wait()?.into_iter();
             topics.extend(all.filter(|topic| !topic.is_internal && pattern.is_match(&topic.name)));
             ensure!(!topics.is_empty(), "no topic matches --include {include}");
         }
@@ -73,7 +73,7 @@ impl Places {
     }
 
     /// How much of each was read, in the order of places.
-    pub(super) fn extents(&self, admin: &mut Admin, from_latest: bool) -> Result<Vec<Extent>> {
+    pub(super) fn extents(&self, admin: &Admin, from_latest: bool) -> Result<Vec<Extent>> {
         let mut known: BTreeMap<&str, (Ends, Ends)> = BTreeMap::new();
         for topic in &self.topics {
             let begins = readback::offsets(admin, topic, At::Earliest)?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use base::{ErrorCode, Offset, PartitionIndex};
 use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
-use client::{Admin, ClientError, ConnectOptions, Scratch};
+use client::{Admin, Scratch};
 
 use super::progress::Progress;
 use super::verify::{Checker, Verdict};
@@ -16,37 +16,33 @@ use super::verify::{Checker, Verdict};
 pub(super) type Ends = BTreeMap<PartitionIndex, Offset>;
 
 /// An offset of each partition of a topic; an error if one of them has no leader to tell it.
-pub(super) fn offsets(admin: &mut Admin, topic: &Topic, at: At) -> Result<Ends> {
-    let known = admin.list_offsets(topic, at)?;
-    let mut offsets = Ends::new();
+pub(super) fn offsets(admin: &Admin, topic: &Topic, at: At) -> Result<Ends> {
     for partition in &topic.partitions {
-        let name = || format!("{}-{}", topic.name, partition.index);
-        let offset = known.get(&partition.index).with_context(|| format!("{} has no leader", name()))?;
-        let offset = offset.map_err(|code| anyhow!("{}: {}", name(), code.message()))?;
-        offsets.insert(partition.index, offset);
+        ensure!(partition.leader.is_some(), "{}-{} has no leader", topic.name, partition.index);
     }
-    Ok(offsets)
+    let places = topic.partitions.iter().map(|partition| (&*topic.name, partition.index.0, at));
+    let found = topic.partitions.iter().zip(admin.list_offsets(places).wait());
+    let offset = found.map(|(partition, found)| {
+        let nowhere = || format!("{}-{} does not say where it begins or ends", topic.name, partition.index);
+        Ok((partition.index, found?.offset.with_context(nowhere)?))
+    });
+    offset.collect()
 }
 
 /// A topic by its name; `None` if there is none.
-pub(super) fn topic(admin: &mut Admin, name: &str) -> Result<Option<Topic>> {
-    match admin.describe_topics(&[name.to_owned()]) {
-        Ok(topics) => Ok(topics.into_iter().next()),
-        Err(ClientError::Refused { code: ErrorCode::UnknownTopicOrPartition, .. }) => Ok(None),
+pub(super) fn topic(admin: &Admin, name: &str) -> Result<Option<Topic>> {
+    match admin.describe_topic(name).wait() {
+        Ok(topic) => Ok(Some(topic)),
+        Err(error) if error.code() == Some(ErrorCode::UnknownTopicOrPartition) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Creates a topic with one partition and one replica, and waits until it is led.
-pub(super) fn create(admin: &mut Admin, name: &str) -> Result<(Topic, Ends)> {
+pub(super) fn create(admin: &Admin, name: &str) -> Result<(Topic, Ends)> {
     const TIME_MAX: Duration = Duration::from_secs(30);
     let (partitions, replication_factor) = (Some(1), Some(1));
-    admin.create_topic(&NewTopic {
-        name: name.to_owned(),
-        partitions,
-        replication_factor,
-        configs: Vec::new(),
-    })?;
+    admin.create_topic(NewTopic { partitions, replication_factor, ..NewTopic::named(name) }).wait()?;
     let deadline = Instant::now() + TIME_MAX;
     loop {
         // What the controller decided, the brokers may not know yet.
@@ -79,10 +75,10 @@ const LATE_MAX: Duration = Duration::from_secs(1);
 impl ReadBack {
     /// To be called before anything is sent.
     pub(super) fn begin(servers: &str, name: &str, run: u64) -> Result<Self> {
-        let mut admin = Admin::connect(servers, ConnectOptions::default())?;
+        let admin = super::admin(servers)?;
         // One that is not there yet is made by the first record.
-        let before = match topic(&mut admin, name)? {
-            Some(topic) => offsets(&mut admin, &topic, At::Latest)?,
+        let before = match topic(&admin, name)? {
+            Some(topic) => offsets(&admin, &topic, At::Latest)?,
             None => Ends::new(),
         };
         Ok(Self { admin, topic: name.to_owned(), run, before })
@@ -96,15 +92,15 @@ impl ReadBack {
     /// which so many were given up. A cluster that acknowledges records before they can be read
     /// is given some time to show them.
     pub(super) fn check(
-        mut self,
+        self,
         consumer: Consumer,
         sent: &[u64],
         given_up: u64,
         may_be_behind: bool,
     ) -> Result<Verdict> {
         let missing = || anyhow!("topic {} is not there", self.topic);
-        let topic = topic(&mut self.admin, &self.topic)?.ok_or_else(missing)?;
-        let ends = offsets(&mut self.admin, &topic, At::Latest)?;
+        let topic = topic(&self.admin, &self.topic)?.ok_or_else(missing)?;
+        let ends = offsets(&self.admin, &topic, At::Latest)?;
         let mut reader = Reader::new(consumer, &topic, &self.before, Checker::new(Some(self.run)));
         let progress = Progress::of(sent.iter().sum());
         while !reader.has_reached(&ends) && reader.read(SILENCE_MAX)? {

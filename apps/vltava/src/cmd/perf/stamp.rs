@@ -2,8 +2,8 @@
 
 mod machine;
 
+use client::Admin;
 use client::admin::{Resource, Setting};
-use client::{Admin, ConnectOptions};
 use serde_json::{Map, Value, json};
 
 use super::readback;
@@ -74,15 +74,15 @@ impl Stamp {
 
 impl Durability {
     fn ask(servers: &str, name: &str) -> anyhow::Result<Self> {
-        let mut admin = Admin::connect(servers, ConnectOptions::default())?;
-        let of_topic = admin.describe_configs(&Resource::Topic(name.to_owned()))?;
-        let topic = readback::topic(&mut admin, name)?;
+        let admin = super::admin(servers)?;
+        let of_topic = admin.describe_config(Resource::Topic(name.to_owned())).wait()?;
+        let topic = readback::topic(&admin, name)?;
         let partition = topic.as_ref().and_then(|topic| topic.partitions.first());
         Ok(Self {
             replicas: partition.map(|partition| partition.replicas.len()),
             in_sync_min: value(&of_topic, "min.insync.replicas"),
             flush: Flush::of(&of_topic),
-            log_dirs: log_dirs(&mut admin),
+            log_dirs: log_dirs(&admin),
         })
     }
 
@@ -150,12 +150,12 @@ fn value(settings: &[Setting], name: &str) -> Option<String> {
 }
 
 /// Where the first broker keeps its data, if that is on this machine.
-fn log_dirs(admin: &mut Admin) -> Option<String> {
-    let cluster = admin.describe_cluster().ok()?;
+fn log_dirs(admin: &Admin) -> Option<String> {
+    let cluster = admin.describe_cluster().wait().ok()?;
     let broker = cluster.brokers.first()?;
     let is_here = broker.host == "localhost"
         || broker.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    let settings = admin.describe_configs(&Resource::Broker(broker.id.0)).ok().filter(|_| is_here)?;
+    let settings = admin.describe_config(Resource::Broker(broker.id)).wait().ok().filter(|_| is_here)?;
     value(&settings, "log.dirs").or_else(|| value(&settings, "log.dir"))
 }
 

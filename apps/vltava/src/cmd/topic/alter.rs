@@ -1,0 +1,50 @@
+//! `vltava topic alter`.
+
+use std::io::Write;
+
+use anyhow::Result;
+use client::Admin;
+use client::admin::{ConfigChange, Resource};
+
+/// Add partitions, change settings
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  vltava topic alter orders --partitions 12
+  vltava topic alter orders --config retention.ms=3600000 --config flush.policy=os
+  vltava topic alter orders --delete-config retention.ms")]
+pub(super) struct Arguments {
+    /// Which topic
+    name: String,
+    /// How many partitions there shall be; there can only be more
+    #[arg(long, required_unless_present_any = ["configs", "delete_configs"])]
+    partitions: Option<i32>,
+    /// Give a setting a value
+    #[arg(long = "config", value_name = "NAME=VALUE", value_parser = super::super::pair)]
+    configs: Vec<(String, String)>,
+    /// Take the value of a setting back, so that the default holds
+    #[arg(long = "delete-config", value_name = "NAME")]
+    delete_configs: Vec<String>,
+    /// Only find out whether it could be altered like that
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let Arguments { name, partitions, configs, delete_configs, dry_run } = arguments;
+    let set = configs.into_iter().map(|(name, value)| ConfigChange::Set(name, value));
+    let changes: Vec<ConfigChange> =
+        set.chain(delete_configs.into_iter().map(ConfigChange::Delete)).collect();
+    let chosen = if dry_run { admin.dry_run() } else { admin.clone() };
+    // Settings are refused more often than partitions, so what may fail comes first.
+    if !changes.is_empty() {
+        chosen.alter_config(Resource::Topic(name.clone()), changes).wait()?;
+    }
+    if let Some(count) = partitions {
+        chosen.grow_topic(&name, count).wait()?;
+    }
+    if as_json {
+        return super::describe::run(admin, &[name], true, out);
+    }
+    Ok(writeln!(out, "{} topic {name}", if dry_run { "could alter" } else { "altered" })?)
+}
