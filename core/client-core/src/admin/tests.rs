@@ -403,6 +403,9 @@ fn a_call_that_is_forgotten_costs_nothing() {
 }
 
 proptest! {
+    // Each case is a minute of the admin's time.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// Whatever a broker's bytes say, the call ends in time, with one result for each item.
     #[test]
     fn answers_may_be_anything(
