@@ -10,7 +10,8 @@
 //! and no clock, so that the simulation runs it through every order of events.
 //!
 //! [`Links`] are a client's connections: whom to connect to, when to try again, what is in flight.
-//! [`Cluster`] is what the client knows of the cluster. [`producer`] is built on both.
+//! [`Cluster`] is what the client knows of the cluster. [`producer`], [`consumer`] and [`admin`] are built on
+//! both.
 //!
 //! **Invariant:** a broker's bytes are input like any other. Whatever they say, a machine answers with
 //! an error or an effect, and what it keeps for a broker is bounded by what it asked for.

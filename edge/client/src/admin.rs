@@ -238,3 +238,31 @@ impl Drop for Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_dropped_is_given_up() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
+        let admin = Admin::new(&nobody.expect("a port is free").to_string()).expect("it starts");
+        let mut call = admin.list_topics();
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut call).poll(&mut context).is_pending());
+        let is_waited_for = || !admin.shared.state.lock().waiting.is_empty();
+        assert!(is_waited_for());
+        drop(call);
+        assert!(!is_waited_for());
+        let state = admin.shared.state.lock();
+        assert_eq!(state.core.deadline(admin.shared.clock.now()), None, "nothing is left to do");
+    }
+
+    #[test]
+    fn whoever_asks_is_told_when_the_thread_ends() {
+        let admin = Admin::new("127.0.0.1:1").expect("it starts");
+        admin.shared.state.lock().is_stopping = true;
+        admin.shared.driver.stop();
+        assert_eq!(admin.list_topics().wait(), Err(AdminError::Closed));
+    }
+}

@@ -252,6 +252,15 @@ fn what_may_have_been_done_is_said() {
     assert!(error.may_have_been_done() && error.code() == Some(ErrorCode::TopicAlreadyExists), "{error}");
     assert!(results[1].is_ok());
 
+    // Time is over while the answer may still come.
+    let until = brokers.elapsed + Duration::from_secs(5);
+    let late = brokers.admin.begin(CREATE, topics(&["late"]), until, brokers.now());
+    brokers.settle();
+    brokers.pass(Duration::from_secs(6));
+    let error = brokers.take(&late).remove(0).expect_err("nobody answered");
+    assert!(error.may_have_been_done(), "{error}");
+    brokers.create(&[("late", ErrorCode::None)], 0);
+
     // Nobody answers any more: what was sent may be done, and what was not is not.
     let sent = brokers.begin(CREATE, topics(&["c"]));
     let trial = brokers.begin(CreateTopics { is_dry_run: true }, topics(&["c"]));
