@@ -165,7 +165,7 @@ impl Admin {
     pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
         for connection in self.world.links.late(now) {
             if let Some(peer) = self.world.links.peer(connection) {
-                self.world.trouble = Some(format!("{peer} does not answer in time"));
+                self.world.trouble = Some((now.elapsed, format!("{peer} does not answer in time")));
             }
             self.close_connection(connection, now);
         }
@@ -208,7 +208,7 @@ impl Admin {
         now: Now,
         effects: &mut Effects<Effect>,
     ) {
-        self.world.trouble = why.or(self.world.trouble.take());
+        self.world.trouble = why.map(|why| (now.elapsed, why)).or(self.world.trouble.take());
         let unanswered = self.world.links.on_closed(connection, now);
         self.on_unanswered(unanswered, &Cause::NoAnswer, now);
         self.step(now, effects);
@@ -229,8 +229,9 @@ impl Admin {
         };
         // A broker whose answers make no sense is not asked on.
         if let Err(error) = understood {
-            self.world.trouble =
-                self.world.links.peer(connection).map(|peer| format!("{peer} cannot be understood: {error}"));
+            if let Some(peer) = self.world.links.peer(connection) {
+                self.world.trouble = Some((now.elapsed, format!("{peer} cannot be understood: {error}")));
+            }
             self.close_connection(connection, now);
         }
         self.step(now, effects);

@@ -130,7 +130,7 @@ impl Admin {
     }
 
     /// The same admin, whose commands change nothing and only find out whether they could be carried out.
-    /// Deleting cannot be tried like that: topics and records are deleted all the same.
+    /// Deleting cannot be tried like that, and is refused.
     #[must_use]
     pub fn dry_run(&self) -> Self {
         Self { is_dry_run: true, ..self.clone() }
@@ -153,6 +153,15 @@ impl Admin {
         let asking = Asking { shared: &self.shared, ticket, count };
         self.shared.driver.ring();
         asking.await
+    }
+
+    /// Asks for what cannot be tried without being done.
+    async fn delete<A: Ask>(&self, ask: A, items: Vec<A::Item>) -> Vec<Result<A::Said, AdminError>> {
+        if self.is_dry_run {
+            let refused = |item| Err(AdminError::NoTrial { what: ask.name(item).to_string() });
+            return items.iter().map(refused).collect();
+        }
+        self.ask(ask, items, self.deadline()).await
     }
 
     /// Asks what has one answer.

@@ -173,6 +173,8 @@ fn the_cluster_shows_itself(admin: &Admin) -> Result<()> {
 
 fn topics_go(admin: &Admin) -> Result<()> {
     let orders = described(admin, "orders", 4)?;
+    let trial = admin.dry_run().delete_topic("orders").wait();
+    ensure!(matches!(trial, Err(AdminError::NoTrial { .. })), "{trial:?}");
     let gone = admin.delete_topics(["nobodys", "payments", "payments"]).wait();
     ensure!(code(&gone[0]) == Some(ErrorCode::UnknownTopicOrPartition) && gone[1].is_ok(), "{gone:?}");
     ensure!(matches!(&gone[2], Err(AdminError::Twice { .. })), "{gone:?}");

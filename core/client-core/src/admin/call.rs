@@ -151,7 +151,8 @@ impl<A: Ask> Call<A> {
                 item => item.cause.clone(),
             };
             let is_net = matches!(cause, Cause::NotReached | Cause::NoAnswer | Cause::Unreadable);
-            let trouble = world.trouble.clone().filter(|_| is_net);
+            let since = world.trouble.iter().find(|(at, _)| is_net && *at >= self.began);
+            let trouble = since.map(|(_, trouble)| trouble.clone());
             self.settle(place, Err(AdminError::TimedOut { what, after, cause, trouble, may_have_been_done }));
         }
     }

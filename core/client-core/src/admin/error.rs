@@ -70,6 +70,12 @@ pub enum AdminError {
         /// What was asked for.
         what: String,
     },
+    /// It was to be tried only, and a deletion cannot be.
+    #[error("{what}: deleting it cannot be tried, only done")]
+    NoTrial {
+        /// What was asked for.
+        what: String,
+    },
     /// The admin came to an end first.
     #[error("the admin's thread has ended; what was asked for may have been done")]
     Closed,
@@ -114,7 +120,8 @@ impl AdminError {
             Self::NoSuchBroker { .. }
             | Self::Unsupported { .. }
             | Self::Unsayable { .. }
-            | Self::Twice { .. } => false,
+            | Self::Twice { .. }
+            | Self::NoTrial { .. } => false,
         }
     }
 
@@ -127,6 +134,7 @@ impl AdminError {
             | Self::Unsayable { .. }
             | Self::Missing { .. }
             | Self::Twice { .. }
+            | Self::NoTrial { .. }
             | Self::Closed => false,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{BrokerId, Effects, ErrorCode, Now};
 use wire::ApiKey;
@@ -22,8 +23,8 @@ pub(super) struct World {
     controller: Option<BrokerId>,
     pub(super) metadata: Inquiry,
     pub(super) chance: Chance,
-    /// What went wrong last with a connection, for people.
-    pub(super) trouble: Option<String>,
+    /// What went wrong last with a connection, for people, and when.
+    pub(super) trouble: Option<(Duration, String)>,
 }
 
 impl World {
