@@ -18,6 +18,7 @@
 
 mod ask; // start here
 mod call;
+mod resource;
 mod world;
 
 mod alter_configs;
@@ -56,10 +57,11 @@ pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
 pub use delete_records::{DeleteBefore, DeleteRecords};
 pub use delete_topics::DeleteTopics;
 pub use describe_cluster::{Broker, ClusterDescription, DescribeCluster};
-pub use describe_configs::{ConfigSource, DescribeConfigs, Named, Resource, Setting};
+pub use describe_configs::{ConfigSource, DescribeConfigs, Setting};
 pub use describe_log_dirs::{DescribeLogDirs, LogDir, ReplicaSize};
 pub use error::{AdminError, Cause};
 pub use list_offsets::{At, FoundOffset, ListOffsets, OffsetOf};
+pub use resource::{Named, Resource};
 pub use topics::{DescribeTopics, ListTopics, Partition, Topic, TopicRef};
 
 use call::{Call, Running};

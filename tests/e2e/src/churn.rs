@@ -6,11 +6,10 @@ use anyhow::{Result, bail, ensure};
 use base::TopicId;
 use client::admin::NewTopic;
 use client::producer::BuildError;
-use client::{Admin, ClientError, Connection};
+use client::{Admin, ClientError, ConnectOptions, Connection};
 use wire::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
 use wire::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
 
-use crate::load::connect;
 use crate::progress::Progress;
 
 /// How many topics may be there at a time.
@@ -62,7 +61,9 @@ impl Churn {
 
     /// Works until it is stopped, has done enough, or the node is gone.
     pub(crate) fn run(&mut self, bootstrap: &str, progress: &Progress) -> Result<()> {
-        let Ok(mut connection) = connect(bootstrap) else { return Ok(()) };
+        let Ok(mut connection) = Connection::connect(bootstrap, ConnectOptions::default()) else {
+            return Ok(());
+        };
         for _ in 0..REQUESTS_MAX {
             if progress.is_stopped() {
                 break;

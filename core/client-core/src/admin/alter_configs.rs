@@ -4,7 +4,8 @@ use wire::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 
-use super::describe_configs::Named;
+use super::describe_configs::route;
+use super::resource::Named;
 use super::{Ask, Each, How, Name, Refusal, Resource, Response, Route};
 
 /// A change of one setting.
@@ -55,7 +56,7 @@ impl Ask for AlterConfigs {
     }
 
     fn route<'a>(&self, alteration: &'a Alteration) -> Route<'a> {
-        alteration.of.resource.route()
+        route(&alteration.of.resource)
     }
 
     fn request<'a>(&'a self, all: &[&'a Alteration], _: &How<'_>) -> IncrementalAlterConfigsRequest<'a> {

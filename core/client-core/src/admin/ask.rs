@@ -5,7 +5,7 @@ use std::fmt;
 use base::{BrokerId, ErrorCode, PartitionIndex, TopicId};
 use wire::Request;
 
-use super::Resource;
+use super::resource::Resource;
 use crate::cluster::Cluster;
 
 /// An API that an admin calls: whom, what it says, and what is said of each item.
