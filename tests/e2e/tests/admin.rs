@@ -225,7 +225,8 @@ fn outlives_a_restart(node: &mut Node) -> Result<()> {
     let admin = Admin::new(&node.bootstrap())?;
     admin.create_topic(topic("before", 2)).wait()?;
     described(&admin, "before", 2)?;
-    node.kill()?;
+    // It takes what is asked and does not come to doing it.
+    signal(node, Signal::STOP)?;
     let (begun, begins) = mpsc::channel();
     thread::scope(|scope| -> Result<()> {
         let create = scope.spawn(|| {
@@ -236,6 +237,7 @@ fn outlives_a_restart(node: &mut Node) -> Result<()> {
         let list =
             scope.spawn(|| admin.list_offsets([("before", 0, At::Latest), ("before", 1, At::Latest)]).wait());
         begins.recv()?;
+        node.kill()?;
         node.start_again()?;
         let made = create.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         ensure!(made.partitions == Some(3), "{made:?}");
