@@ -206,11 +206,11 @@ impl Admin {
     pub fn on_closed(
         &mut self,
         connection: ConnectionId,
-        why: Option<String>,
+        why: String,
         now: Now,
         effects: &mut Effects<Effect>,
     ) {
-        self.world.trouble = why.map(|why| (now.elapsed, why)).or(self.world.trouble.take());
+        self.world.trouble = Some((now.elapsed, why));
         let unanswered = self.world.links.on_closed(connection, now);
         self.on_unanswered(unanswered, &Cause::NoAnswer, now);
         self.step(now, effects);

@@ -77,7 +77,7 @@ impl Brokers {
             Effect::Net(NetEffect::Connect { connection, address })
                 if self.down.contains(&&*address.host) =>
             {
-                let why = Some(format!("cannot connect to {address}: refused"));
+                let why = format!("cannot connect to {address}: refused");
                 self.admin.on_closed(connection, why, now, &mut self.effects);
             }
             Effect::Net(NetEffect::Connect { connection, address }) => {
@@ -177,7 +177,7 @@ impl Brokers {
         let (connection, ..) = self.asked.remove(0);
         self.open.remove(&connection);
         self.asked.retain(|(at, ..)| *at != connection);
-        self.admin.on_closed(connection, Some("it broke".to_owned()), self.now(), &mut self.effects);
+        self.admin.on_closed(connection, "it broke".to_owned(), self.now(), &mut self.effects);
         self.settle();
     }
 

@@ -22,7 +22,7 @@ impl Machine for Shared {
         match happened {
             None | Some(Event::Written(_)) => core.step(now, effects),
             Some(Event::Connected(connection)) => core.on_connected(connection, now, effects),
-            Some(Event::Closed(connection, why)) => core.on_closed(connection, Some(why), now, effects),
+            Some(Event::Closed(connection, why)) => core.on_closed(connection, why, now, effects),
             Some(Event::Frame(connection, frame)) => core.on_frame(connection, &frame, now, effects),
         }
         for effect in effects.drain() {
