@@ -46,7 +46,7 @@ fn reads_what_kcat_reads(setup: Setup) -> Result<()> {
     with_node(Node::start(setup)?, |node| {
         let mut churn = Churn::default();
         for topic in ["ours", "theirs"] {
-            churn.create(&mut admin(&node.bootstrap())?, topic, 1, &[])?;
+            churn.create(&admin(&node.bootstrap())?, topic, 1, &[])?;
         }
         for (line, timestamp) in ["k1:one", "k2:two:2", "none", ":empty", "k5:řeka", "k6:"].iter().zip(0..) {
             let timestamp = format!("16000000000{timestamp:02}");

@@ -26,7 +26,7 @@ fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>> {
 fn examples_write_read_and_copy() -> Result<()> {
     with_node(Node::start(setup()?)?, |node| {
         let bootstrap = node.bootstrap();
-        Churn::default().create(&mut admin(&bootstrap)?, "orders", 2, &[])?;
+        Churn::default().create(&admin(&bootstrap)?, "orders", 2, &[])?;
         let said = run("produce", &[&bootstrap, "orders"])?;
         // A thousand in two partitions, by customer.
         let last = |line: &String| line.rsplit(' ').next().and_then(|offset| offset.parse::<u64>().ok());
@@ -52,7 +52,7 @@ fn examples_write_read_and_copy() -> Result<()> {
 
 /// The copy of a topic is read as the topic is, nulls, headers and times included.
 fn copies(bootstrap: &str) -> Result<()> {
-    Churn::default().create(&mut admin(bootstrap)?, "orders-copy", 2, &[])?;
+    Churn::default().create(&admin(bootstrap)?, "orders-copy", 2, &[])?;
     let producer = Producer::new(bootstrap)?;
     let headers = [Header { key: b"h", value: None }, Header { key: b"h", value: Some(b"") }];
     let record = Record::to("orders").partition(1);

@@ -156,7 +156,7 @@ fn send(producer: &Producer, number: u64) -> Result<(Read, Delivery)> {
 
 /// Said, chosen by one's own rule, by the key, or by what waits: in this order.
 fn goes_where_it_should(node: &Node) -> Result<()> {
-    Churn::default().create(&mut admin(&node.bootstrap())?, PLACED, PARTITIONS, &[])?;
+    Churn::default().create(&admin(&node.bootstrap())?, PLACED, PARTITIONS, &[])?;
     let by_length =
         |record: &Unplaced<'_>| Some(record.value?.len() as i32).filter(|_| record.topic == PLACED);
     let builder = Producer::builder(&node.bootstrap()).partitioner(by_length);

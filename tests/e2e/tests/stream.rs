@@ -102,7 +102,7 @@ fn flows(of: Setup) -> Result<()> {
     with_node(Node::start(Setup { advertised_port: Some(port), ..of })?, |node| {
         let proxy = Proxy::on(listener, node.address(), Chance::from_env("stream")?.draw())?;
         proxy.set_cruel(false);
-        Churn::default().create(&mut admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])?;
+        Churn::default().create(&admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])?;
         proxy.set_cruel(true);
         let bootstrap = proxy.address().to_string();
         let progress = Progress { sent: AtomicU64::new(u64::MAX), ..Progress::default() };
