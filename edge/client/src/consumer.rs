@@ -78,10 +78,15 @@ pub struct Consumer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     current: Option<Chunk>,
+    /// Bytes that were read since the connections were last looked at on the way.
+    unglanced_bytes: usize,
     /// Of the batch that `current` is at, if it is read record by record.
     rest: Option<Rest>,
     scratch: Scratch,
 }
+
+/// After so many bytes of records what came meanwhile is taken in: less than a socket holds.
+const GLANCE_BYTES: usize = 512 << 10;
 
 struct Shared {
     state: Mutex<State>,
@@ -331,6 +336,7 @@ impl Consumer {
             let is_current = arrived.as_ref().is_some_and(|arrived| arrived.is_current(&state.core));
             drop(state);
             if let Some(chunk) = done {
+                self.glance_after(chunk.bytes());
                 // There is room again.
                 self.shared.driver.ring();
                 self.give_back(chunk);
@@ -347,6 +353,15 @@ impl Consumer {
                 Some(Arrived::Failed { of, error, .. }) => return Poll::Ready(Err(failure(&of, error))),
                 None => return Poll::Pending,
             }
+        }
+    }
+
+    /// While much is read at once, the broker is not to wait until all of it was.
+    fn glance_after(&mut self, bytes: usize) {
+        self.unglanced_bytes += bytes;
+        if self.unglanced_bytes >= GLANCE_BYTES {
+            self.unglanced_bytes = 0;
+            self.shared.driver.glance(&*self.shared);
         }
     }
 

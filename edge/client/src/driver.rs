@@ -187,6 +187,21 @@ impl Driver {
         }
     }
 
+    /// Takes in what has come already, if callers have the seat and none sits there: what is sent need not
+    /// wait in the socket until the caller has nothing else to do.
+    pub(crate) fn glance<M: Machine>(&self, machine: &M) {
+        if !self.is_driven.load(Ordering::SeqCst) {
+            return;
+        }
+        let Some(mut seat) = self.seat.try_lock() else { return };
+        // The client's own thread goes on resting.
+        self.is_driven.store(true, Ordering::SeqCst);
+        let Seat { poll, events } = &mut *seat;
+        let _ = poll.poll(events, Some(Duration::ZERO));
+        self.wires.lock().note(&seat.events);
+        self.turn(machine, By::Caller, || false);
+    }
+
     fn take_seat(&self) -> Seated<'_> {
         self.callers.fetch_add(1, Ordering::SeqCst);
         let seat = self.seat.try_lock().unwrap_or_else(|| {

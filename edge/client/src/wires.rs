@@ -1,6 +1,7 @@
 //! Sockets: performs what a machine of `client_core` wants done with its connections. Nothing here waits.
 
 mod frames; // what comes
+mod low_water; // how much of it is worth waking up for
 mod spare;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,6 +17,7 @@ use wire::Part;
 
 use crate::bell::Bell;
 use frames::Frames;
+use low_water::LowWater;
 
 pub(crate) use spare::Spare;
 
@@ -71,6 +73,7 @@ struct Wire {
     is_writable: bool,
     /// Nothing more comes after what is there: a short read is not the end of it.
     is_read_closed: bool,
+    low_water: LowWater,
     frames: Frames,
     // Bounded by the requests that the machine lets be in flight.
     outgoing: VecDeque<Outgoing>,
@@ -339,10 +342,11 @@ impl Wire {
             if let Some(frame) = self.frames.next(spare)? {
                 return Ok(Some(frame));
             }
+            let Some(stream) = &self.stream else { return Ok(None) };
             if !self.is_readable {
+                self.low_water.set(stream, self.frames.missing_bytes());
                 return Ok(None);
             }
-            let Some(stream) = &self.stream else { return Ok(None) };
             match self.frames.fill(stream) {
                 Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // There was less than there was room for: the poll says when more comes.

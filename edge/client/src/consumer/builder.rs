@@ -160,7 +160,14 @@ impl ConsumerBuilder {
         let driven = shared.clone();
         let run = move || driven.driver.run(&*driven);
         let thread = thread::Builder::new().name("consumer".to_owned()).spawn(run)?;
-        Ok(Consumer { shared, thread: Some(thread), current: None, rest: None, scratch: Scratch::default() })
+        Ok(Consumer {
+            shared,
+            thread: Some(thread),
+            current: None,
+            unglanced_bytes: 0,
+            rest: None,
+            scratch: Scratch::default(),
+        })
     }
 }
 

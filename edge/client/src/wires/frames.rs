@@ -65,6 +65,11 @@ impl Frames {
         Ok(None)
     }
 
+    /// How much has to come at least before there is another frame.
+    pub(super) fn missing_bytes(&self) -> usize {
+        self.large.as_ref().map_or(1, |(frame, len)| len.saturating_sub(frame.len()))
+    }
+
     /// Reads once. A large frame comes straight to where it stays.
     pub(super) fn fill(&mut self, stream: impl AsFd) -> io::Result<Filled> {
         let into = match &mut self.large {
