@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, Effects, ErrorCode, LeaderEpoch, Map, Now, Offset, PartitionIndex, TopicName};
+use base::{BrokerId, Effects, LeaderEpoch, Map, Now, Offset, TopicPartition};
 
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
@@ -41,15 +41,6 @@ pub use settings::{ConsumerSettings, Isolation, Reset};
 use position::{Part, Position};
 use session::Session;
 
-/// A partition by its topic's name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Of {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition.
-    pub partition: PartitionIndex,
-}
-
 /// What the consumer needs done.
 #[derive(Debug)]
 pub enum Effect {
@@ -60,7 +51,7 @@ pub enum Effect {
     /// A partition cannot be read on until it is assigned or sought anew.
     Failed {
         /// Which.
-        of: Of,
+        of: TopicPartition,
         /// Which assignment or seek of it this is about.
         generation: u32,
         /// Why.
@@ -73,7 +64,7 @@ pub enum Effect {
 enum Asked {
     Metadata,
     /// Offsets of these partitions, each with the generation that asked.
-    Offsets(Vec<(Of, u32)>),
+    Offsets(Vec<(TopicPartition, u32)>),
     Fetch,
 }
 
@@ -85,7 +76,7 @@ pub struct Consumer {
     net: Effects<NetEffect>,
     cluster: Cluster,
     chance: Chance,
-    parts: BTreeMap<Of, Part>,
+    parts: BTreeMap<TopicPartition, Part>,
     sessions: BTreeMap<BrokerId, Session>,
     metadata: Inquiry,
     /// Bytes of chunks that were handed out and not read.
@@ -95,8 +86,6 @@ pub struct Consumer {
     /// Brokers that live elsewhere by now, and what was asked of them.
     moved: Vec<(Peer, Vec<Asked>)>,
     generation_next: u32,
-    /// Assigned, though no topic can be called so.
-    misnamed: Vec<Of>,
 }
 
 impl Consumer {
@@ -116,13 +105,12 @@ impl Consumer {
             retry_at: None,
             moved: Vec::new(),
             generation_next: 0,
-            misnamed: Vec::new(),
         }
     }
 
     /// Reads exactly these partitions from now on; one that it reads already goes on where it is, unless it
     /// failed. Of a partition that is named twice, the first counts.
-    pub fn assign(&mut self, wanted: impl IntoIterator<Item = (Of, Start)>) {
+    pub fn assign(&mut self, wanted: impl IntoIterator<Item = (TopicPartition, Start)>) {
         let mut parts = BTreeMap::new();
         for (of, start) in wanted {
             if parts.contains_key(&of) {
@@ -136,7 +124,7 @@ impl Consumer {
     }
 
     /// Goes on with a partition from elsewhere. Whether it is assigned.
-    pub fn seek(&mut self, of: &Of, start: Start) -> bool {
+    pub fn seek(&mut self, of: &TopicPartition, start: Start) -> bool {
         if !self.parts.contains_key(of) {
             return false;
         }
@@ -164,10 +152,7 @@ impl Consumer {
         self.generation_next
     }
 
-    fn part(&mut self, of: &Of, start: Start) -> Part {
-        if TopicName::new(&of.topic).is_err() {
-            self.misnamed.push(of.clone());
-        }
+    fn part(&mut self, of: &TopicPartition, start: Start) -> Part {
         let mut part = Part::new(start, self.generation());
         match self.leader_of(of) {
             Some(leader) => part.lead(leader),
@@ -176,24 +161,24 @@ impl Consumer {
         part
     }
 
-    fn leader_of(&self, of: &Of) -> Option<crate::cluster::Leader> {
-        let topic = self.cluster.topic(&of.topic)?;
+    fn leader_of(&self, of: &TopicPartition) -> Option<crate::cluster::Leader> {
+        let topic = self.cluster.topic(of.topic.as_str())?;
         topic.partitions.get(usize::try_from(of.partition.0).ok()?).copied()
     }
 
     /// Whether a partition is not asked for, though it stays assigned.
-    pub fn set_paused(&mut self, of: &Of, is_paused: bool) -> bool {
+    pub fn set_paused(&mut self, of: &TopicPartition, is_paused: bool) -> bool {
         self.parts.get_mut(of).map(|part| part.is_paused = is_paused).is_some()
     }
 
     /// Where the next record of a partition is fetched from, if that is known yet.
-    pub fn position(&self, of: &Of) -> Option<Offset> {
+    pub fn position(&self, of: &TopicPartition) -> Option<Offset> {
         self.parts.get(of)?.position.known()
     }
 
     /// Whether a chunk or a failure is of what is read now: not of before a seek, nor of a partition that was
     /// taken away.
-    pub fn is_current(&self, of: &Of, generation: u32) -> bool {
+    pub fn is_current(&self, of: &TopicPartition, generation: u32) -> bool {
         self.parts.get(of).is_some_and(|part| part.generation == generation)
     }
 
@@ -216,23 +201,11 @@ impl Consumer {
             self.on_unanswered(Some(peer), unanswered, now);
         }
         self.retry_at = None;
-        self.refuse_misnamed(effects);
         self.find_positions(now);
         self.fetch_all(now);
         self.keep_cluster_known(now);
         for effect in self.net.drain() {
             effects.push(Effect::Net(effect));
-        }
-    }
-
-    /// No cluster has a topic of such a name, and it might not fit into the request for all of them.
-    fn refuse_misnamed(&mut self, effects: &mut Effects<Effect>) {
-        for of in std::mem::take(&mut self.misnamed) {
-            let Some(part) = self.parts.get_mut(&of).filter(|part| !part.is_failed) else { continue };
-            part.is_failed = true;
-            let (generation, error) =
-                (part.generation, ConsumeError::Refused(ErrorCode::InvalidTopicException));
-            effects.push(Effect::Failed { of, generation, error });
         }
     }
 
@@ -300,7 +273,7 @@ impl Consumer {
     }
 
     /// A partition is asked for again after a while.
-    fn try_again(&mut self, of: &Of, generation: u32, now: Now) {
+    fn try_again(&mut self, of: &TopicPartition, generation: u32, now: Now) {
         let Some(part) = self.parts.get_mut(of).filter(|part| part.generation == generation) else { return };
         part.failures = part.failures.saturating_add(1);
         part.retry_at = now.elapsed + self.settings.retry.after(part.failures, &mut self.chance);
@@ -310,8 +283,8 @@ impl Consumer {
     }
 
     /// Partitions that may be asked for now, by their leader; what waits is noted.
-    fn ready(&mut self, now: Now, is_wanted: impl Fn(&Part) -> bool) -> Map<BrokerId, Vec<Of>> {
-        let mut ready: Map<BrokerId, Vec<Of>> = Map::default();
+    fn ready(&mut self, now: Now, is_wanted: impl Fn(&Part) -> bool) -> Map<BrokerId, Vec<TopicPartition>> {
+        let mut ready: Map<BrokerId, Vec<TopicPartition>> = Map::default();
         for (of, part) in &self.parts {
             if part.is_failed || !is_wanted(part) {
                 continue;

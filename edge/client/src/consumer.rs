@@ -61,8 +61,8 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::wires::Spare;
-use base::{Effects, Offset, PartitionIndex};
-use client_core::consumer::{self as core, Chunk, Effect, LentRecords, Of};
+use base::{Effects, ErrorCode, Offset, PartitionIndex, TopicName, TopicPartition};
+use client_core::consumer::{self as core, Chunk, Effect, LentRecords};
 use parking_lot::Mutex;
 use records::{BatchError, BatchHeader, Scratch};
 
@@ -107,7 +107,13 @@ struct State {
 /// What the reader is to see next.
 enum Arrived {
     Chunk(Chunk),
-    Failed { of: Of, generation: u32, error: ConsumeError },
+    Failed {
+        of: TopicPartition,
+        generation: u32,
+        error: ConsumeError,
+    },
+    /// Of a topic that is assigned though none can be called so.
+    Misnamed(Failure),
 }
 
 impl Arrived {
@@ -116,6 +122,8 @@ impl Arrived {
         match self {
             Self::Chunk(chunk) => core.is_current(chunk.of(), chunk.generation()),
             Self::Failed { of, generation, .. } => core.is_current(of, *generation),
+            // The next assignment takes it away.
+            Self::Misnamed(_) => true,
         }
     }
 }
@@ -133,10 +141,17 @@ pub struct Failure {
     pub error: ConsumeError,
 }
 
+impl Failure {
+    fn misnamed(topic: &str, partition: i32) -> Self {
+        let error = ConsumeError::Refused(ErrorCode::InvalidTopicException);
+        Self { topic: topic.into(), partition: PartitionIndex(partition), error }
+    }
+}
+
 /// A batch of one partition, lent.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
-    of: &'a Of,
+    of: &'a TopicPartition,
     high_watermark: Offset,
     lent: core::LentBatch<'a>,
 }
@@ -144,7 +159,7 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// The topic.
     pub fn topic(&self) -> &'a str {
-        &self.of.topic
+        self.of.topic.as_str()
     }
 
     /// The partition.
@@ -187,14 +202,26 @@ impl Consumer {
     /// Reads exactly these partitions from now on; one that it reads already goes on where it is, unless it
     /// failed. Of a partition that is named twice, the first counts.
     pub fn assign<'a>(&mut self, partitions: impl IntoIterator<Item = (&'a str, i32, Start)>) {
-        let wanted = partitions.into_iter().map(|(topic, index, start)| (of(topic, index), start));
-        self.shared.state.lock().core.assign(wanted);
+        let (mut wanted, mut misnamed) = (Vec::new(), VecDeque::new());
+        for (topic, index, start) in partitions {
+            match of(topic, index) {
+                Some(of) => wanted.push((of, start)),
+                None => misnamed.push_back(Arrived::Misnamed(Failure::misnamed(topic, index))),
+            }
+        }
+        {
+            let mut state = self.shared.state.lock();
+            state.core.assign(wanted);
+            state.arrived.retain(|arrived| !matches!(arrived, Arrived::Misnamed(_)));
+            state.arrived.append(&mut misnamed);
+        }
         self.after_change();
     }
 
     /// Goes on with a partition from elsewhere. Whether it is assigned.
     pub fn seek(&mut self, topic: &str, partition: i32, start: Start) -> bool {
-        let is_assigned = self.shared.state.lock().core.seek(&of(topic, partition), start);
+        let Some(of) = of(topic, partition) else { return false };
+        let is_assigned = self.shared.state.lock().core.seek(&of, start);
         self.after_change();
         is_assigned
     }
@@ -203,12 +230,12 @@ impl Consumer {
     /// lent is dropped, so that it is not in the way of others, and comes again then. Whether it is
     /// assigned.
     pub fn pause(&mut self, topic: &str, partition: i32) -> bool {
-        let of = of(topic, partition);
+        let Some(of) = of(topic, partition) else { return false };
         {
             let mut state = self.shared.state.lock();
             let arrived = state.arrived.iter().filter_map(|arrived| match arrived {
                 Arrived::Chunk(chunk) => Some(chunk),
-                Arrived::Failed { .. } => None,
+                Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
             });
             let is_current = |chunk: &Chunk| state.core.is_current(chunk.of(), chunk.generation());
             let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
@@ -230,14 +257,15 @@ impl Consumer {
 
     /// Asks for a paused partition again. Whether it is assigned.
     pub fn resume(&mut self, topic: &str, partition: i32) -> bool {
-        let is_assigned = self.shared.state.lock().core.set_paused(&of(topic, partition), false);
+        let Some(of) = of(topic, partition) else { return false };
+        let is_assigned = self.shared.state.lock().core.set_paused(&of, false);
         self.shared.driver.ring();
         is_assigned
     }
 
     /// Where the next answer of a partition will begin; `None` while it is not known, or not assigned.
     pub fn position(&self, topic: &str, partition: i32) -> Option<Offset> {
-        self.shared.state.lock().core.position(&of(topic, partition))
+        self.shared.state.lock().core.position(&of(topic, partition)?)
     }
 
     /// Bytes that were fetched and not lent yet.
@@ -351,6 +379,7 @@ impl Consumer {
                 Some(Arrived::Failed { .. }) if !is_current => {}
                 Some(Arrived::Chunk(chunk)) => self.current = Some(chunk),
                 Some(Arrived::Failed { of, error, .. }) => return Poll::Ready(Err(failure(&of, error))),
+                Some(Arrived::Misnamed(failure)) => return Poll::Ready(Err(failure)),
                 None => return Poll::Pending,
             }
         }
@@ -421,7 +450,7 @@ fn take_stale(
     *arrived = current;
     let stale = stale.into_iter().filter_map(|arrived| match arrived {
         Arrived::Chunk(chunk) => Some(chunk),
-        Arrived::Failed { .. } => None,
+        Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
     });
     at_hand.into_iter().chain(stale).collect()
 }
@@ -431,10 +460,12 @@ fn batch_of(chunk: &Chunk) -> Batch<'_> {
     Batch { of: chunk.of(), high_watermark: chunk.high_watermark(), lent: chunk.batch() }
 }
 
-fn of(topic: &str, partition: i32) -> Of {
-    Of { topic: topic.into(), partition: PartitionIndex(partition) }
+/// `None` if no topic can be called so.
+fn of(topic: &str, partition: i32) -> Option<TopicPartition> {
+    let topic = TopicName::new(topic).ok()?;
+    Some(TopicPartition { topic, partition: PartitionIndex(partition) })
 }
 
-fn failure(of: &Of, error: ConsumeError) -> Failure {
-    Failure { topic: of.topic.clone(), partition: of.partition, error }
+fn failure(of: &TopicPartition, error: ConsumeError) -> Failure {
+    Failure { topic: of.topic.as_str().into(), partition: of.partition, error }
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::Offset;
+use base::{Offset, TopicPartition};
 use records::{BatchError, BatchHeader, Record, RecordIter, Scratch, StoredBatch};
 
-use super::{ConsumeError, Of};
+use super::ConsumeError;
 
 /// What an answer says of one partition. Its bytes stay where they were received.
 #[derive(Debug)]
 pub struct Chunk {
-    of: Of,
+    of: TopicPartition,
     generation: u32,
     frame: Arc<Vec<u8>>,
     /// The batch that was gone to.
@@ -40,7 +40,7 @@ struct Aborted {
 /// What a chunk is made of.
 #[derive(Debug)]
 pub(super) struct Parts {
-    pub(super) of: Of,
+    pub(super) of: TopicPartition,
     pub(super) generation: u32,
     pub(super) frame: Arc<Vec<u8>>,
     pub(super) range: Range<usize>,
@@ -76,7 +76,7 @@ impl Chunk {
     }
 
     /// The partition.
-    pub const fn of(&self) -> &Of {
+    pub const fn of(&self) -> &TopicPartition {
         &self.of
     }
 

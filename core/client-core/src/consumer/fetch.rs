@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use base::{BrokerId, Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, Uuid};
+use base::{
+    BrokerId, Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TopicName, TopicPartition, Uuid,
+};
 use records::{BatchError, BatchHeader};
 use wire::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData,
@@ -14,7 +16,7 @@ use wire::{ApiKey, Records};
 use super::chunk::{Chunk, Parts};
 use super::position::Position;
 use super::session::{Saying, Told};
-use super::{Asked, ConsumeError, Consumer, Effect, Isolation, Of};
+use super::{Asked, ConsumeError, Consumer, Effect, Isolation};
 use crate::cluster::Leader;
 use crate::link::Answer;
 use crate::links::{Asking, ConnectionId, Peer};
@@ -40,7 +42,7 @@ impl Consumer {
             }
             let Ok(version) = self.links.version(peer, ApiKey::Fetch) else { continue };
             let told = parts.into_iter().filter_map(|of| {
-                let topic_id = self.cluster.topic(&of.topic).map(|topic| topic.id.0);
+                let topic_id = self.cluster.topic(of.topic.as_str()).map(|topic| topic.id.0);
                 let told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO))?;
                 Some((of, told))
             });
@@ -54,8 +56,11 @@ impl Consumer {
         let mut topics: Vec<FetchTopic<'_>> = Vec::new();
         for (of, told) in &saying.changed {
             let topic_id = told.topic_id;
-            if topics.last().is_none_or(|topic| (topic.topic, topic.topic_id) != (&*of.topic, topic_id)) {
-                topics.push(FetchTopic { topic: &of.topic, topic_id, partitions: Vec::new() });
+            if topics
+                .last()
+                .is_none_or(|topic| (topic.topic, topic.topic_id) != (of.topic.as_str(), topic_id))
+            {
+                topics.push(FetchTopic { topic: of.topic.as_str(), topic_id, partitions: Vec::new() });
             }
             topics.last_mut().expect("one was pushed").partitions.push(FetchPartition {
                 partition: of.partition.0,
@@ -68,8 +73,11 @@ impl Consumer {
         }
         let mut forgotten: Vec<ForgottenTopic<'_>> = Vec::new();
         for &(ref of, topic_id) in &saying.forgotten {
-            if forgotten.last().is_none_or(|topic| (topic.topic, topic.topic_id) != (&*of.topic, topic_id)) {
-                forgotten.push(ForgottenTopic { topic: &of.topic, topic_id, partitions: Vec::new() });
+            if forgotten
+                .last()
+                .is_none_or(|topic| (topic.topic, topic.topic_id) != (of.topic.as_str(), topic_id))
+            {
+                forgotten.push(ForgottenTopic { topic: of.topic.as_str(), topic_id, partitions: Vec::new() });
             }
             forgotten.last_mut().expect("one was pushed").partitions.push(of.partition.0);
         }
@@ -148,14 +156,15 @@ impl Consumer {
             let session = self.sessions.get(&broker);
             let name = match topic.topic {
                 "" => session.and_then(|session| session.name_of(topic.topic_id)).cloned(),
-                name => Some(name.into()),
+                name => TopicName::new(name).ok(),
             };
             let Some(name) = name else {
                 is_strange = true;
                 continue;
             };
             for part in &topic.partitions {
-                let of = Of { topic: name.clone(), partition: PartitionIndex(part.partition_index) };
+                let of =
+                    TopicPartition { topic: name.clone(), partition: PartitionIndex(part.partition_index) };
                 let told = self.sessions.get(&broker).and_then(|session| session.told(&of));
                 if let Some(told) = told {
                     self.on_part(&of, told, (part, said), frame, (now, effects));
@@ -177,7 +186,7 @@ impl Consumer {
 
     fn on_part(
         &mut self,
-        of: &Of,
+        of: &TopicPartition,
         told: Told,
         (part, said): (&PartitionData<'_>, &FetchResponse<'_>),
         frame: &Arc<Vec<u8>>,
@@ -217,7 +226,7 @@ impl Consumer {
     /// The broker does not lead the partition any more, or not yet, or is unwell.
     fn on_moved(
         &mut self,
-        of: &Of,
+        of: &TopicPartition,
         told: Told,
         (part, said): (&PartitionData<'_>, &FetchResponse<'_>),
         now: Now,
@@ -230,7 +239,7 @@ impl Consumer {
         let broker = Some(BrokerId(hint.leader_id)).filter(|id| id.0 >= 0);
         let leader = Leader { broker, epoch: LeaderEpoch(hint.leader_epoch) };
         let nodes = said.node_endpoints.iter().map(|node| (node.node_id, node.host, node.port));
-        let is_news = self.cluster.absorb_hint(&of.topic, of.partition, leader, nodes);
+        let is_news = self.cluster.absorb_hint(of.topic.as_str(), of.partition, leader, nodes);
         self.try_again(of, told.generation, now);
         if !is_news {
             self.metadata.is_wanted = true;
@@ -247,7 +256,7 @@ impl Consumer {
 
     fn on_records(
         &mut self,
-        of: &Of,
+        of: &TopicPartition,
         told: Told,
         part: &PartitionData<'_>,
         frame: &Arc<Vec<u8>>,
@@ -332,8 +341,8 @@ mod tests {
 
     const NOW: Now = Now { elapsed: std::time::Duration::ZERO, wall: base::TimestampMs(0) };
 
-    fn of() -> Of {
-        Of { topic: "a".into(), partition: PartitionIndex(0) }
+    fn of() -> TopicPartition {
+        TopicPartition { topic: TopicName::new("a").expect("legal"), partition: PartitionIndex(0) }
     }
 
     /// A consumer at an offset, and what it says to a broker there.

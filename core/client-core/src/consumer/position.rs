@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, Uuid};
+use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition, Uuid};
 
-use super::{ConsumeError, Effect, Of, Reset};
+use super::{ConsumeError, Effect, Reset};
 use crate::cluster::Leader;
 
 /// Where to begin.
@@ -102,7 +102,7 @@ impl Part {
     }
 
     /// It cannot be read on.
-    pub(super) fn fail(&mut self, of: &Of, error: ConsumeError) -> Effect {
+    pub(super) fn fail(&mut self, of: &TopicPartition, error: ConsumeError) -> Effect {
         self.is_failed = true;
         Effect::Failed { of: of.clone(), generation: self.generation, error }
     }

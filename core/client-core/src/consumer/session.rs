@@ -1,11 +1,8 @@
 //! What a broker was told of the partitions that are read from it (KIP-227).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use base::{LeaderEpoch, Offset, Uuid};
-
-use super::Of;
+use base::{LeaderEpoch, Offset, TopicName, TopicPartition, Uuid};
 
 /// What is said of a partition in a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +25,10 @@ pub(super) struct Session {
     has_ids: bool,
     /// Whether a fetch is on its way.
     pub(super) is_asked: bool,
-    told: BTreeMap<Of, Told>,
+    told: BTreeMap<TopicPartition, Told>,
     /// The topics of what was told, by the ids that the broker answers with. The cluster may know a topic
     /// by another id already: it was deleted and created anew.
-    names: BTreeMap<Uuid, Arc<str>>,
+    names: BTreeMap<Uuid, TopicName>,
 }
 
 /// What a fetch says.
@@ -42,15 +39,15 @@ pub(super) struct Saying {
     /// Whether topics are named by their ids.
     pub(super) has_ids: bool,
     /// In the order of topics and partitions.
-    pub(super) changed: Vec<(Of, Told)>,
+    pub(super) changed: Vec<(TopicPartition, Told)>,
     /// With the topic's id that the broker was told.
-    pub(super) forgotten: Vec<(Of, Uuid)>,
+    pub(super) forgotten: Vec<(TopicPartition, Uuid)>,
 }
 
 impl Session {
     /// What to say so that the broker knows all that is wanted; it is taken for said. `knows_ids` is
     /// whether the broker is young enough for topic ids.
-    pub(super) fn say(&mut self, wanted: Vec<(Of, Told)>, knows_ids: bool) -> Saying {
+    pub(super) fn say(&mut self, wanted: Vec<(TopicPartition, Told)>, knows_ids: bool) -> Saying {
         let has_ids = knows_ids && wanted.iter().all(|(_, told)| !told.topic_id.is_zero());
         if self.has_ids && !has_ids {
             self.begin_anew();
@@ -70,16 +67,17 @@ impl Session {
         Saying { id: self.id, epoch: self.epoch, has_ids: self.has_ids, changed, forgotten }
     }
 
-    fn changed(&self, known: &BTreeMap<Of, Told>) -> Vec<(Of, Told)> {
-        let is_same =
-            |(of, told): &(&Of, &Told)| known.get(of).is_some_and(|known| self.is_same(known, told));
+    fn changed(&self, known: &BTreeMap<TopicPartition, Told>) -> Vec<(TopicPartition, Told)> {
+        let is_same = |(of, told): &(&TopicPartition, &Told)| {
+            known.get(of).is_some_and(|known| self.is_same(known, told))
+        };
         let changed = self.told.iter().filter(|told| !is_same(told));
         changed.map(|(of, told)| (of.clone(), *told)).collect()
     }
 
     /// What is not wanted any more, or is another partition of the same name by now.
-    fn forgotten(&self, known: BTreeMap<Of, Told>) -> Vec<(Of, Uuid)> {
-        let is_kept = |of: &Of, known: &Told| {
+    fn forgotten(&self, known: BTreeMap<TopicPartition, Told>) -> Vec<(TopicPartition, Uuid)> {
+        let is_kept = |of: &TopicPartition, known: &Told| {
             self.told.get(of).is_some_and(|told| !self.has_ids || told.topic_id == known.topic_id)
         };
         let gone = known.into_iter().filter(|(of, known)| !is_kept(of, known));
@@ -93,12 +91,12 @@ impl Session {
     }
 
     /// What a partition's answer is to.
-    pub(super) fn told(&self, of: &Of) -> Option<Told> {
+    pub(super) fn told(&self, of: &TopicPartition) -> Option<Told> {
         self.told.get(of).copied()
     }
 
     /// The topic that the broker was told by this id.
-    pub(super) fn name_of(&self, id: Uuid) -> Option<&Arc<str>> {
+    pub(super) fn name_of(&self, id: Uuid) -> Option<&TopicName> {
         self.names.get(&id).filter(|_| self.has_ids)
     }
 
@@ -129,11 +127,11 @@ mod tests {
     const OLD: Uuid = Uuid([7; 16]);
     const NEW: Uuid = Uuid([8; 16]);
 
-    fn of(topic: &str) -> Of {
-        Of { topic: topic.into(), partition: PartitionIndex(0) }
+    fn of(topic: &str) -> TopicPartition {
+        TopicPartition { topic: TopicName::new(topic).expect("legal"), partition: PartitionIndex(0) }
     }
 
-    fn told(topic: &str, topic_id: Uuid) -> (Of, Told) {
+    fn told(topic: &str, topic_id: Uuid) -> (TopicPartition, Told) {
         let none = LeaderEpoch::NONE;
         let told = Told { topic_id, offset: Offset(5), last_epoch: none, leader_epoch: none, generation: 1 };
         (of(topic), told)
@@ -155,12 +153,12 @@ mod tests {
         session.say(vec![told("a", OLD)], true);
         session.answered(3);
         // Until the broker is told otherwise, it answers of the old one.
-        assert_eq!(session.name_of(OLD).map(|name| &**name), Some("a"));
+        assert_eq!(session.name_of(OLD).map(TopicName::as_str), Some("a"));
         let saying = session.say(vec![told("a", NEW)], true);
         assert_eq!(saying.changed, [told("a", NEW)]);
         assert_eq!(saying.forgotten, [(of("a"), OLD)]);
         assert_eq!(session.name_of(OLD), None);
-        assert_eq!(session.name_of(NEW).map(|name| &**name), Some("a"));
+        assert_eq!(session.name_of(NEW).map(TopicName::as_str), Some("a"));
     }
 
     #[test]

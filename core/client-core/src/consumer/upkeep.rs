@@ -1,6 +1,6 @@
 //! What is asked of the cluster by the way: who leads what, and where logs begin and end.
 
-use base::{Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex};
+use base::{Effects, ErrorCode, LeaderEpoch, Now, Offset, TopicPartition};
 use wire::ApiKey;
 use wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
@@ -9,7 +9,7 @@ use wire::messages::list_offsets::{
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
 use super::position::Position;
-use super::{Asked, ConsumeError, Consumer, Effect, Of, Start};
+use super::{Asked, ConsumeError, Consumer, Effect, Start};
 use crate::links::{Asking, Peer};
 
 impl Consumer {
@@ -21,7 +21,7 @@ impl Consumer {
         let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
         let wanted = self.parts.iter().filter(|(_, part)| !part.is_failed);
-        let mut names: Vec<&str> = wanted.map(|(of, _)| &*of.topic).collect();
+        let mut names: Vec<&str> = wanted.map(|(of, _)| of.topic.as_str()).collect();
         names.dedup();
         let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
         let request = MetadataRequest {
@@ -45,11 +45,11 @@ impl Consumer {
         let refused = self.cluster.absorb(said);
         let mut is_incomplete = refused.iter().any(|(_, code)| code.is_retriable());
         for (of, part) in &mut self.parts {
-            let code = refused.iter().find(|(name, _)| *name == of.topic).map(|&(_, code)| code);
+            let code = refused.iter().find(|(name, _)| **name == *of.topic.as_str()).map(|&(_, code)| code);
             if let Some(code) = code.filter(|code| !code.is_retriable() && !part.is_failed) {
                 effects.push(part.fail(of, ConsumeError::Refused(code)));
             }
-            let topic = self.cluster.topic(&of.topic);
+            let topic = self.cluster.topic(of.topic.as_str());
             let index = usize::try_from(of.partition.0).ok();
             match topic.zip(index).and_then(|(topic, index)| topic.partitions.get(index)) {
                 Some(leader) => part.lead(*leader),
@@ -89,8 +89,8 @@ impl Consumer {
                 let Position::Wanted(start) = part.position else { continue };
                 part.position = Position::Asked(start);
                 about.push((of.clone(), part.generation));
-                if topics.last().is_none_or(|topic| topic.name != &*of.topic) {
-                    topics.push(ListOffsetsTopic { name: &of.topic, partitions: Vec::new() });
+                if topics.last().is_none_or(|topic| topic.name != of.topic.as_str()) {
+                    topics.push(ListOffsetsTopic { name: of.topic.as_str(), partitions: Vec::new() });
                 }
                 topics.last_mut().expect("one was pushed").partitions.push(ListOffsetsPartition {
                     partition_index: of.partition.0,
@@ -114,14 +114,16 @@ impl Consumer {
 
     pub(super) fn on_offsets(
         &mut self,
-        mut asked: Vec<(Of, u32)>,
+        mut asked: Vec<(TopicPartition, u32)>,
         said: &ListOffsetsResponse<'_>,
         (now, effects): (Now, &mut Effects<Effect>),
     ) {
         for topic in &said.topics {
             for part in &topic.partitions {
-                let of = Of { topic: topic.name.into(), partition: PartitionIndex(part.partition_index) };
-                let Some(place) = asked.iter().position(|(asked, _)| *asked == of) else { continue };
+                let is_asked = |(of, _): &(TopicPartition, u32)| {
+                    of.topic.as_str() == topic.name && of.partition.0 == part.partition_index
+                };
+                let Some(place) = asked.iter().position(is_asked) else { continue };
                 let (of, generation) = asked.swap_remove(place);
                 self.on_offset(&of, generation, part, (now, effects));
             }
@@ -133,7 +135,7 @@ impl Consumer {
 
     fn on_offset(
         &mut self,
-        of: &Of,
+        of: &TopicPartition,
         generation: u32,
         said: &ListOffsetsPartitionResponse,
         (now, effects): (Now, &mut Effects<Effect>),
