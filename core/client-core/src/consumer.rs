@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, Effects, LeaderEpoch, Map, Now, Offset, TopicPartition};
+use base::{BrokerId, Effects, ErrorCode, Map, Now, Offset, TopicPartition};
 
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
@@ -144,7 +144,22 @@ impl Consumer {
         let Some(part) = self.parts.get_mut(chunk.of()) else { return };
         part.generation = generation;
         part.is_failed = true;
-        part.position = Position::Known(chunk.next_offset(), LeaderEpoch::NONE);
+        part.position = chunk.position(part.topic_id);
+    }
+
+    /// Goes on with a partition where a chunk of it was not lent any further: behind the batch that it went
+    /// to, or within it. What lies there comes again. Unlike after [`Consumer::seek`] it is known what was read before, so that a log that was cut
+    /// meanwhile is found out.
+    pub fn go_back(&mut self, chunk: &Chunk, to: Offset) {
+        if !self.is_current(chunk.of(), chunk.generation()) {
+            return;
+        }
+        let generation = self.generation();
+        let Some(part) = self.parts.get_mut(chunk.of()) else { return };
+        part.generation = generation;
+        part.position = chunk.position(part.topic_id).at(to);
+        // What failed behind it fails again when it is read up to there.
+        part.is_failed = false;
     }
 
     fn generation(&mut self) -> u32 {
@@ -201,8 +216,8 @@ impl Consumer {
             self.on_unanswered(Some(peer), unanswered, now);
         }
         self.retry_at = None;
-        self.find_positions(now);
-        self.fetch_all(now);
+        self.find_positions(now, effects);
+        self.fetch_all(now, effects);
         self.keep_cluster_known(now);
         for effect in self.net.drain() {
             effects.push(Effect::Net(effect));
@@ -279,6 +294,15 @@ impl Consumer {
         part.retry_at = now.elapsed + self.settings.retry.after(part.failures, &mut self.chance);
         if let Position::Asked(start) = part.position {
             part.position = Position::Wanted(start);
+        }
+    }
+
+    /// These partitions cannot be asked for at all.
+    fn refuse(&mut self, parts: &[TopicPartition], code: ErrorCode, effects: &mut Effects<Effect>) {
+        for of in parts {
+            if let Some(part) = self.parts.get_mut(of) {
+                effects.push(part.fail(of, ConsumeError::Refused(code)));
+            }
         }
     }
 

@@ -233,21 +233,23 @@ impl Consumer {
         let Some(of) = of(topic, partition) else { return false };
         {
             let mut state = self.shared.state.lock();
-            let arrived = state.arrived.iter().filter_map(|arrived| match arrived {
+            let State { core, arrived, .. } = &mut *state;
+            let arrived = arrived.iter().filter_map(|arrived| match arrived {
                 Arrived::Chunk(chunk) => Some(chunk),
                 Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
             });
-            let is_current = |chunk: &Chunk| state.core.is_current(chunk.of(), chunk.generation());
             let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
             let at_hand = self.current.iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
             let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
-            let unlent = all.find(|(chunk, _)| *chunk.of() == of && is_current(chunk));
+            let unlent = all.find(|(chunk, _)| {
+                *chunk.of() == of && core.is_current(chunk.of(), chunk.generation())
+            });
             // A partition whose failure was told has none. If one is still to be told, it comes again once
             // what lies before it was.
-            if let Some((_, next)) = unlent {
-                state.core.seek(&of, Start::Offset(next));
+            if let Some((chunk, next)) = unlent {
+                core.go_back(chunk, next);
             }
-            if !state.core.set_paused(&of, true) {
+            if !core.set_paused(&of, true) {
                 return false;
             }
         }

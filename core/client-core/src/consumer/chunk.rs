@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Offset, TopicPartition};
+use base::{LeaderEpoch, Offset, TopicPartition, Uuid};
 use records::{BatchError, BatchHeader, Record, RecordIter, Scratch, StoredBatch};
 
 use super::ConsumeError;
+use super::position::Position;
+use super::session::Told;
 
 /// What an answer says of one partition. Its bytes stay where they were received.
 #[derive(Debug)]
 pub struct Chunk {
     of: TopicPartition,
+    topic_id: Uuid,
     generation: u32,
     frame: Arc<Vec<u8>>,
     /// The batch that was gone to.
@@ -23,6 +26,8 @@ pub struct Chunk {
     from: Offset,
     /// What follows the batch that was gone to.
     next: Offset,
+    /// Who led when what lies before that was written.
+    epoch: LeaderEpoch,
     high_watermark: Offset,
     check_crcs: bool,
     transactions: Option<Aborted>,
@@ -41,10 +46,10 @@ struct Aborted {
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) of: TopicPartition,
-    pub(super) generation: u32,
+    /// As whom it was asked, and from where.
+    pub(super) told: Told,
     pub(super) frame: Arc<Vec<u8>>,
     pub(super) range: Range<usize>,
-    pub(super) from: Offset,
     pub(super) high_watermark: Offset,
     pub(super) check_crcs: bool,
     /// Producer and first offset of each aborted transaction; `None` if aborted records are read, too.
@@ -53,7 +58,7 @@ pub(super) struct Parts {
 
 impl Chunk {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { of, generation, frame, range, from, high_watermark, check_crcs, aborted } = parts;
+        let Parts { of, told, frame, range, high_watermark, check_crcs, aborted } = parts;
         let transactions = aborted.map(|mut coming| {
             // Some brokers do not sort them.
             coming.sort_by_key(|&(_, first)| std::cmp::Reverse(first));
@@ -62,13 +67,15 @@ impl Chunk {
         let bytes = range.len();
         Self {
             of,
-            generation,
+            topic_id: told.topic_id,
+            generation: told.generation,
             frame,
             current: 0..0,
             rest: range,
             bytes,
-            next: from,
-            from,
+            next: told.offset,
+            epoch: told.last_epoch,
+            from: told.offset,
             high_watermark,
             check_crcs,
             transactions,
@@ -90,6 +97,12 @@ impl Chunk {
         self.next
     }
 
+    /// Where the partition is read on behind what was lent, if the topic is still the one that it was.
+    pub(super) fn position(&self, topic_id: Uuid) -> Position {
+        let epoch = if topic_id == self.topic_id { self.epoch } else { LeaderEpoch::NONE };
+        Position::Known(self.next, epoch)
+    }
+
     /// How many bytes it has in all.
     pub const fn bytes(&self) -> usize {
         self.bytes
@@ -108,14 +121,14 @@ impl Chunk {
                 Err(error) => return Some(Err(error)),
             };
             self.rest.start = range.end;
-            let is_left_out = header.next_offset() <= self.from || self.is_left_out(&header);
-            if !is_left_out {
-                let checked = if self.check_crcs { StoredBatch::check } else { StoredBatch::trust };
-                if let Err(error) = checked(&self.frame[range.clone()]) {
-                    return Some(Err(self.corrupt(error)));
-                }
+            // Also one that is left out: its header says so, and may be what is damaged.
+            let checked = if self.check_crcs { StoredBatch::check } else { StoredBatch::trust };
+            if let Err(error) = checked(&self.frame[range.clone()]) {
+                return Some(Err(self.corrupt(error)));
             }
+            let is_left_out = header.next_offset() <= self.from || self.is_left_out(&header);
             self.next = header.next_offset().max(self.next);
+            self.epoch = header.leader_epoch;
             if !is_left_out {
                 self.current = range;
                 return Some(Ok(()));

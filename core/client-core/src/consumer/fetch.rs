@@ -23,12 +23,14 @@ use crate::links::{Asking, ConnectionId, Peer};
 
 /// The last version that names topics by name.
 const VERSION_BY_NAME_MAX: i16 = 12;
+/// The first one that says the epoch of what was read last (KIP-595).
+const VERSION_WITH_EPOCH_MIN: i16 = 12;
 
 type Out<'a> = (Now, &'a mut Effects<Effect>);
 
 impl Consumer {
     /// Sends each broker a fetch, unless one is on its way or too much is unread.
-    pub(super) fn fetch_all(&mut self, now: Now) {
+    pub(super) fn fetch_all(&mut self, now: Now, effects: &mut Effects<Effect>) {
         if self.unread_bytes >= self.settings.prefetch_bytes_max {
             return;
         }
@@ -40,10 +42,16 @@ impl Consumer {
             if session.is_asked || !self.links.want(peer, now, &mut self.net) {
                 continue;
             }
-            let Ok(version) = self.links.version(peer, ApiKey::Fetch) else { continue };
+            let Ok(version) = self.links.version(peer, ApiKey::Fetch) else {
+                self.refuse(&parts, ErrorCode::UnsupportedVersion, effects);
+                continue;
+            };
             let told = parts.into_iter().filter_map(|of| {
                 let topic_id = self.cluster.topic(of.topic.as_str()).map(|topic| topic.id.0);
-                let told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO))?;
+                let mut told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO))?;
+                if version < VERSION_WITH_EPOCH_MIN {
+                    told.last_epoch = LeaderEpoch::NONE;
+                }
                 Some((of, told))
             });
             let saying = session.say(told.collect(), version > VERSION_BY_NAME_MAX);
@@ -194,9 +202,11 @@ impl Consumer {
     ) {
         // What came for a partition that was paused meanwhile is asked for again. Two brokers may be asked
         // for the same when the leader moves: only what begins where the partition is read on counts, and
-        // what the other says of the offset, error or not, is of the past.
+        // what the other says of the offset, error or not, is of the past. So is what is said of a topic
+        // that was made anew meanwhile: its epochs would be taken for those of the new one.
         let is_wanted = |state: &&mut super::Part| {
             state.generation == told.generation
+                && state.topic_id == told.topic_id
                 && !state.is_paused
                 && !state.is_failed
                 && state.position.known() == Some(told.offset)
@@ -281,10 +291,9 @@ impl Consumer {
         let is_committed = self.settings.isolation == Isolation::ReadCommitted;
         effects.push(Effect::Chunk(Chunk::new(Parts {
             of: of.clone(),
-            generation: told.generation,
+            told,
             frame: frame.clone(),
             range: start..start + whole.bytes,
-            from: told.offset,
             high_watermark: Offset(part.high_watermark),
             check_crcs: self.settings.check_crcs,
             aborted: is_committed.then(|| aborted.collect()),
@@ -376,10 +385,9 @@ mod tests {
         let (mut consumer, told) = at(300);
         let chunk = Chunk::new(Parts {
             of: of(),
-            generation: told.generation,
+            told,
             frame: Arc::new(vec![0; 100]),
             range: 0..100,
-            from: told.offset,
             high_watermark: Offset(400),
             check_crcs: true,
             aborted: None,

@@ -51,6 +51,14 @@ impl Position {
         }
     }
 
+    /// Elsewhere in what was written by the same leader.
+    pub(super) const fn at(self, offset: Offset) -> Self {
+        match self {
+            Self::Known(_, epoch) => Self::Known(offset, epoch),
+            unknown => unknown,
+        }
+    }
+
     pub(super) const fn without_epoch(self) -> Self {
         match self {
             Self::Known(offset, _) => Self::Known(offset, LeaderEpoch::NONE),

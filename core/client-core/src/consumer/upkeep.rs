@@ -9,8 +9,11 @@ use wire::messages::list_offsets::{
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
 use super::position::Position;
-use super::{Asked, ConsumeError, Consumer, Effect, Start};
+use super::{Asked, ConsumeError, Consumer, Effect, Isolation, Start};
 use crate::links::{Asking, Peer};
+
+/// The first version of ListOffsets that says whether transactions count that are open still.
+const VERSION_WITH_ISOLATION_MIN: i16 = 2;
 
 impl Consumer {
     /// Asks for the metadata of what is assigned if something is missing or old.
@@ -73,7 +76,7 @@ impl Consumer {
     }
 
     /// Asks where partitions begin and end, for those that are to be read from there.
-    pub(super) fn find_positions(&mut self, now: Now) {
+    pub(super) fn find_positions(&mut self, now: Now, effects: &mut Effects<Effect>) {
         let ready = self.ready(now, |part| matches!(part.position, Position::Wanted(_)));
         for (broker, parts) in ready {
             let peer = Peer::Broker(broker);
@@ -81,7 +84,14 @@ impl Consumer {
             if !self.links.want(peer, now, &mut self.net) {
                 continue;
             }
-            let Ok(version) = self.links.version(peer, ApiKey::ListOffsets) else { continue };
+            let knows_all = |&version: &i16| {
+                version >= VERSION_WITH_ISOLATION_MIN || self.settings.isolation == Isolation::ReadUncommitted
+            };
+            let version = self.links.version(peer, ApiKey::ListOffsets).ok().filter(knows_all);
+            let Some(version) = version else {
+                self.refuse(&parts, ErrorCode::UnsupportedVersion, effects);
+                continue;
+            };
             let mut topics: Vec<ListOffsetsTopic<'_>> = Vec::new();
             let mut about = Vec::new();
             for of in &parts {

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::vec;
 
-use base::{Offset, PartitionIndex, TimestampMs};
+use base::{Offset, PartitionIndex, TimestampMs, TopicPartition};
 use bytes::Bytes;
-use client_core::consumer::{ConsumeError, Of};
+use client_core::consumer::ConsumeError;
 use futures_core::Stream;
 use records::{BatchError, BatchHeader, Record, TimestampType};
 
@@ -73,7 +73,7 @@ impl fmt::Debug for Rest {
 
 impl Rest {
     fn read<'a>(
-        of: &Of,
+        of: &TopicPartition,
         header: &BatchHeader,
         records: impl Iterator<Item = Result<Record<'a>, BatchError>>,
     ) -> Result<Self, BatchError> {
@@ -98,7 +98,7 @@ impl Rest {
             }
         }
         Ok(Self {
-            topic: of.topic.clone(),
+            topic: of.topic.as_str().into(),
             partition: of.partition,
             timestamp_type: header.attributes.timestamp_type(),
             records: all.into_iter(),
@@ -264,7 +264,8 @@ mod tests {
         batch.finish(&options, &mut scratch, &mut raw).expect("it is short");
         let batch = StoredBatch::check(&raw).expect("it is a batch");
         let read = batch.records(&mut scratch).expect("it is lz4");
-        let of = Of { topic: "orders".into(), partition: PartitionIndex(3) };
+        let topic = base::TopicName::new("orders").expect("legal");
+        let of = TopicPartition { topic, partition: PartitionIndex(3) };
         let mut rest = Rest::read(&of, batch.header(), read).expect("they are records");
 
         assert_eq!(rest.next_offset(), Some(Offset(0)));
