@@ -241,9 +241,8 @@ impl Consumer {
             let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
             let at_hand = self.current.iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
             let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
-            let unlent = all.find(|(chunk, _)| {
-                *chunk.of() == of && core.is_current(chunk.of(), chunk.generation())
-            });
+            let unlent =
+                all.find(|(chunk, _)| *chunk.of() == of && core.is_current(chunk.of(), chunk.generation()));
             // A partition whose failure was told has none. If one is still to be told, it comes again once
             // what lies before it was.
             if let Some((chunk, next)) = unlent {

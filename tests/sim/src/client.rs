@@ -1,5 +1,5 @@
-//! A producer of `core/client-core` against brokers that fail, over a network that delays, breaks and
-//! repeats.
+//! A producer and a consumer of `core/client-core`, each against brokers that fail, over a network that
+//! delays, breaks and repeats.
 //!
 //! ```text
 //!   producer ── frames ──▶ in-order link, cut at any byte of time ──▶ broker (a model of Kafka's rules)
@@ -13,6 +13,8 @@
 mod broker; // what the producer talks to
 mod network;
 mod world; // start here
+
+mod reader; // a consumer, and what it reads
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -33,6 +35,41 @@ pub enum ClientPlant {
     BrokerLies,
     /// The broker takes batches in any order.
     BrokerIgnoresOrder,
+    /// The broker leaves out a batch of what is read.
+    BrokerSkips,
+    /// The broker does not say which transactions were taken back.
+    AbortedLeftOut,
+    /// The broker sends what is undecided to a reader of committed records.
+    OpenIsShown,
+    /// The broker does not say that its log was cut.
+    TruncationUnsaid,
+    /// The reader is lent what came for before a seek.
+    SeekForgotten,
+    /// What was not lent when a partition was paused does not come again.
+    PauseForgets,
+    /// The consumer is not told that something was read.
+    RoomForgotten,
+}
+
+impl ClientPlant {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::BrokerForgets,
+        Self::BrokerLies,
+        Self::BrokerIgnoresOrder,
+        Self::BrokerSkips,
+        Self::AbortedLeftOut,
+        Self::OpenIsShown,
+        Self::TruncationUnsaid,
+        Self::SeekForgotten,
+        Self::PauseForgets,
+        Self::RoomForgotten,
+    ];
+
+    /// The one with this name, as `Debug` prints it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|plant| format!("{plant:?}").eq_ignore_ascii_case(name))
+    }
 }
 
 /// What a seed chooses.
@@ -124,19 +161,26 @@ pub struct Outcome {
     options: Options,
 }
 
-/// Runs a seed to its end, or to the first thing that is wrong. A panic is one of them.
+/// Runs a seed to its end, or to the first thing that is wrong: first its producer, then its consumer. A
+/// panic is one of them.
 pub fn run(seed: u64, plant: Option<ClientPlant>) -> Outcome {
     let options = Options::draw(seed);
     let trace = Trace::default();
-    let kept = trace.clone();
-    let played = catch_unwind(AssertUnwindSafe(|| World::new(seed, options.clone(), plant, kept).play()));
-    let violations = played.unwrap_or_else(|panic| {
+    let mut violations = caught(|| World::new(seed, options.clone(), plant, trace.clone()).play());
+    if violations.is_empty() {
+        let plant = plant.and_then(reader::ReaderPlant::of);
+        violations = caught(|| reader::World::new(seed, plant, trace.clone()).play());
+    }
+    let tail = if violations.is_empty() { String::new() } else { trace.tail(400) };
+    Outcome { seed, hash: trace.hash(), events: trace.count(), violations, tail, options }
+}
+
+fn caught(play: impl FnOnce() -> Vec<Violation>) -> Vec<Violation> {
+    catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().cloned();
         let what = what.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         vec![Violation { invariant: "panic", what: what.unwrap_or_default() }]
-    });
-    let tail = if violations.is_empty() { String::new() } else { trace.tail(400) };
-    Outcome { seed, hash: trace.hash(), events: trace.count(), violations, tail, options }
+    })
 }
 
 impl std::fmt::Display for Outcome {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use vltava_sim::client;
+use vltava_sim::client::{self, ClientPlant};
 use vltava_sim::plant::Plant;
 use vltava_sim::run;
 use vltava_sim::violation::Violation;
@@ -20,7 +20,8 @@ struct Arguments {
     time_max: Option<Duration>,
     twice: bool,
     keep_going: bool,
-    plant: Option<Plant>,
+    /// By its name in the world that is run.
+    plant: Option<String>,
     /// The world of a client.
     client: bool,
 }
@@ -37,11 +38,12 @@ struct Outcome {
 impl Arguments {
     fn run(&self, seed: u64) -> Outcome {
         if self.client {
-            let ran = client::run(seed, None);
+            let plant = self.plant.as_deref().and_then(ClientPlant::named);
+            let ran = client::run(seed, plant);
             let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
             return Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text };
         }
-        let ran = run::run(seed, self.plant);
+        let ran = run::run(seed, self.plant.as_deref().and_then(Plant::named));
         let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
         Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
     }
@@ -117,11 +119,15 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--twice" => arguments.twice = true,
             "--client" => arguments.client = true,
             "--keep-going" => arguments.keep_going = true,
-            "--plant" => arguments.plant = Some(Plant::named(&words.next()?)?),
+            "--plant" => arguments.plant = Some(words.next()?),
             _ => return None,
         }
     }
-    Some(arguments)
+    let is_known = |name: &String| match arguments.client {
+        true => ClientPlant::named(name).is_some(),
+        false => Plant::named(name).is_some(),
+    };
+    arguments.plant.as_ref().is_none_or(is_known).then_some(arguments)
 }
 
 fn print(text: &str) {

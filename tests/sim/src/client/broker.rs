@@ -294,11 +294,11 @@ fn versions() -> ApiVersionsResponse<'static> {
     ApiVersionsResponse { api_keys: keys.iter().map(api).collect(), ..Default::default() }
 }
 
-fn encode<'a>(header: &RequestHeader<'_>, response: &impl Message<'a>) -> Vec<u8> {
+pub(super) fn encode<'a>(header: &RequestHeader<'_>, response: &impl Message<'a>) -> Vec<u8> {
     let frame = encode_response(header.correlation_id, key_of(header), header.api_version, response);
     frame.expect("the answer can be said").bytes.split_off(4)
 }
 
-fn key_of(header: &RequestHeader<'_>) -> ApiKey {
+pub(super) fn key_of(header: &RequestHeader<'_>) -> ApiKey {
     ApiKey::from_i16(header.api_key).expect("the header was decoded")
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use client_core::ConnectionId;
+use client_core::{ConnectionId, Outgoing};
+use wire::Part;
 
 use crate::random::Random;
 
@@ -72,5 +73,28 @@ impl Network {
         };
         let wires = self.wires.values().filter_map(of_wire);
         wires.chain(self.ghosts.iter().map(|(_, ghost)| ghost.at_us)).min()
+    }
+}
+
+/// A frame that is to be sent, without its size.
+pub(super) fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
+    let mut fills = outgoing.fills.iter();
+    let mut bytes = Vec::new();
+    for part in outgoing.frame.parts() {
+        match part {
+            Part::Bytes(part) => bytes.extend_from_slice(part),
+            Part::Hole(_) => bytes.extend_from_slice(fills.next().expect("each hole has its batch").bytes()),
+        }
+    }
+    bytes.split_off(4)
+}
+
+/// A broker's bytes are whatever they are (I30). Only those that cannot be taken for another answer: a
+/// broker that lies about offsets is believed by every client.
+pub(super) fn spoil(answer: &mut Vec<u8>, random: &mut Random) {
+    match random.below(3) {
+        0 => answer.truncate(random.index(answer.len())),
+        1 => answer.extend((0..=random.below(9)).map(|byte| byte as u8)),
+        _ => answer[..4].copy_from_slice(&(random.bits() as u32 | 1 << 31).to_be_bytes()),
     }
 }

@@ -8,12 +8,11 @@ use client_core::producer::{
     Acks, AppendError, BatchId, DeliveryError, Destination, Effect, NewRecord, Producer, ProducerSettings,
     Written,
 };
-use client_core::{Address, Backoff, Chance, LinksSettings, NetEffect, Outgoing};
+use client_core::{Address, Backoff, Chance, LinksSettings, NetEffect};
 use records::Scratch;
-use wire::Part;
 
 use super::broker::{Brokers, TOPICS};
-use super::network::{Network, Wire};
+use super::network::{Network, Wire, bytes_of, spoil};
 use super::{ClientPlant, EPOCH, Options};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -251,23 +250,13 @@ impl World {
         self.trace.event(format!("{:>9} broker {broker} on {id:?}: {what}", self.now_us));
         let rubbish = if self.brokers.is_healed { 0 } else { self.options.rubbish_per_thousand };
         if self.random.chance(rubbish) {
-            self.spoil(&mut answer);
+            spoil(&mut answer, &mut self.random);
+            self.trace.event("rubbish".to_owned());
         }
         let delay = self.random.below(self.options.delay_us);
         if let Some(wire) = self.network.wires.get_mut(&id) {
             Network::push(&mut wire.answers, self.now_us, delay, (answer, false));
         }
-    }
-
-    /// A broker's bytes are whatever they are (I30). Only those that cannot be taken for another answer:
-    /// a broker that lies about offsets is believed by every client.
-    fn spoil(&mut self, answer: &mut Vec<u8>) {
-        match self.random.below(3) {
-            0 => answer.truncate(self.random.index(answer.len())),
-            1 => answer.extend((0..=self.random.below(9)).map(|byte| byte as u8)),
-            _ => answer[..4].copy_from_slice(&(self.random.bits() as u32 | 1 << 31).to_be_bytes()),
-        }
-        self.trace.event("rubbish".to_owned());
     }
 
     /// A request of a connection that is no more arrives; nobody hears the answer.
@@ -412,16 +401,4 @@ fn check_record(record: &Known, log: &[u64], times: usize, options: &Options) ->
         }
         _ => None,
     }
-}
-
-fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
-    let mut fills = outgoing.fills.iter();
-    let mut bytes = Vec::new();
-    for part in outgoing.frame.parts() {
-        match part {
-            Part::Bytes(part) => bytes.extend_from_slice(part),
-            Part::Hole(_) => bytes.extend_from_slice(fills.next().expect("each hole has its batch").bytes()),
-        }
-    }
-    bytes.split_off(4)
 }
