@@ -214,6 +214,8 @@ impl Log {
         self.leader = leader;
         let end = self.batches.iter().map(|batch| batch.base).find(|&base| base >= end).unwrap_or(self.end);
         self.batches.retain(|batch| batch.base < end);
+        // No log ends with what was compacted away.
+        let end = self.batches.last().map_or(self.start, |batch| batch.next);
         let gone = self.written.iter_mut().filter(|truth| truth.offset >= end && truth.cut_us.is_none());
         gone.for_each(|truth| truth.cut_us = Some(now_us));
         self.end = end;
@@ -226,8 +228,6 @@ impl Log {
     /// The high watermark goes to the batch boundary at or before `to`.
     pub(super) fn commit(&mut self, to: i64) {
         let bounds = self.batches.iter().map(|batch| batch.next);
-        // What was compacted away at the end leaves no batch that would end there.
-        let bounds = bounds.chain([self.start, self.end]);
         let bound = bounds.filter(|&next| next <= to).max().unwrap_or(self.start);
         self.high_watermark = bound.max(self.start);
     }
