@@ -110,7 +110,9 @@ impl Producer {
         if matches!(code, ErrorCode::None | ErrorCode::DuplicateSequenceNumber) {
             let partition = self.topics.partition(place);
             let Some(batch) = partition.take_in_flight(id) else { return };
-            partition.is_met |= batch.sent.is_some_and(|sent| sent.epoch == partition.epoch);
+            if batch.sent.is_some_and(|sent| sent.epoch == partition.epoch) {
+                partition.met_at = Some(now.elapsed);
+            }
             let written = Written {
                 base_offset: Some(Offset(part.base_offset)).filter(|offset| offset.0 >= 0),
                 append_time: Some(TimestampMs(part.log_append_time_ms)).filter(|time| time.is_some()),
@@ -196,6 +198,8 @@ impl Producer {
             false => Verdict::GiveUp,
             // The fate of one before it is open still: it is refused for the lack of that one.
             true if is_behind_others(partition, batch) => Verdict::AfterOthers,
+            // It may have been written, and forgotten with all that the broker knew of the producer.
+            true if code == ErrorCode::UnknownProducerId && batch.is_in_doubt => Verdict::GiveUp,
             // Nothing before it is missing, so the broker does not remember. It would have known this
             // batch if it had it, so it was not written; and neither was any that was sent after it.
             true => Verdict::BeginEpoch,

@@ -102,7 +102,7 @@ impl Producer {
             return Err(AppendError::Topic { topic, code: ErrorCode::InvalidTopicException });
         };
         let topic = self.topics.get_mut(number);
-        let count = topic.partitions.len();
+        let count = topic.count;
         if count == 0 {
             return Err(self.not_known(now, number));
         }
@@ -140,7 +140,7 @@ impl Producer {
     #[cold]
     fn draw(&mut self, number: u32) -> usize {
         let topic = self.topics.get_mut(number);
-        let waiting = topic.partitions.iter().map(|part| part.leader.map(|_| part.batches()));
+        let waiting = topic.partitions[..topic.count].iter().map(|part| part.leader.map(|_| part.batches()));
         topic.sticky.draw(waiting, &mut self.chance);
         topic.sticky.current().expect("the topic has partitions")
     }
@@ -191,7 +191,7 @@ impl Producer {
         self.by_age.push_back((created, place, id));
         self.topics.partition(place).open = Some(Open { id, builder, counted_bytes, created });
         self.list(place);
-        Ok(appended(id, true, delta, self.wakes(place)))
+        Ok(appended(id, true, delta, self.wakes(place, now)))
     }
 
     /// The open batch of a partition, if there is one, takes no more records.
@@ -216,8 +216,8 @@ impl Producer {
 
     /// Whether the producer is to be stepped for what a partition has. Whatever can leave, leaves in one
     /// step: one call for it is enough.
-    fn wakes(&mut self, place: Place) -> bool {
-        let wakes = !self.is_woken && self.can_leave(place);
+    fn wakes(&mut self, place: Place, now: Now) -> bool {
+        let wakes = !self.is_woken && self.can_leave(place, now);
         self.is_woken |= wakes;
         wakes
     }

@@ -4,8 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, ProducerEpoch, Sequence};
+use base::{BrokerId, ErrorCode, Now, ProducerEpoch, Sequence};
 use records::{BatchBuilder, ClosedBatch};
+
+/// How long after its last acknowledgement a broker is trusted to know a producer. Brokers forget those
+/// that were silent for `producer.id.expiration.ms`, which is a day unless chosen; nobody says so.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// A batch, from its first record to its last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,8 +68,8 @@ pub(crate) struct Partition {
     /// own: the broker keeps them apart, and so one that lost its way disturbs no other.
     pub(crate) epoch: ProducerEpoch,
     pub(crate) sequence_next: Sequence,
-    /// Whether the broker acknowledged a batch of this epoch.
-    pub(crate) is_met: bool,
+    /// When the broker last acknowledged a batch of this epoch.
+    pub(crate) met_at: Option<Duration>,
     /// Nothing is sent before, since the last try failed.
     pub(crate) retry_at: Duration,
     /// Whether it is in the producer's list of those with something to send.
@@ -82,7 +86,7 @@ impl Partition {
             order_next: 0,
             epoch: ProducerEpoch(0),
             sequence_next: Sequence(0),
-            is_met: false,
+            met_at: None,
             retry_at: Duration::ZERO,
             is_listed: false,
         }
@@ -120,10 +124,12 @@ impl Partition {
     ///
     /// With idempotence several may be on their way, for the broker refuses what would come out of order;
     /// without it only one, for nobody would. Nor would a broker that does not know the producer: it takes
-    /// whatever batch comes first for the beginning. And what comes back waits until all that went with it
-    /// are back: they were refused for the lack of it.
-    pub(crate) fn may_send(&self, in_flight_max: usize) -> bool {
-        let in_flight_max = if self.is_met { in_flight_max } else { 1 };
+    /// whatever batch comes first for the beginning; and so does one that forgot it, for which it was silent
+    /// long enough. And what comes back waits until all that went with it are back: they were refused for
+    /// the lack of it.
+    pub(crate) fn may_send(&self, in_flight_max: usize, now: Now) -> bool {
+        let is_known = self.met_at.is_some_and(|met_at| now.elapsed < met_at + REMEMBERED);
+        let in_flight_max = if is_known { in_flight_max } else { 1 };
         // The broker remembers the last five batches: one that is older than those would be a stranger to
         // it when it comes again. So it is the distance to the oldest open one that counts, not how many.
         let next = self.waiting.front().map_or(self.order_next, |first| first.order);
@@ -157,7 +163,7 @@ impl Partition {
         debug_assert!(self.in_flight.is_empty(), "an answer may still say that a batch was written");
         self.epoch = ProducerEpoch(self.epoch.0.checked_add(1).unwrap_or(0));
         self.sequence_next = Sequence(0);
-        self.is_met = false;
+        self.met_at = None;
         for batch in &mut self.waiting {
             batch.sent = None;
         }

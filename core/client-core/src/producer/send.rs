@@ -41,11 +41,11 @@ enum Readiness {
 
 impl Producer {
     /// Whether something of a partition could leave in a step at once.
-    pub(super) fn can_leave(&self, place: Place) -> bool {
+    pub(super) fn can_leave(&self, place: Place, now: Now) -> bool {
         let partition = &self.topics.get(place.topic).partitions[place.partition as usize];
         let Some(leader) = partition.leader else { return true };
         let in_flight = self.links.in_flight(Peer::Broker(leader));
-        let is_full = !partition.waiting.is_empty() && partition.may_send(self.in_flight_max());
+        let is_full = !partition.waiting.is_empty() && partition.may_send(self.in_flight_max(), now);
         in_flight == 0 || (is_full && in_flight < self.settings.in_flight_max)
     }
 
@@ -133,7 +133,7 @@ impl Producer {
         // Room is worth more than gathering.
         let lingers = if self.is_flushing() || self.is_full { Duration::ZERO } else { self.settings.linger };
         let partition = self.topics.partition(place);
-        if !partition.may_send(in_flight_max) {
+        if !partition.may_send(in_flight_max, now) {
             return Readiness::Not;
         }
         if now.elapsed < partition.retry_at {

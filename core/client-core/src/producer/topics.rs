@@ -16,6 +16,9 @@ pub(super) struct Topic {
     pub(super) id: TopicId,
     /// None: it is not known yet.
     pub(super) partitions: Vec<Partition>,
+    /// How many of them there are. Those behind were of a topic of the same name that had more; what they
+    /// hold waits for one that has so many again, until its time is over.
+    pub(super) count: usize,
     pub(super) sticky: Sticky,
     /// The cluster refuses it, until it is asked again.
     pub(super) refused: Option<(ErrorCode, Duration)>,
@@ -57,6 +60,7 @@ impl Topics {
             name,
             id: TopicId(Uuid::default()),
             partitions: Vec::new(),
+            count: 0,
             sticky: Sticky::default(),
             refused: None,
         });
@@ -112,10 +116,15 @@ impl Topic {
     pub(super) fn learn(&mut self, said: &TopicMetadata, epoch: base::ProducerEpoch) {
         if self.id != said.id {
             // The logs of one that was made anew have never heard of this producer.
-            self.partitions.iter_mut().for_each(|partition| partition.is_met = false);
+            self.partitions.iter_mut().for_each(|partition| partition.met_at = None);
         }
         self.id = said.id;
         self.refused = None;
+        self.count = said.partitions.len();
+        self.partitions.iter_mut().skip(self.count).for_each(|partition| partition.leader = None);
+        if self.sticky.current().is_some_and(|current| current >= self.count) {
+            self.sticky = Sticky::default();
+        }
         for (index, leader) in said.partitions.iter().enumerate() {
             match self.partitions.get_mut(index) {
                 Some(partition) => partition.leader = leader.broker,

@@ -1,0 +1,6 @@
+//! Stories of the machines with a broker whose every answer the story gives.
+
+mod stage;
+
+mod memory; // what a broker forgot
+mod partitions; // that come, and go

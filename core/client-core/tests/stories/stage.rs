@@ -1,0 +1,241 @@
+//! A producer, one broker, and a clock that only the story moves.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs, Uuid};
+use records::{BatchHeader, Compression, Scratch, StoredBatch};
+use vltava_client_core::producer::{
+    AppendError, Appended, BatchId, DeliveryError, Destination, Effect, NewRecord, Producer,
+    ProducerSettings, Written,
+};
+use vltava_client_core::{Address, Chance, ConnectionId, NetEffect, Outgoing};
+use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
+use wire::messages::init_producer_id::InitProducerIdResponse;
+use wire::messages::metadata::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use wire::messages::produce::{
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+};
+use wire::{ApiKey, Message, Part, Records, decode_request_header, encode_response};
+
+pub(crate) const TOPIC: &str = "orders";
+
+/// What became of records of a batch.
+pub(crate) type Done = (BatchId, usize, Result<Written, DeliveryError>);
+
+/// A batch that waits for its answer, alone in its request.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    connection: ConnectionId,
+    correlation_id: i32,
+    version: i16,
+    topic_id: Uuid,
+    pub(crate) partition: i32,
+    pub(crate) header: BatchHeader,
+    pub(crate) bytes: usize,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+impl Sent {
+    /// As whom it came: its epoch, its first sequence, and how many records it has.
+    pub(crate) const fn told(&self) -> (i16, i32, i32) {
+        let header = &self.header;
+        (header.producer_epoch.0, header.base_sequence.0, header.records_count)
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) producer: Producer,
+    effects: Effects<Effect>,
+    now_ms: u64,
+    compression: Compression,
+    pub(crate) sent: VecDeque<Sent>,
+    pub(crate) done: Vec<Done>,
+    /// How many partitions the topic has, and as which topic.
+    pub(crate) partitions: i32,
+    pub(crate) topic_id: Uuid,
+}
+
+impl Stage {
+    pub(crate) fn new(settings: ProducerSettings) -> Self {
+        let compression = settings.compression;
+        let bootstrap = Address { host: "one".into(), port: 9092 };
+        Self {
+            producer: Producer::new(settings, vec![bootstrap], Chance::new(1)),
+            effects: Effects::new(),
+            now_ms: 1_000,
+            compression,
+            sent: VecDeque::new(),
+            done: Vec::new(),
+            partitions: 1,
+            topic_id: Uuid([1; 16]),
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now::new(Duration::from_millis(self.now_ms), TimestampMs(1_700_000_000_000))
+    }
+
+    /// Time passes, and the producer does what is due at its end.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now_ms += time.as_millis() as u64;
+        let now = self.now();
+        self.producer.step(now, &mut self.effects);
+        self.perform();
+    }
+
+    /// Takes a record, and lets leave what may.
+    pub(crate) fn send(&mut self, record: &NewRecord<'_>, partition: Option<i32>) -> Appended {
+        for _ in 0..3 {
+            let to = Destination { topic: TOPIC, partition: partition.map(PartitionIndex) };
+            let appended = self.producer.append(self.now(), to, record, &mut self.effects);
+            self.pass(Duration::ZERO);
+            match appended {
+                Ok(appended) => return appended,
+                Err(AppendError::TopicNotKnownYet) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the broker says what it knows");
+    }
+
+    pub(crate) fn send_value(&mut self, value: &[u8]) -> Appended {
+        self.send(&NewRecord { value: Some(value), ..NewRecord::default() }, Some(0))
+    }
+
+    /// The oldest batch without an answer.
+    pub(crate) fn next(&mut self) -> Sent {
+        self.sent.pop_front().expect("a batch was sent")
+    }
+
+    /// Answers a batch.
+    pub(crate) fn answer(&mut self, sent: &Sent, code: ErrorCode, base_offset: i64) {
+        let answer = PartitionProduceResponse {
+            index: sent.partition,
+            error_code: code.code(),
+            base_offset,
+            log_append_time_ms: -1,
+            ..Default::default()
+        };
+        let topic = TopicProduceResponse {
+            topic_id: sent.topic_id,
+            partition_responses: vec![answer],
+            ..Default::default()
+        };
+        let said = ProduceResponse { responses: vec![topic], ..Default::default() };
+        self.reply((sent.connection, sent.correlation_id, ApiKey::Produce, sent.version), &said);
+        self.perform();
+    }
+
+    fn reply<'a>(
+        &mut self,
+        (connection, correlation_id, key, version): (ConnectionId, i32, ApiKey, i16),
+        said: &impl Message<'a>,
+    ) {
+        let frame = encode_response(correlation_id, key, version, said).expect("it can be said").bytes;
+        let now = self.now();
+        self.producer.on_frame(connection, &frame[4..], now, &mut self.effects);
+    }
+
+    fn perform(&mut self) {
+        while !self.effects.is_empty() {
+            for effect in self.effects.drain().collect::<Vec<_>>() {
+                let now = self.now();
+                match effect {
+                    Effect::Net(NetEffect::Connect { connection, .. }) => {
+                        self.producer.on_connected(connection, now, &mut self.effects);
+                    }
+                    Effect::Net(NetEffect::Send { connection, outgoing }) => self.hear(connection, &outgoing),
+                    Effect::Net(NetEffect::Close { .. }) | Effect::TryAgain => {}
+                    Effect::Compress(work) => {
+                        let (work, spare) = work.compress(self.compression, None, &mut Scratch::default());
+                        self.producer.on_compressed(work, spare, now, &mut self.effects);
+                    }
+                    Effect::Done { batch, records, outcome } => self.done.push((batch, records, outcome)),
+                }
+            }
+        }
+    }
+
+    /// The broker answers at once, save what the story answers.
+    fn hear(&mut self, connection: ConnectionId, outgoing: &Outgoing) {
+        let frame = bytes_of(outgoing);
+        let (header, mut body) = decode_request_header(&frame).expect("the client writes requests");
+        let key = ApiKey::from_i16(header.api_key).expect("it was decoded");
+        let to = (connection, header.correlation_id, key, header.api_version);
+        match key {
+            ApiKey::ApiVersions => self.reply(to, &versions()),
+            ApiKey::Metadata => {
+                let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
+                    partition_index,
+                    leader_id: 1,
+                    leader_epoch: 0,
+                    ..Default::default()
+                });
+                let topic = MetadataResponseTopic {
+                    name: Some(TOPIC),
+                    topic_id: self.topic_id,
+                    partitions: partitions.collect(),
+                    ..Default::default()
+                };
+                let broker = MetadataResponseBroker { node_id: 1, host: "one", port: 9092, rack: None };
+                let said =
+                    MetadataResponse { brokers: vec![broker], topics: vec![topic], ..Default::default() };
+                self.reply(to, &said);
+            }
+            ApiKey::InitProducerId => {
+                let said = InitProducerIdResponse { producer_id: 7, producer_epoch: 0, ..Default::default() };
+                self.reply(to, &said);
+            }
+            ApiKey::Produce => {
+                let request = ProduceRequest::decode(&mut body, header.api_version).expect("it is one");
+                let [topic] = &request.topic_data[..] else { panic!("there is one topic") };
+                let [part] = &topic.partition_data[..] else { panic!("the story has one batch a request") };
+                let Some(Records::Bytes(bytes)) = part.records else { panic!("there are records") };
+                self.sent.push_back(sent(&to, topic.topic_id, part.index, bytes));
+            }
+            other => panic!("the producer asks {other}"),
+        }
+    }
+}
+
+fn sent(to: &(ConnectionId, i32, ApiKey, i16), topic_id: Uuid, partition: i32, bytes: &[u8]) -> Sent {
+    let batch = StoredBatch::check(bytes).expect("it is right");
+    let mut scratch = Scratch::default();
+    let records = batch.records(&mut scratch).expect("it is right");
+    let values = records.map(|record| record.expect("it is right").value.unwrap_or_default().to_vec());
+    Sent {
+        connection: to.0,
+        correlation_id: to.1,
+        version: to.3,
+        topic_id,
+        partition,
+        header: *batch.header(),
+        bytes: bytes.len(),
+        values: values.collect(),
+    }
+}
+
+fn versions() -> ApiVersionsResponse<'static> {
+    let keys = [ApiKey::Produce, ApiKey::Metadata, ApiKey::InitProducerId, ApiKey::ApiVersions];
+    let api = |key: &ApiKey| ApiVersion {
+        api_key: key.code(),
+        min_version: *key.versions().start(),
+        max_version: *key.versions().end(),
+    };
+    ApiVersionsResponse { api_keys: keys.iter().map(api).collect(), ..Default::default() }
+}
+
+fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
+    let mut fills = outgoing.fills.iter();
+    let mut bytes = Vec::new();
+    for part in outgoing.frame.parts() {
+        match part {
+            Part::Bytes(part) => bytes.extend_from_slice(part),
+            Part::Hole(_) => bytes.extend_from_slice(fills.next().expect("each hole has its batch").bytes()),
+        }
+    }
+    bytes.split_off(4)
+}
