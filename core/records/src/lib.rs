@@ -25,6 +25,7 @@ mod compress;
 mod control;
 mod crc;
 mod error;
+mod halves;
 mod header;
 mod record;
 mod stored;
