@@ -12,9 +12,9 @@
 //!
 //! With idempotence the order of a partition is the broker's to keep: it refuses a batch whose
 //! predecessor it does not have, and what it refused is sent again, in order, as what it was. Without it
-//! a partition has one batch in flight at a time.
+//! a partition has one batch in flight at a time. A batch that is too large for the broker goes as two.
 //!
-//! **Invariant:** every batch that took a record is done exactly once, and none is reported as written
+//! **Invariant:** every record that was taken is done exactly once, and none is reported as written
 //! that no broker acknowledged. Buffers never occupy more than the settings allow.
 
 mod answer; // what came back
@@ -23,6 +23,7 @@ mod batch;
 mod memory;
 mod partitioner;
 mod send; // what leaves, and when
+mod split;
 mod upkeep; // metadata, the producer's id, time that ran out
 
 mod error;
@@ -82,12 +83,17 @@ pub enum Effect {
     Net(NetEffect),
     /// Compress this batch, and say so with [`Producer::on_compressed`].
     Compress(Work),
-    /// The last word about a batch.
+    /// The last word about records of a batch: all of them, unless it was too large for the broker and was
+    /// sent in parts.
     Done {
         /// Which.
         batch: BatchId,
-        /// How many records it has.
+        /// The first of them, by its place in the batch.
+        first: usize,
+        /// How many there are.
         records: usize,
+        /// Whether all of the batch is done.
+        is_last: bool,
         /// What became of them.
         outcome: Result<Written, DeliveryError>,
     },
@@ -100,6 +106,7 @@ pub enum Effect {
 pub struct Work {
     place: Place,
     id: BatchId,
+    first: usize,
     batch: ClosedBatch,
 }
 
@@ -137,7 +144,8 @@ struct Produced {
 /// The batches there are, by slot.
 #[derive(Debug, Default)]
 struct Slots {
-    serials: Vec<(u32, bool)>,
+    /// Each with the parts that are not done of whoever has it; 0 if nobody has.
+    serials: Vec<(u32, u32)>,
     free: Vec<u32>,
 }
 
@@ -295,7 +303,9 @@ impl Producer {
     pub fn on_compressed(&mut self, work: Work, spare: Vec<u8>, now: Now, effects: &mut Effects<Effect>) {
         drop(spare);
         let partition = self.topics.partition(work.place);
-        if let Some(waiting) = partition.waiting.iter_mut().find(|waiting| waiting.id == work.id) {
+        if let Some(waiting) =
+            partition.waiting.iter_mut().find(|waiting| (waiting.id, waiting.first) == (work.id, work.first))
+        {
             waiting.body = Some(Arc::new(work.batch));
         }
         self.step(now, effects);
@@ -376,8 +386,9 @@ impl Producer {
         let buffer = batch.body.and_then(Arc::into_inner).map(ClosedBatch::into_buffer).unwrap_or_default();
         self.memory.give_back(batch.counted_bytes, buffer);
         self.is_full = false;
-        self.slots.release(batch.id);
-        effects.push(Effect::Done { batch: batch.id, records: batch.records, outcome });
+        let is_last = self.slots.release(batch.id);
+        let batch::Closed { id, first, records, .. } = batch;
+        effects.push(Effect::Done { batch: id, first, records, is_last, outcome });
         self.let_try_again(effects);
     }
 
@@ -391,23 +402,35 @@ impl Producer {
 impl Slots {
     fn take(&mut self) -> BatchId {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.serials.push((0, false));
+            self.serials.push((0, 0));
             u32::try_from(self.serials.len() - 1).expect("memory ends long before")
         });
-        let (serial, is_taken) = &mut self.serials[slot as usize];
-        *is_taken = true;
+        let (serial, parts) = &mut self.serials[slot as usize];
+        *parts = 1;
         BatchId { slot, serial: *serial }
     }
 
-    fn release(&mut self, id: BatchId) {
-        let (serial, is_taken) = &mut self.serials[id.slot as usize];
-        assert!(*serial == id.serial && *is_taken, "a batch is done once: {id:?}");
-        *serial = serial.wrapping_add(1);
-        *is_taken = false;
-        self.free.push(id.slot);
+    /// A batch goes in one part more.
+    fn share(&mut self, id: BatchId) {
+        assert!(self.is_live(id), "a batch is done once: {id:?}");
+        self.serials[id.slot as usize].1 += 1;
+    }
+
+    /// A part of a batch is done. Whether it was the last.
+    fn release(&mut self, id: BatchId) -> bool {
+        assert!(self.is_live(id), "a batch is done once: {id:?}");
+        let (serial, parts) = &mut self.serials[id.slot as usize];
+        *parts -= 1;
+        let is_last = *parts == 0;
+        if is_last {
+            *serial = serial.wrapping_add(1);
+            self.free.push(id.slot);
+        }
+        is_last
     }
 
     fn is_live(&self, id: BatchId) -> bool {
-        self.serials[id.slot as usize] == (id.serial, true)
+        let (serial, parts) = self.serials[id.slot as usize];
+        serial == id.serial && parts > 0
     }
 }

@@ -89,6 +89,8 @@ pub struct Options {
     pub in_flight_max: usize,
     /// Bytes of a batch.
     pub batch_bytes: usize,
+    /// `max.message.bytes`: what a broker takes as one batch.
+    pub message_bytes_max: usize,
     /// Bytes of buffer.memory.
     pub memory_bytes: usize,
     /// Chances in a thousand that a step breaks a connection, …
@@ -101,6 +103,8 @@ pub struct Options {
     pub doubt_per_thousand: u32,
     /// … that a step moves a leader, …
     pub move_per_thousand: u32,
+    /// … that a step adds a partition, …
+    pub grow_per_thousand: u32,
     /// … and that an answer is rubbish.
     pub rubbish_per_thousand: u32,
     /// How long a frame takes at most, in microseconds.
@@ -127,12 +131,15 @@ impl Options {
             idempotence,
             in_flight_max: random.pick(&[1, 2, 5]),
             batch_bytes: random.pick(&[512, 512, 1024, 16_384]),
+            // 140 is less than some records need.
+            message_bytes_max: random.pick(&[usize::MAX, usize::MAX, 140, 200, 300]),
             memory_bytes: random.pick(&[2_048, 16_384, 1 << 20]).max(16_384),
             break_per_thousand: trouble(random, 30),
             ghost_per_thousand: random.pick(&[0, 500, 1000]),
             refuse_per_thousand: trouble(random, 300),
             doubt_per_thousand: trouble(random, 200),
             move_per_thousand: trouble(random, 20),
+            grow_per_thousand: trouble(random, 20),
             rubbish_per_thousand: trouble(random, 20),
             delay_us: random.pick(&[50, 1_000, 200_000]),
             delivery_timeout_ms: random.pick(&[500, 5_000, 120_000]),

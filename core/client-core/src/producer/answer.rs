@@ -153,6 +153,9 @@ impl Producer {
         batch.last_error = Some(refusal.code);
         batch.is_in_doubt |= refusal.leaves_doubt();
         self.metadata.is_wanted |= refusal.is_about_leader() && !refusal.has_new_leader;
+        if refusal.is_about_size() && self.may_split(&batch) {
+            return self.split(place, batch, effects);
+        }
         match self.verdict(place, &batch, refusal.code) {
             Verdict::GiveUp => {
                 let message = refusal.message.filter(|text| !text.is_empty()).map(str::to_owned);
@@ -254,6 +257,11 @@ impl Refusal<'_> {
                 | ErrorCode::NotEnoughReplicasAfterAppend
                 | ErrorCode::UnknownServerError
         )
+    }
+
+    /// Whether the same records may be taken as smaller batches.
+    const fn is_about_size(&self) -> bool {
+        matches!(self.code, ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge)
     }
 
     /// Whether the client may be wrong about who leads the partition.

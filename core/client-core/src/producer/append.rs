@@ -52,7 +52,8 @@ const RECORD_OVERHEAD_BYTES: usize = 40;
 const HEADER_OVERHEAD_BYTES: usize = 10;
 
 impl Producer {
-    /// How many partitions a topic has; `None` while that is not known. They never become fewer.
+    /// How many partitions a topic has; `None` while that is not known. They become fewer only
+    /// if the topic is made anew.
     pub fn partition_count(&self, topic: &str) -> Option<usize> {
         self.topics.partition_count(topic)
     }
@@ -202,7 +203,7 @@ impl Producer {
             return;
         }
         let batch = closed.body.take().and_then(std::sync::Arc::into_inner).expect("it was just closed");
-        effects.push(Effect::Compress(Work { place, id: closed.id, batch }));
+        effects.push(Effect::Compress(Work { place, id: closed.id, first: closed.first, batch }));
     }
 
     /// A partition has something to send.

@@ -36,11 +36,15 @@ pub(crate) struct Closed {
     pub(crate) id: BatchId,
     /// Its place among the batches of its partition.
     pub(crate) order: u64,
+    /// Which record of the batch its first one is: not 0 if that was too large and is sent in parts.
+    pub(crate) first: usize,
     /// `None` while it is being compressed elsewhere.
     pub(crate) body: Option<Arc<ClosedBatch>>,
     pub(crate) records: usize,
     pub(crate) counted_bytes: usize,
     pub(crate) sent: Option<Sent>,
+    /// Whether its header says so already.
+    pub(crate) is_sealed: bool,
     /// Whether a try has no answer, or one that does not say whether it was written.
     pub(crate) is_in_doubt: bool,
     pub(crate) failures: u32,
@@ -109,10 +113,12 @@ impl Partition {
         self.waiting.push_back(Closed {
             id: open.id,
             order,
+            first: 0,
             records: usize::try_from(open.builder.count()).unwrap_or(0),
             body: Some(Arc::new(open.builder.close())),
             counted_bytes: open.counted_bytes,
             sent: None,
+            is_sealed: false,
             is_in_doubt: false,
             failures: 0,
             last_error: None,
@@ -149,6 +155,13 @@ impl Partition {
         self.in_flight.remove(place)
     }
 
+    /// There will be one more batch behind the one of this order.
+    pub(crate) fn make_place_behind(&mut self, order: u64) {
+        let all = self.in_flight.iter_mut().chain(&mut self.waiting);
+        all.filter(|batch| batch.order > order).for_each(|batch| batch.order += 1);
+        self.order_next += 1;
+    }
+
     /// A batch has to be sent again: it goes back to its place.
     pub(crate) fn put_back(&mut self, batch: Closed) {
         let place = self.waiting.partition_point(|other| other.order < batch.order);
@@ -166,6 +179,7 @@ impl Partition {
         self.met_at = None;
         for batch in &mut self.waiting {
             batch.sent = None;
+            batch.is_sealed = false;
         }
     }
 }

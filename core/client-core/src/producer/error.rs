@@ -59,7 +59,7 @@ impl AppendError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliveryError {
     /// The broker refused them, for good.
-    #[error("the broker refused the records: {}{}{}", code.name(), message.as_ref().map(|text| format!(": {text}")).unwrap_or_default(), if *may_be_written { doubt(true) } else { "" })]
+    #[error("the broker refused the records: {}{}{}", code.name(), told(*code, message.as_deref()), if *may_be_written { doubt(true) } else { "" })]
     Refused {
         /// Kafka's code.
         code: ErrorCode,
@@ -86,6 +86,18 @@ pub enum DeliveryError {
 
 fn doubt(may_be_written: bool) -> &'static str {
     if may_be_written { "; the records may have been written" } else { "; the records were not written" }
+}
+
+/// What a broker says about a refusal, or what is to be done about one of which it says nothing.
+fn told(code: ErrorCode, message: Option<&str>) -> String {
+    match (message, code) {
+        (Some(text), _) => format!(": {text}"),
+        (None, ErrorCode::MessageTooLarge) => {
+            ": a batch is larger than max.message.bytes of the topic; one of several records is split first"
+                .to_owned()
+        }
+        (None, _) => String::new(),
+    }
 }
 
 fn said(last: Option<ErrorCode>) -> String {

@@ -169,6 +169,8 @@ impl Producer {
         if is_new {
             let count = u32::try_from(body.count()).expect("a batch has a count");
             partition.sequence_next = sent.sequence.wrapping_add(count);
+        }
+        if !std::mem::replace(&mut batch.is_sealed, true) {
             let producer = identity.map_or(records::Producer::NONE, |identity| records::Producer {
                 id: identity.id,
                 epoch: sent.epoch,

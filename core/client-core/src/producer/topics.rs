@@ -69,7 +69,7 @@ impl Topics {
 
     /// How many partitions a topic has, if that is known.
     pub(super) fn partition_count(&self, name: &str) -> Option<usize> {
-        let count = self.get(self.find(name)?).partitions.len();
+        let count = self.get(self.find(name)?).count;
         (count > 0).then_some(count)
     }
 

@@ -138,7 +138,10 @@ impl Producer {
                 if now.elapsed < created + self.settings.delivery_timeout {
                     break;
                 }
-                self.expire_batch(place, id, effects);
+                // Each part of it, if it was split.
+                while self.slots.is_live(id) {
+                    self.expire_batch(place, id, effects);
+                }
             }
             self.by_age.pop_front();
         }

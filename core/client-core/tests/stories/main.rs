@@ -4,3 +4,4 @@ mod stage;
 
 mod memory; // what a broker forgot
 mod partitions; // that come, and go
+mod too_large; // for the topic

@@ -6,8 +6,7 @@ use std::time::Duration;
 use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs, Uuid};
 use records::{BatchHeader, Compression, Scratch, StoredBatch};
 use vltava_client_core::producer::{
-    AppendError, Appended, BatchId, DeliveryError, Destination, Effect, NewRecord, Producer,
-    ProducerSettings, Written,
+    AppendError, Appended, DeliveryError, Destination, Effect, NewRecord, Producer, ProducerSettings, Written,
 };
 use vltava_client_core::{Address, Chance, ConnectionId, NetEffect, Outgoing};
 use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
@@ -22,8 +21,8 @@ use wire::{ApiKey, Message, Part, Records, decode_request_header, encode_respons
 
 pub(crate) const TOPIC: &str = "orders";
 
-/// What became of records of a batch.
-pub(crate) type Done = (BatchId, usize, Result<Written, DeliveryError>);
+/// The first of some records of a batch, how many they are, and what became of them.
+pub(crate) type Done = (usize, usize, Result<Written, DeliveryError>);
 
 /// A batch that waits for its answer, alone in its request.
 #[derive(Debug)]
@@ -153,7 +152,7 @@ impl Stage {
                         let (work, spare) = work.compress(self.compression, None, &mut Scratch::default());
                         self.producer.on_compressed(work, spare, now, &mut self.effects);
                     }
-                    Effect::Done { batch, records, outcome } => self.done.push((batch, records, outcome)),
+                    Effect::Done { first, records, outcome, .. } => self.done.push((first, records, outcome)),
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -27,7 +28,7 @@ pub struct Written {
     pub timestamp: TimestampMs,
 }
 
-/// What became of the records of one batch, for [`ProducerBuilder::on_delivery`](super::ProducerBuilder::on_delivery).
+/// What became of the records of one batch, or of a part of one that was too large for the broker, for [`ProducerBuilder::on_delivery`](super::ProducerBuilder::on_delivery).
 #[derive(Debug)]
 pub struct DeliveryReport<'a> {
     /// The topic.
@@ -66,49 +67,82 @@ pub(super) struct Fate {
 }
 
 struct FateState {
-    outcome: Option<Result<core::Written, DeliveryError>>,
-    records: usize,
+    /// What is known of which records: of all at once, unless the batch was too large and went in parts.
+    parts: Vec<(Range<usize>, Result<core::Written, DeliveryError>)>,
+    /// What became of the others, if nobody will say.
+    rest: Option<DeliveryError>,
+    is_known: bool,
     wakers: Vec<Waker>,
 }
 
 impl Fate {
     pub(super) fn new(topic: &str, partition: PartitionIndex, shared: Weak<Shared>) -> Self {
-        let state = FateState { outcome: None, records: 0, wakers: Vec::new() };
+        let state = FateState { parts: Vec::new(), rest: None, is_known: false, wakers: Vec::new() };
         Self { topic: topic.into(), partition, shared, state: Mutex::new(state) }
     }
 
-    fn is_known(&self) -> bool {
-        self.state.lock().outcome.is_some()
+    /// Whether it is known what became of a record.
+    fn is_known(&self, record: usize) -> bool {
+        self.state.lock().outcome_of(record).is_some()
     }
 
-    /// It is known now.
-    pub(super) fn settle(&self, outcome: Result<core::Written, DeliveryError>, records: usize) {
+    /// What became of these records is known now; with the last of them all of it is.
+    pub(super) fn settle(
+        &self,
+        records: Range<usize>,
+        outcome: Result<core::Written, DeliveryError>,
+        is_last: bool,
+    ) {
+        self.learn(|state| {
+            state.parts.push((records, outcome));
+            state.is_known = is_last;
+        });
+    }
+
+    /// Of what is not known, nobody will say more.
+    pub(super) fn settle_rest(&self, error: DeliveryError) {
+        self.learn(|state| {
+            state.rest = Some(error);
+            state.is_known = true;
+        });
+    }
+
+    fn learn(&self, learn: impl FnOnce(&mut FateState)) {
         let wakers = {
             let mut state = self.state.lock();
-            if state.outcome.is_some() {
+            if state.is_known {
                 return;
             }
-            state.outcome = Some(outcome);
-            state.records = records;
+            learn(&mut state);
             std::mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until it is known.
+    /// Waits until all of it is known.
     pub(super) fn known(&self) -> Known<'_> {
         Known(self)
     }
 
-    fn poll(&self, context: &Context<'_>) -> Poll<Result<core::Written, DeliveryError>> {
+    /// What `find` finds among what is known, once it does.
+    fn poll<T>(&self, context: &Context<'_>, find: impl FnOnce(&FateState) -> Option<T>) -> Poll<T> {
         let mut state = self.state.lock();
-        if let Some(outcome) = &state.outcome {
-            return Poll::Ready(outcome.clone());
+        if let Some(found) = find(&state) {
+            return Poll::Ready(found);
         }
         if !state.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             state.wakers.push(context.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+impl FateState {
+    /// What became of a record, if that is known: with whom it went, and how.
+    fn outcome_of(&self, record: usize) -> Option<(usize, Result<core::Written, DeliveryError>)> {
+        let part = self.parts.iter().find(|(records, _)| records.contains(&record));
+        let part = part.map(|(records, outcome)| (records.start, outcome.clone()));
+        part.or_else(|| Some((0, Err(self.rest.clone()?))))
     }
 }
 
@@ -130,9 +164,11 @@ impl Future for Known<'_> {
     type Output = Settled;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Settled> {
-        let outcome = std::task::ready!(self.0.poll(context));
-        let records = self.0.state.lock().records;
-        Poll::Ready(Settled { unacknowledged: if outcome.is_ok() { 0 } else { records } })
+        self.0.poll(context, |state| {
+            let failed = state.parts.iter().filter(|(_, outcome)| outcome.is_err());
+            let unacknowledged = failed.map(|(records, _)| records.len()).sum();
+            state.is_known.then_some(Settled { unacknowledged })
+        })
     }
 }
 
@@ -149,13 +185,19 @@ impl Delivery {
         Self { fate, offset_delta, timestamp }
     }
 
+    /// Which of its batch it is about.
+    fn record(&self) -> usize {
+        usize::try_from(self.offset_delta).unwrap_or(0)
+    }
+
     /// Waits for it on a thread that may block.
     pub fn wait(self) -> Result<Written, DeliveryError> {
-        if !self.fate.is_known()
+        let record = self.record();
+        if !self.fate.is_known(record)
             && let Some(shared) = self.fate.shared.upgrade()
             && shared.may_be_driven()
         {
-            shared.driver.drive(&*shared, None, || self.fate.is_known());
+            shared.driver.drive(&*shared, None, || self.fate.is_known(record));
         }
         crate::block::on(self)
     }
@@ -175,11 +217,12 @@ impl Future for Delivery {
     type Output = Result<Written, DeliveryError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = std::task::ready!(self.fate.poll(context));
+        let delta = self.record();
+        let (first, outcome) = std::task::ready!(self.fate.poll(context, |state| state.outcome_of(delta)));
         Poll::Ready(outcome.map(|written| Written {
             topic: self.fate.topic.clone(),
             partition: self.fate.partition,
-            offset: written.base_offset.map(|base| Offset(base.0 + i64::from(self.offset_delta))),
+            offset: written.base_offset.map(|base| Offset(base.0 + (delta - first) as i64)),
             timestamp: written.append_time.unwrap_or(self.timestamp),
         }))
     }

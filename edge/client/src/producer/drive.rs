@@ -1,5 +1,6 @@
 //! The producer's machine, as the driver drives it: what it decides, and who is told.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -14,11 +15,13 @@ use crate::clock::Clock;
 use crate::driver::{By, Machine};
 use crate::wires::{Event, Wires};
 
-/// A batch that is done.
+/// A batch that is done, or a part of it.
 pub(super) struct Settled {
     fate: Arc<Fate>,
     reported: Vec<Reported>,
-    records: usize,
+    /// Which of the batch.
+    records: Range<usize>,
+    is_last: bool,
     outcome: Result<Written, DeliveryError>,
 }
 
@@ -96,12 +99,10 @@ impl Shared {
         let mut net = Vec::new();
         for effect in decided.drain() {
             match effect {
-                Effect::Done { batch, records, outcome } => {
-                    let slot = batch.slot as usize;
-                    let fate = state.fates[slot].take().expect("a batch with records has a fate");
-                    let reported = std::mem::take(&mut state.reported[slot]);
-                    state.settling.push(fate.clone());
-                    told.settled.push(Settled { fate, reported, records, outcome });
+                Effect::Done { batch, first, records, is_last, outcome } => {
+                    let records = first..first + records;
+                    let (fate, reported) = state.take_done(batch.slot as usize, records.clone(), is_last);
+                    told.settled.push(Settled { fate, reported, records, is_last, outcome });
                 }
                 Effect::TryAgain => told.woken.extend(state.waiting.drain(..).map(|(_, waker)| waker)),
                 Effect::Compress(work) => self.compress(work),
@@ -133,7 +134,7 @@ impl Shared {
         let mut spare = Vec::new();
         let mut panicked = None;
         let mut done = Vec::with_capacity(settled.len());
-        for Settled { fate, mut reported, records, outcome } in settled {
+        for Settled { fate, mut reported, records, is_last, outcome } in settled {
             if let Some(on_delivery) = &self.on_delivery {
                 let (topic, partition, at) = (&*fate.topic, fate.partition, self.clock.now().elapsed);
                 let outcome = outcome.as_ref().map(|written| written.base_offset);
@@ -145,8 +146,10 @@ impl Shared {
                 reported.clear();
                 spare.push(reported);
             }
-            fate.settle(outcome, records);
-            done.push(fate);
+            fate.settle(records, outcome, is_last);
+            if is_last {
+                done.push(fate);
+            }
         }
         {
             let mut state = self.state.lock();
@@ -176,6 +179,24 @@ impl Shared {
     }
 }
 
+impl State {
+    /// Whom to tell about records of a batch, and what to report of them.
+    fn take_done(&mut self, slot: usize, done: Range<usize>, is_last: bool) -> (Arc<Fate>, Vec<Reported>) {
+        let reported = &mut self.reported[slot];
+        let reported = match is_last && (reported.is_empty() || reported.len() == done.len()) {
+            true => std::mem::take(reported),
+            // Of a part: the others are still to be reported.
+            false => reported.get(done).unwrap_or_default().to_vec(),
+        };
+        if !is_last {
+            return (self.fates[slot].clone().expect("a batch with records has a fate"), reported);
+        }
+        let fate = self.fates[slot].take().expect("a batch with records has a fate");
+        self.settling.push(fate.clone());
+        (fate, reported)
+    }
+}
+
 /// The end of the thread, whatever it was: nobody is left waiting.
 pub(super) struct End(pub(super) Arc<Shared>);
 
@@ -190,7 +211,7 @@ impl Drop for End {
             (fates, std::mem::take(&mut state.waiting))
         };
         for fate in fates {
-            fate.settle(Err(DeliveryError::Closed { may_be_written: true }), 0);
+            fate.settle_rest(DeliveryError::Closed { may_be_written: true });
         }
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
         // A caller may sit in the seat.

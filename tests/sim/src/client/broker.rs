@@ -86,6 +86,18 @@ impl Brokers {
         format!("{}-{index} is led by {}", TOPICS[topic], partition.leader)
     }
 
+    /// A topic gets one partition more, unless it has got enough.
+    pub(super) fn grow(&mut self) -> String {
+        let topic = self.random.index(TOPICS.len());
+        let count = self.partitions.range((topic, 0)..(topic, i32::MAX)).count() as i32;
+        if count < self.options.partitions + 3 {
+            let leader = self.random.below(self.options.brokers as u64) as i32;
+            let made = Partition { leader, leader_epoch: 0, log: Vec::new(), producers: BTreeMap::new() };
+            self.partitions.insert((topic, count), made);
+        }
+        format!("{} had {count} partitions", TOPICS[topic])
+    }
+
     /// Answers a request, if it gets an answer.
     pub(super) fn answer(&mut self, me: i32, frame: &[u8]) -> Option<(String, Vec<u8>)> {
         let (header, mut body) = decode_request_header(frame).expect("the client writes requests");
@@ -203,6 +215,11 @@ impl Brokers {
         }
         if self.random.chance(trouble) {
             return refused(self.random.pick(&[ErrorCode::NotEnoughReplicas, ErrorCode::KafkaStorageError]));
+        }
+        // It is set lower and higher again while batches are on their way.
+        let is_limited = self.is_healed || self.random.chance(700);
+        if is_limited && bytes.len() > self.options.message_bytes_max {
+            return refused(ErrorCode::MessageTooLarge);
         }
         let header = *batch.header();
         let (producer, epoch) = (header.producer_id, header.producer_epoch);

@@ -44,7 +44,7 @@ pub struct World {
     network: Network,
     brokers: Brokers,
     /// The records of each batch that is not done.
-    open: BTreeMap<BatchIdKey, Vec<Sent>>,
+    open: BTreeMap<BatchIdKey, Vec<Option<Sent>>>,
     /// In the order in which they were sent.
     known: Vec<Known>,
     next_value: u64,
@@ -78,6 +78,7 @@ impl World {
             compression: options.compression,
             delivery_timeout: millis(options.delivery_timeout_ms),
             retry: Backoff { first: millis(20), max: millis(200) },
+            metadata_age_max: millis(2_000),
             links: LinksSettings {
                 request_timeout: millis(1_000),
                 connect_timeout: millis(1_000),
@@ -178,7 +179,7 @@ impl World {
                         let what = format!("{appended:?} after {} records", batch.len());
                         self.found.push(Violation { invariant: "a record has its place", what });
                     }
-                    self.open.entry(appended.batch.slot).or_default().push(sent);
+                    self.open.entry(appended.batch.slot).or_default().push(Some(sent));
                     self.trace.event(format!("{value} to {topic}-{}", appended.partition));
                     if appended.wakes {
                         let now = self.now();
@@ -277,6 +278,10 @@ impl World {
             let what = self.brokers.move_leader();
             self.trace.event(what);
         }
+        if self.random.chance(self.options.grow_per_thousand) {
+            let what = self.brokers.grow();
+            self.trace.event(what);
+        }
         if self.random.chance(self.options.break_per_thousand) && !self.network.wires.is_empty() {
             let place = self.random.index(self.network.wires.len());
             let at = self.now_us + self.random.below(self.options.delay_us);
@@ -297,7 +302,9 @@ impl World {
                         let now = self.now();
                         self.producer.on_compressed(work, spare, now, &mut self.effects);
                     }
-                    Effect::Done { batch, records, outcome } => self.settle(batch, records, &outcome),
+                    Effect::Done { batch, first, records, is_last, outcome } => {
+                        self.settle((batch, first, is_last), records, &outcome);
+                    }
                     Effect::TryAgain => {}
                 }
             }
@@ -337,11 +344,26 @@ impl World {
         }
     }
 
-    fn settle(&mut self, batch: BatchId, records: usize, outcome: &Result<Written, DeliveryError>) {
-        let sent = self.open.remove(&batch.slot).unwrap_or_default();
-        self.trace.event(format!("{:>9} {} records: {outcome:?}", self.now_us, sent.len()));
-        if sent.len() != records {
-            let what = format!("{records} records are done of a batch with {}", sent.len());
+    fn settle(
+        &mut self,
+        (batch, first, is_last): (BatchId, usize, bool),
+        records: usize,
+        outcome: &Result<Written, DeliveryError>,
+    ) {
+        let open = self.open.entry(batch.slot).or_default();
+        let done = first..first + records;
+        let mut sent: Vec<Sent> = Vec::new();
+        for place in done.clone() {
+            // Done ones leave a gap, and the last word is about the last of them.
+            sent.extend(open.get_mut(place).and_then(Option::take));
+        }
+        let left = open.iter().flatten().count();
+        if is_last {
+            self.open.remove(&batch.slot);
+        }
+        self.trace.event(format!("{:>9} records {done:?}: {outcome:?}", self.now_us));
+        if sent.len() != records || is_last != (left == 0) {
+            let what = format!("{records} records are done, {} were not, {left} are left", sent.len());
             self.violation("every record is done once", what);
         }
         for (delta, sent) in sent.into_iter().enumerate() {
