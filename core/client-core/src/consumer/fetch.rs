@@ -228,7 +228,10 @@ impl Consumer {
                     effects.push(state.fail(of, ConsumeError::OutOfRange(told.offset)));
                 }
             }
-            code if code.is_retriable() => self.on_moved(of, told, (part, said), now),
+            // Also what nobody knows the meaning of: whatever befell the broker may be over the next time.
+            code if code.is_retriable() || code == ErrorCode::UnknownServerError => {
+                self.on_moved(of, told, (part, said), now);
+            }
             code => effects.push(state.fail(of, ConsumeError::Refused(code))),
         }
     }

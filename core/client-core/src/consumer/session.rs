@@ -23,6 +23,8 @@ pub(super) struct Session {
     epoch: i32,
     /// Whether it names topics by their ids. A broker does not let a session change between the two.
     has_ids: bool,
+    /// How often all was said.
+    turn: usize,
     /// Whether a fetch is on its way.
     pub(super) is_asked: bool,
     told: BTreeMap<TopicPartition, Told>,
@@ -38,7 +40,7 @@ pub(super) struct Saying {
     pub(super) epoch: i32,
     /// Whether topics are named by their ids.
     pub(super) has_ids: bool,
-    /// In the order of topics and partitions.
+    /// Partitions of a topic behind each other.
     pub(super) changed: Vec<(TopicPartition, Told)>,
     /// With the topic's id that the broker was told.
     pub(super) forgotten: Vec<(TopicPartition, Uuid)>,
@@ -59,12 +61,22 @@ impl Session {
         let known = std::mem::take(&mut self.told);
         self.told = wanted.into_iter().collect();
         let (changed, forgotten) = match is_new {
-            true => (self.told.iter().map(|(of, told)| (of.clone(), *told)).collect(), Vec::new()),
+            true => (self.all(), Vec::new()),
             false => (self.changed(&known), self.forgotten(known)),
         };
         self.names = self.told.iter().map(|(of, told)| (told.topic_id, of.topic.clone())).collect();
         self.is_asked = true;
         Saying { id: self.id, epoch: self.epoch, has_ids: self.has_ids, changed, forgotten }
+    }
+
+    /// All that is told, from another place each time: a broker that keeps no session answers in the order of
+    /// the request, and what stands first would leave no room for what stands last.
+    fn all(&mut self) -> Vec<(TopicPartition, Told)> {
+        let mut all: Vec<_> = self.told.iter().map(|(of, told)| (of.clone(), *told)).collect();
+        let first = self.turn % all.len().max(1);
+        all.rotate_left(first);
+        self.turn = self.turn.wrapping_add(1);
+        all
     }
 
     fn changed(&self, known: &BTreeMap<TopicPartition, Told>) -> Vec<(TopicPartition, Told)> {
@@ -145,6 +157,18 @@ mod tests {
         let saying = session.say(vec![told("a", OLD)], true);
         assert_eq!((saying.id, saying.epoch), (3, 1));
         assert!(saying.changed.is_empty() && saying.forgotten.is_empty());
+    }
+
+    #[test]
+    fn without_a_session_each_partition_is_first_in_turn() {
+        let mut session = Session::default();
+        let mut first = || {
+            let saying = session.say(vec![told("a", OLD), told("b", NEW)], true);
+            session.answered(0);
+            assert_eq!((saying.id, saying.epoch, saying.changed.len()), (0, 0, 2));
+            saying.changed[0].0.topic.to_string()
+        };
+        assert_eq!([first(), first(), first()], ["a", "b", "a"]);
     }
 
     #[test]

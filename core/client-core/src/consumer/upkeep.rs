@@ -159,7 +159,7 @@ impl Consumer {
             }
             // No record is as late as was asked for.
             ErrorCode::None => part.position = Position::Wanted(Start::Latest),
-            code if code.is_retriable() => {
+            code if code.is_retriable() || code == ErrorCode::UnknownServerError => {
                 self.metadata.is_wanted = true;
                 self.try_again(of, generation, now);
             }

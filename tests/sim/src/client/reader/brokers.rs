@@ -303,8 +303,12 @@ impl Brokers {
     /// Whether a broker leads a partition, as who asks believes.
     pub(super) fn check_leader(&mut self, me: i32, place: Place, epoch: i32) -> Result<(), ErrorCode> {
         if self.chance(self.options.refuse_per_thousand) {
-            let codes =
-                [ErrorCode::KafkaStorageError, ErrorCode::OffsetNotAvailable, ErrorCode::ReplicaNotAvailable];
+            let codes = [
+                ErrorCode::KafkaStorageError,
+                ErrorCode::OffsetNotAvailable,
+                ErrorCode::ReplicaNotAvailable,
+                ErrorCode::UnknownServerError,
+            ];
             return Err(self.random.pick(&codes));
         }
         let log = self.log(place);
