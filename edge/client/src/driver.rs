@@ -151,8 +151,10 @@ impl Driver {
             }
             self.wait_for_callers();
             let Some(mut seat) = self.seat.try_lock() else { continue };
+            // Asked before the turn, so that what was given up with the end is told in it.
+            let is_stopping = machine.is_stopping();
             let deadline = self.turn(machine, By::Itself, || false);
-            if machine.is_stopping() {
+            if is_stopping {
                 return;
             }
             self.sleep(&mut seat, machine.clock(), deadline);
