@@ -365,7 +365,7 @@ impl Producer {
         self.slots.serials.len() - self.slots.free.len()
     }
 
-    /// What records that are not done occupy, in bytes.
+    /// What records that are not done occupy, in bytes, with what is kept for each.
     pub fn memory_used_bytes(&self) -> usize {
         self.memory.used_bytes()
     }
@@ -385,6 +385,7 @@ impl Producer {
         // The connection may hold it still, if it is late to learn that the answer came.
         let buffer = batch.body.and_then(Arc::into_inner).map(ClosedBatch::into_buffer).unwrap_or_default();
         self.memory.give_back(batch.counted_bytes, buffer);
+        self.memory.shrink(batch.records * self.settings.kept_bytes_per_record);
         self.is_full = false;
         let is_last = self.slots.release(batch.id);
         let batch::Closed { id, first, records, .. } = batch;

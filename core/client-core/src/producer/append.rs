@@ -77,7 +77,9 @@ impl Producer {
             return Err(AppendError::Timestamp(timestamp.0));
         }
         let bytes = bytes_of(record);
-        let bytes_max = self.settings.request_bytes_max.min(self.settings.memory_bytes_max);
+        let memory_bytes_max =
+            self.settings.memory_bytes_max.saturating_sub(self.settings.kept_bytes_per_record);
+        let bytes_max = self.settings.request_bytes_max.min(memory_bytes_max);
         if bytes + HEADER_BYTES > bytes_max {
             return Err(AppendError::TooLarge { size: bytes, max: bytes_max });
         }
@@ -168,6 +170,10 @@ impl Producer {
             let partition = PartitionIndex(place.partition as i32);
             Appended { batch, is_first, offset_delta, partition, timestamp, wakes }
         };
+        let kept_bytes = self.settings.kept_bytes_per_record;
+        if !self.memory.grow(0, kept_bytes) {
+            return Err(self.no_room());
+        }
         let partition = self.topics.partition(place);
         if let Some(open) = &mut partition.open {
             if open.has_room(bytes, self.settings.batch_bytes_max, &mut self.memory)
@@ -179,9 +185,8 @@ impl Producer {
             self.close_open(place, effects);
         }
         let Some(buffer) = self.memory.take(HEADER_BYTES + bytes) else {
-            self.needs_step |= !self.is_full;
-            self.is_full = true;
-            return Err(AppendError::Full);
+            self.memory.shrink(kept_bytes);
+            return Err(self.no_room());
         };
         let counted_bytes = buffer.capacity();
         let mut builder = BatchBuilder::in_buffer(buffer, self.settings.batch_bytes_max);
@@ -193,6 +198,12 @@ impl Producer {
         self.topics.partition(place).open = Some(Open { id, builder, counted_bytes, created });
         self.list(place);
         Ok(appended(id, true, delta, self.wakes(place, now)))
+    }
+
+    fn no_room(&mut self) -> AppendError {
+        self.needs_step |= !self.is_full;
+        self.is_full = true;
+        AppendError::Full
     }
 
     /// The open batch of a partition, if there is one, takes no more records.

@@ -5,7 +5,7 @@
 #[derive(Debug)]
 pub(crate) struct Memory {
     bytes_max: usize,
-    /// Room of all buffers that are out.
+    /// Room of all buffers that are out, and of what is kept beside them.
     used_bytes: usize,
     batch_bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -37,7 +37,7 @@ impl Memory {
         Some(buffer)
     }
 
-    /// Whether a buffer may grow from one size to another; then it is counted so.
+    /// Whether a buffer, or what is kept beside it, may grow from one size to another; then it is counted so.
     pub(crate) fn grow(&mut self, from: usize, to: usize) -> bool {
         let fits = self.used_bytes - from + to <= self.bytes_max;
         if fits {
@@ -45,6 +45,11 @@ impl Memory {
             self.trim();
         }
         fits
+    }
+
+    /// Something that was counted beside the buffers is gone.
+    pub(crate) const fn shrink(&mut self, bytes: usize) {
+        self.used_bytes -= bytes;
     }
 
     /// A buffer is not used any more.

@@ -43,6 +43,9 @@ pub struct ProducerSettings {
     pub linger: Duration,
     /// `buffer.memory`, in bytes: what records that are not acknowledged may occupy.
     pub memory_bytes_max: usize,
+    /// What the producer's user keeps for each record until it is done, in bytes: it counts as memory that
+    /// the record occupies.
+    pub kept_bytes_per_record: usize,
     /// `max.request.size`, in bytes, of a request and of a record before compression.
     pub request_bytes_max: usize,
     /// `max.in.flight.requests.per.connection`.
@@ -71,6 +74,7 @@ impl Default for ProducerSettings {
             batch_bytes_max: 128 << 10,
             linger: Duration::ZERO,
             memory_bytes_max: 32 << 20,
+            kept_bytes_per_record: 0,
             request_bytes_max: 1 << 20,
             in_flight_max: 5,
             compression: Compression::None,

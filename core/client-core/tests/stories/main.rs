@@ -4,4 +4,5 @@ mod stage;
 
 mod memory; // what a broker forgot
 mod partitions; // that come, and go
+mod room; // within buffer.memory
 mod too_large; // for the topic

@@ -100,6 +100,13 @@ impl Stage {
         panic!("the broker says what it knows");
     }
 
+    /// Takes a record of the first partition at once or not at all.
+    pub(crate) fn try_send_value(&mut self, value: &[u8]) -> Result<Appended, AppendError> {
+        let to = Destination { topic: TOPIC, partition: Some(PartitionIndex(0)) };
+        let record = NewRecord { value: Some(value), ..NewRecord::default() };
+        self.producer.append(self.now(), to, &record, &mut self.effects)
+    }
+
     pub(crate) fn send_value(&mut self, value: &[u8]) -> Appended {
         self.send(&NewRecord { value: Some(value), ..NewRecord::default() }, Some(0))
     }

@@ -10,7 +10,7 @@ use client_core::producer::{self as core, Acks, ProducerSettings};
 use parking_lot::Mutex;
 use records::Compression;
 
-use super::delivery::{DeliveryReport, OnDelivery};
+use super::delivery::{DeliveryReport, OnDelivery, Reported};
 use super::partitioner::{Partitioner, Unplaced};
 use super::{Lease, Producer, Shared, State, drive};
 use crate::address::{self, AddressError};
@@ -211,6 +211,9 @@ impl ProducerBuilder {
         check(&self.settings)?;
         // A batch has to fit into a request.
         self.settings.batch_bytes_max = self.settings.batch_bytes_max.min(self.settings.request_bytes_max);
+        if self.on_delivery.is_some() {
+            self.settings.kept_bytes_per_record = size_of::<Reported>();
+        }
         let chance = Chance::new(rand::random());
         let compression = (self.settings.compression, self.settings.compression_level);
         let driver = Driver::new(Spare::default())?;
