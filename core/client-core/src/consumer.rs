@@ -10,6 +10,9 @@
 //! a request names only what changed. The next leaves as soon as the answer is in, while its records are
 //! being read, as long as what nobody has read yet stays within its bound.
 //!
+//! Which partitions are read is said from outside: by the user, or by a group, which has its place beside
+//! this machine and tells it as the user does.
+//!
 //! **Invariant:** chunks of a partition come in the order of its log, without gap or overlap, from the
 //! position that was asked for; after a seek nothing comes from where it was before.
 

@@ -82,7 +82,8 @@ pub enum Heard<'f, T> {
 enum State {
     /// Nothing was said.
     Silent,
-    /// ApiVersions was asked in this version.
+    /// ApiVersions was asked in this version. Who the client is (SaslHandshake, SaslAuthenticate) would be
+    /// said next.
     Greeting(i16),
     /// Requests may be sent.
     Greeted,

@@ -3,21 +3,21 @@
 mod frames; // what comes
 mod low_water; // how much of it is worth waking up for
 mod spare;
+mod stream; // bytes in and out
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use client_core::{Address, ConnectionId, NetEffect, Outgoing};
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use wire::Part;
 
 use crate::bell::Bell;
 use frames::Frames;
-use low_water::LowWater;
+use stream::Stream;
 
 pub(crate) use spare::Spare;
 
@@ -64,7 +64,7 @@ struct Lookups {
 struct Wire {
     /// As people know it.
     address: String,
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     /// Addresses that were not tried yet, the last first.
     untried: Vec<SocketAddr>,
     is_connected: bool,
@@ -73,7 +73,6 @@ struct Wire {
     is_writable: bool,
     /// Nothing more comes after what is there: a short read is not the end of it.
     is_read_closed: bool,
-    low_water: LowWater,
     frames: Frames,
     // Bounded by the requests that the machine lets be in flight.
     outgoing: VecDeque<Outgoing>,
@@ -210,8 +209,7 @@ impl Wires {
         // What was told of it before is of no use any more.
         self.happened.retain(|event| event.connection() != connection);
         if let Some(mut stream) = self.open.remove(&connection).and_then(|wire| wire.stream) {
-            // Closing takes it out of the poll as well.
-            let _ = self.registry.deregister(&mut stream);
+            stream.leave(&self.registry);
         }
     }
 }
@@ -244,11 +242,7 @@ impl Wire {
         let token = Token(usize::try_from(connection.0).map_err(io::Error::other)?);
         while let Some(address) = self.untried.pop() {
             (self.is_readable, self.is_writable) = (false, false);
-            let begun = TcpStream::connect(address).and_then(|mut stream| {
-                registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-                Ok(stream)
-            });
-            match begun {
+            match Stream::begin(address, registry, token) {
                 Ok(stream) => {
                     self.stream = Some(stream);
                     return Ok(());
@@ -283,23 +277,18 @@ impl Wire {
     /// Whether it stands; if it was refused, the next address is tried.
     fn finish_connecting(&mut self, connection: ConnectionId, registry: &Registry) -> io::Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
-        let stands = match stream.take_error()? {
-            Some(error) => Err(error),
-            None => stream.peer_addr().map(drop),
-        };
-        match stands {
-            Ok(()) => {
-                stream.set_nodelay(true)?;
+        match stream.is_open() {
+            Ok(true) => {
                 self.is_connected = true;
                 self.untried = Vec::new();
                 Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            Ok(false) => {
                 self.is_writable = false;
                 Ok(false)
             }
             Err(error) => {
-                registry.deregister(stream)?;
+                stream.leave(registry);
                 self.try_next(connection, registry, error).map(|()| false)
             }
         }
@@ -307,7 +296,7 @@ impl Wire {
 
     /// Writes what waits, as far as the kernel takes it.
     fn write(&mut self, connection: ConnectionId, happened: &mut VecDeque<Event>) -> io::Result<()> {
-        let Some(mut stream) = self.stream.as_ref().filter(|_| self.is_connected) else { return Ok(()) };
+        let Some(stream) = self.stream.as_mut().filter(|_| self.is_connected) else { return Ok(()) };
         while self.is_writable
             && let Some(first) = self.outgoing.front()
         {
@@ -316,7 +305,7 @@ impl Wire {
                 let mut left = &mut parts[..];
                 IoSlice::advance_slices(&mut left, self.gone_bytes);
                 let count = left.len().min(PARTS_MAX);
-                stream.write_vectored(&left[..count])
+                stream.write(&left[..count])
             };
             match written {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -342,12 +331,12 @@ impl Wire {
             if let Some(frame) = self.frames.next(spare)? {
                 return Ok(Some(frame));
             }
-            let Some(stream) = &self.stream else { return Ok(None) };
+            let Some(stream) = &mut self.stream else { return Ok(None) };
             if !self.is_readable {
-                self.low_water.set(stream, self.frames.missing_bytes());
+                stream.wait_for(self.frames.missing_bytes());
                 return Ok(None);
             }
-            match self.frames.fill(stream) {
+            match self.frames.fill(|into| stream.read(into)) {
                 Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // There was less than there was room for: the poll says when more comes.
                 Ok(filled) => self.is_readable = filled.is_full || self.is_read_closed,

@@ -2,9 +2,6 @@
 
 use std::io;
 
-use rustix::buffer::spare_capacity;
-use rustix::fd::AsFd;
-use rustix::net::RecvFlags;
 use wire::frame_len;
 
 use super::Spare;
@@ -70,8 +67,12 @@ impl Frames {
         self.large.as_ref().map_or(1, |(frame, len)| len.saturating_sub(frame.len()))
     }
 
-    /// Reads once. A large frame comes straight to where it stays.
-    pub(super) fn fill(&mut self, stream: impl AsFd) -> io::Result<Filled> {
+    /// Reads once, into the room that there is behind what came. A large frame comes straight to where it
+    /// stays.
+    pub(super) fn fill(
+        &mut self,
+        read: impl FnOnce(&mut Vec<u8>) -> io::Result<usize>,
+    ) -> io::Result<Filled> {
         let into = match &mut self.large {
             Some((frame, len)) => {
                 if frame.len() == frame.capacity() {
@@ -87,27 +88,31 @@ impl Frames {
             }
         };
         let room = into.capacity() - into.len();
-        let (bytes, _) = rustix::net::recv(stream, spare_capacity(into), RecvFlags::empty())?;
+        let bytes = read(into)?;
         Ok(Filled { bytes, is_full: bytes == room })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
     use super::*;
+
+    /// As much of `come` as there is room for.
+    fn take(come: &mut &[u8]) -> impl FnOnce(&mut Vec<u8>) -> io::Result<usize> {
+        |into| {
+            let (now, later) = come.split_at(come.len().min(into.capacity() - into.len()));
+            into.extend_from_slice(now);
+            *come = later;
+            Ok(now.len())
+        }
+    }
 
     /// All frames of a stream that comes in pieces.
     fn frames_of(stream: &[u8], piece: usize, spare: &Spare) -> Vec<Vec<u8>> {
-        let (mut out, come) = UnixStream::pair().expect("a pair of sockets");
         let (mut frames, mut found) = (Frames::default(), Vec::new());
-        for piece in stream.chunks(piece) {
-            out.write_all(piece).expect("the pieces are small");
-            let mut left = piece.len();
-            while left > 0 {
-                left -= frames.fill(&come).expect("there is something").bytes;
+        for mut piece in stream.chunks(piece) {
+            while !piece.is_empty() {
+                frames.fill(take(&mut piece)).expect("there is something");
                 while let Some(frame) = frames.next(spare).expect("frames") {
                     found.push(frame);
                 }
@@ -135,19 +140,14 @@ mod tests {
 
     #[test]
     fn memory_follows_what_comes_not_what_is_declared() {
-        let (mut out, come) = UnixStream::pair().expect("a pair of sockets");
         let mut frames = Frames::default();
-        out.write_all(&(200_i32 << 20).to_be_bytes()).expect("four bytes");
-        frames.fill(&come).expect("four bytes");
+        frames.fill(take(&mut &(200_i32 << 20).to_be_bytes()[..])).expect("four bytes");
         assert!(frames.next(&Spare::default()).expect("a size").is_none());
-        out.write_all(&[0; 100]).expect("a few bytes");
-        frames.fill(&come).expect("a few bytes");
+        frames.fill(take(&mut &[0; 100][..])).expect("a few bytes");
         let (frame, _) = frames.large.as_ref().expect("it is large");
         assert!(frame.capacity() <= 2 * READ_BYTES);
-        let (mut out, come) = UnixStream::pair().expect("a pair of sockets");
         let mut frames = Frames::default();
-        out.write_all(&(-1_i32).to_be_bytes()).expect("four bytes");
-        frames.fill(&come).expect("four bytes");
+        frames.fill(take(&mut &(-1_i32).to_be_bytes()[..])).expect("four bytes");
         frames.next(&Spare::default()).expect_err("no frame is so long");
     }
 }
