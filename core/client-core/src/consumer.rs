@@ -275,9 +275,9 @@ impl Consumer {
             // Its session ended with the connection.
             self.sessions.remove(&id);
         }
+        // Whoever cannot be reached may not lead any more, whether or not anything was asked of it.
+        self.metadata.is_wanted |= !self.parts.is_empty();
         for asked in unanswered {
-            // Whoever led what was asked for may not do so any more.
-            self.metadata.is_wanted = true;
             match asked {
                 Asked::Metadata => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
                 Asked::Fetch => {}

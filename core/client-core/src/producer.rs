@@ -265,6 +265,7 @@ impl Producer {
 
     /// A connection ended, or could not be opened.
     pub fn on_closed(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
+        self.on_connection_lost(connection);
         let unanswered = self.links.on_closed(connection, now);
         self.on_unanswered(unanswered, now, effects);
         self.step(now, effects);
@@ -371,8 +372,15 @@ impl Producer {
     }
 
     fn close_connection(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
+        self.on_connection_lost(connection);
         let unanswered = self.links.close(connection, now, &mut self.net);
         self.on_unanswered(unanswered, now, effects);
+    }
+
+    /// Whoever cannot be reached may not lead any more, whether or not anything was asked of it.
+    fn on_connection_lost(&mut self, connection: ConnectionId) {
+        self.metadata.is_wanted |=
+            self.links.peer(connection).is_some() && self.topics.names().next().is_some();
     }
 
     /// The last word about a batch.

@@ -83,6 +83,7 @@ impl Producer {
     /// Sends one request to a broker if there is one to send.
     fn send_to(&mut self, leader: BrokerId, now: Now, effects: &mut Effects<Effect>) -> bool {
         let peer = Peer::Broker(leader);
+        self.metadata.is_wanted |= !self.links.knows(peer);
         if !self.links.want(peer, now, &mut self.net) {
             return false;
         }

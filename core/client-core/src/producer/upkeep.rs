@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{Effects, ErrorCode, Now, ProducerEpoch, ProducerId};
+use base::{BrokerId, Effects, ErrorCode, Now, ProducerEpoch, ProducerId};
 use wire::ApiKey;
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
@@ -60,8 +60,12 @@ impl Producer {
             match self.cluster.topic(&topic.name) {
                 Some(known) => {
                     topic.learn(known, epoch);
+                    // A leader that nobody says the address of is as good as none.
+                    let brokers = self.cluster.brokers();
+                    let is_led =
+                        |leader: Option<BrokerId>| leader.is_some_and(|id| brokers.contains_key(&id));
                     is_incomplete |=
-                        topic.partitions.iter().any(|part| part.leader.is_none() && part.has_unsent());
+                        topic.partitions.iter().any(|part| !is_led(part.leader) && part.has_unsent());
                 }
                 // It was first written to while the answer was on its way.
                 None => is_incomplete |= topic.refused.is_none(),

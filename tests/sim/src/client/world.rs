@@ -57,6 +57,8 @@ type BatchIdKey = u32;
 
 /// How long a run may take, and how long everybody is well at its end, in microseconds.
 const TIME_MAX_US: u64 = 60_000_000;
+/// So far does time go at once.
+const STEP_MAX_US: u64 = 1_000_000;
 const HEALED_US: u64 = 400_000_000;
 
 impl World {
@@ -78,7 +80,7 @@ impl World {
             compression: options.compression,
             delivery_timeout: millis(options.delivery_timeout_ms),
             retry: Backoff { first: millis(20), max: millis(200) },
-            metadata_age_max: millis(2_000),
+            metadata_age_max: millis(300_000),
             links: LinksSettings {
                 request_timeout: millis(1_000),
                 connect_timeout: millis(1_000),
@@ -203,7 +205,9 @@ impl World {
     fn pass_time(&mut self) {
         let deadline = self.producer.deadline(self.now()).map(|at| at.as_micros() as u64 + 1);
         let next = [deadline, self.network.next_us()].into_iter().flatten().min();
-        self.now_us = next.unwrap_or(self.now_us + 1_000).max(self.now_us);
+        // Its user does not wait for it to have something to do.
+        let next = next.unwrap_or(self.now_us + 1_000).min(self.now_us + STEP_MAX_US);
+        self.now_us = next.max(self.now_us);
         if deadline.is_some_and(|at| at <= self.now_us) {
             let now = self.now();
             self.producer.step(now, &mut self.effects);

@@ -22,6 +22,8 @@ use crate::violation::Violation;
 
 mod net; // what the consumer has done
 
+/// So far does time go at once.
+const STEP_MAX_US: u64 = 1_000_000;
 /// How long everybody is well at the end of a run, in microseconds.
 const HEALED_US: u64 = 200_000_000;
 
@@ -59,7 +61,7 @@ impl World {
             partition_bytes_max: options.partition_bytes_max,
             prefetch_bytes_max: options.prefetch_bytes_max,
             retry: Backoff { first: millis(20), max: millis(200) },
-            metadata_age_max: millis(5_000),
+            metadata_age_max: millis(300_000),
             links: LinksSettings {
                 request_timeout: millis(1_500),
                 connect_timeout: millis(1_000),
@@ -438,7 +440,9 @@ impl World {
     fn pass_time(&mut self) {
         let deadline = self.consumer.deadline(self.now()).map(|at| at.as_micros() as u64 + 1);
         let next = [deadline, self.network.next_us()].into_iter().flatten().min();
-        self.now_us = next.unwrap_or(self.now_us + 1_000).max(self.now_us);
+        // Its user does not wait for it to have something to do.
+        let next = next.unwrap_or(self.now_us + 1_000).min(self.now_us + STEP_MAX_US);
+        self.now_us = next.max(self.now_us);
         self.brokers.now_us = self.now_us;
         if deadline.is_some_and(|at| at <= self.now_us) {
             self.step_consumer();
