@@ -238,13 +238,7 @@ impl<A: Ask> Drop for Asking<'_, A> {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.shared.state.lock().is_stopping = true;
-        self.shared.driver.stop();
-        let thread = self.thread.lock().take();
-        // The last clone may be dropped by what a waker runs, on that very thread.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // It ends by itself; one that panicked has said so already.
-            let _ = thread.join();
-        }
+        self.shared.driver.stop(self.thread.lock().take());
     }
 }
 
@@ -271,7 +265,7 @@ mod tests {
     fn whoever_asks_is_told_when_the_thread_ends() {
         let admin = Admin::new("127.0.0.1:1").expect("it starts");
         admin.shared.state.lock().is_stopping = true;
-        admin.shared.driver.stop();
+        admin.shared.driver.stop(None);
         assert_eq!(admin.list_topics().wait(), Err(AdminError::Closed));
     }
 }

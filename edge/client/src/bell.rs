@@ -34,7 +34,8 @@ impl Bell {
         self.state.compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    pub(crate) fn end_sleep(&self) {
+    /// What was rung for is about to be done.
+    pub(crate) fn silence(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
     }
 }

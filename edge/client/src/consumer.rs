@@ -102,6 +102,8 @@ struct State {
     arrived: VecDeque<Arrived>,
     reader: Option<Waker>,
     is_stopping: bool,
+    /// The consumer's thread is gone, though the consumer is not: it has panicked, and said so.
+    has_ended: bool,
 }
 
 /// What the reader is to see next.
@@ -359,6 +361,7 @@ impl Consumer {
                 state.core.on_read(chunk.bytes());
             }
             let arrived = state.arrived.pop_front();
+            assert!(arrived.is_some() || !state.has_ended, "the consumer's thread has panicked");
             if arrived.is_none() {
                 state.reader = Some(context.waker().clone());
             }
@@ -431,11 +434,7 @@ impl Shared {
 impl Drop for Consumer {
     fn drop(&mut self) {
         self.shared.state.lock().is_stopping = true;
-        self.shared.driver.stop();
-        if let Some(thread) = self.thread.take() {
-            // It ends by itself; one that panicked has said so already.
-            let _ = thread.join();
-        }
+        self.shared.driver.stop(self.thread.take());
     }
 }
 

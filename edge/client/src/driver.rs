@@ -12,10 +12,11 @@
 //!
 //! **Invariant:** at any time somebody sits in the seat, or will within [`COVER_AFTER`].
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, Thread};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use mio::{Poll, Token, Waker};
@@ -32,6 +33,11 @@ const NOT_ASLEEP: u64 = 0;
 /// No connection is called so.
 const BELL: Token = Token(usize::MAX);
 const EVENTS_MAX: usize = 64;
+
+thread_local! {
+    /// Whether this thread sits in the seat of some client.
+    static IN_SEAT: Cell<bool> = const { Cell::new(false) };
+}
 
 /// What decides, and those who wait for it.
 pub(crate) trait Machine {
@@ -82,6 +88,8 @@ pub(crate) struct Driver {
 struct Seated<'a> {
     driver: &'a Driver,
     seat: Option<MutexGuard<'a, Seat>>,
+    /// In that of another client, whose turn led here.
+    was_seated: bool,
 }
 
 impl Seated<'_> {
@@ -93,6 +101,7 @@ impl Seated<'_> {
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
         let driver = self.driver;
+        IN_SEAT.set(self.was_seated);
         driver.is_driven.store(true, Ordering::SeqCst);
         self.seat = None;
         driver.callers.fetch_sub(1, Ordering::SeqCst);
@@ -134,11 +143,18 @@ impl Driver {
         self.bell.ring();
     }
 
-    /// The client is gone: wakes its thread, wherever it is.
-    pub(crate) fn stop(&self) {
+    /// The client is gone: wakes its thread, wherever it is, and waits for its end, unless that waits for
+    /// this very thread.
+    pub(crate) fn stop(&self, thread: Option<JoinHandle<()>>) {
         self.bell.ring();
         if let Some(thread) = self.thread.get() {
             thread.unpark();
+        }
+        // What is told to somebody, by the client's thread or by a caller in its seat, may drop the client.
+        let is_itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        if let Some(thread) = thread.filter(|thread| !is_itself(thread) && !IN_SEAT.get()) {
+            // It ends by itself; one that panicked has said so already.
+            let _ = thread.join();
         }
     }
 
@@ -149,7 +165,10 @@ impl Driver {
             while self.is_driven.swap(false, Ordering::SeqCst) && !machine.is_stopping() {
                 thread::park_timeout(COVER_AFTER);
             }
-            self.wait_for_callers();
+            if self.wait_for_callers() {
+                // The one that left may come back at once.
+                continue;
+            }
             let Some(mut seat) = self.seat.try_lock() else { continue };
             // Asked before the turn, so that what was given up with the end is told in it.
             let is_stopping = machine.is_stopping();
@@ -161,13 +180,15 @@ impl Driver {
         }
     }
 
-    /// Waits until no caller wants the seat. One that does rings only once, so it is not to be overtaken.
-    fn wait_for_callers(&self) {
+    /// Waits until a caller leaves the seat, if one wants it. It rings only once, so it is not to be overtaken.
+    fn wait_for_callers(&self) -> bool {
         self.is_parked.store(true, Ordering::SeqCst);
-        if self.callers.load(Ordering::SeqCst) > 0 {
+        let is_wanted = self.callers.load(Ordering::SeqCst) > 0;
+        if is_wanted {
             thread::park();
         }
         self.is_parked.store(false, Ordering::SeqCst);
+        is_wanted
     }
 
     /// Waits on the caller's thread until what it waits for is done, or until that time.
@@ -178,6 +199,8 @@ impl Driver {
         is_done: impl Fn() -> bool + Copy,
     ) {
         let mut seat = self.take_seat();
+        // What was rung for until now is done in the first turn.
+        self.bell.silence();
         loop {
             let deadline = self.turn(machine, By::Caller, is_done);
             let is_over = until.is_some_and(|until| machine.clock().now().elapsed >= until);
@@ -210,7 +233,8 @@ impl Driver {
             self.bell.ring();
             self.seat.lock()
         });
-        Seated { driver: self, seat: Some(seat) }
+        let was_seated = IN_SEAT.replace(true);
+        Seated { driver: self, seat: Some(seat), was_seated }
     }
 
     /// Does on the caller's thread what the machine decides now, unless somebody is at it already. Whether
@@ -258,7 +282,7 @@ impl Driver {
         };
         // An interrupted sleep is a short one. Nothing else can fail here that a machine could mend.
         let _ = seat.poll.poll(&mut seat.events, timeout);
-        self.bell.end_sleep();
+        self.bell.silence();
         self.sleeps_until_ns.store(NOT_ASLEEP, Ordering::SeqCst);
         self.wires.lock().note(&seat.events);
     }
@@ -300,27 +324,45 @@ mod tests {
         }
     }
 
-    /// Who rings is heard, whoever sits in the seat, and however it changes hands.
+    /// Who rings is heard, whoever sits in the seat, however it changes hands, and whoever works beside.
     #[test]
     fn no_ring_is_lost() {
-        let driver = Driver::new(Spare::default()).expect("a poll");
-        let (told, taken, is_stopping) = Default::default();
-        let counter = Counter { clock: Clock::start(), told, taken, is_stopping };
-        let wanted = AtomicU64::new(0);
-        thread::scope(|scope| {
-            scope.spawn(|| driver.run(&counter));
-            let ringer = scope.spawn(|| {
-                for number in 1..=2_000 {
-                    while wanted.load(Ordering::SeqCst) < number {
-                        thread::yield_now();
-                    }
-                    counter.told.store(number, Ordering::SeqCst);
-                    driver.ring();
+        const ROUNDS: u64 = 2_000;
+        let driver = Arc::new(Driver::new(Spare::default()).expect("a poll"));
+        let counter = Arc::new(Counter {
+            clock: Clock::start(),
+            told: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        });
+        let wanted = Arc::new(AtomicU64::new(0));
+        let with = |work: fn(&Driver, &Counter, &AtomicU64)| {
+            let (driver, counter, wanted) = (driver.clone(), counter.clone(), wanted.clone());
+            thread::spawn(move || work(&driver, &counter, &wanted))
+        };
+        let own = with(|driver, counter, _| driver.run(counter));
+        let ringer = with(|driver, counter, wanted| {
+            for number in 1..=ROUNDS {
+                while wanted.load(Ordering::SeqCst) < number {
+                    thread::yield_now();
                 }
-            });
-            for number in 1..=2_000 {
-                wanted.store(number, Ordering::SeqCst);
-                let is_taken = || counter.taken.load(Ordering::SeqCst) >= number;
+                counter.told.store(number, Ordering::SeqCst);
+                driver.ring();
+            }
+        });
+        let beside = with(|driver, counter, wanted| {
+            while wanted.load(Ordering::SeqCst) < ROUNDS {
+                driver.try_turn(counter);
+                driver.glance(counter);
+                thread::yield_now();
+            }
+        });
+        let (done, is_done) = std::sync::mpsc::channel();
+        let (its_driver, its_counter, its_wanted) = (driver.clone(), counter.clone(), wanted.clone());
+        thread::spawn(move || {
+            for number in 1..=ROUNDS {
+                its_wanted.store(number, Ordering::SeqCst);
+                let is_taken = || its_counter.taken.load(Ordering::SeqCst) >= number;
                 match number % 7 {
                     // The client's thread is to see to it.
                     0 => {
@@ -328,12 +370,16 @@ mod tests {
                             thread::yield_now();
                         }
                     }
-                    _ => driver.drive(&counter, None, is_taken),
+                    _ => its_driver.drive(&*its_counter, None, is_taken),
                 }
             }
-            ringer.join().expect("it rings");
-            counter.is_stopping.store(true, Ordering::SeqCst);
-            driver.stop();
+            // Nobody listens any more if it took too long.
+            let _ = done.send(());
         });
+        is_done.recv_timeout(Duration::from_secs(60)).expect("no ring is lost");
+        ringer.join().expect("it rings");
+        beside.join().expect("it works beside");
+        counter.is_stopping.store(true, Ordering::SeqCst);
+        driver.stop(Some(own));
     }
 }

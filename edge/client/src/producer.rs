@@ -130,12 +130,12 @@ struct Shared {
     driver: Driver,
     /// Batches that were compressed, and buffers that are not needed any more.
     compressed: Mutex<Vec<(Work, Vec<u8>)>>,
-    /// Batches that are done, of which the producer's own thread is to report.
-    unreported: Mutex<Vec<Settled>>,
     itself: Weak<Shared>,
     clock: Clock,
     block_max: Duration,
     compression: (Compression, Option<i32>),
+    /// Who compresses, if anybody has to.
+    compressors: Option<&'static rayon_core::ThreadPool>,
     on_delivery: Option<OnDelivery>,
     partitioner: Option<Partitioner>,
 }
@@ -147,6 +147,8 @@ struct State {
     fates: Vec<Option<Arc<Fate>>>,
     /// The records of each batch, if somebody wants reports.
     reported: Vec<Vec<Reported>>,
+    /// Batches that are done, of which the producer's own thread is to report, in that order.
+    unreported: Vec<Settled>,
     /// Batches that are done, while their reports run.
     settling: Vec<Arc<Fate>>,
     /// Lists of batches that are done, for the next ones.
@@ -270,7 +272,7 @@ impl Producer {
             core.abort(effects);
             state.is_stopping = true;
         }
-        self.shared.driver.stop();
+        self.shared.driver.stop(None);
         for fate in &flushing.fates {
             given_up += fate.known().await.unacknowledged();
         }
@@ -361,13 +363,7 @@ impl Drop for Lease {
             core.abort(effects);
             state.is_stopping = true;
         }
-        self.shared.driver.stop();
-        let thread = self.thread.lock().take();
-        // The last one may be dropped by a report, on that very thread.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // It ends by itself; one that panicked has said so already.
-            let _ = thread.join();
-        }
+        self.shared.driver.stop(self.thread.lock().take());
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) enum Event {
     Written(ConnectionId),
 }
 
+/// More names than any cluster has brokers.
+const PASSED_OVER_MAX: usize = 1_000;
 /// The kernel takes no more parts than this in one call.
 const PARTS_MAX: usize = 1_024;
 
@@ -47,6 +49,8 @@ pub(crate) struct Wires {
     ready: VecDeque<ConnectionId>,
     // Bounded by what was asked for: an event is the end of something the machine began.
     happened: VecDeque<Event>,
+    /// How many of the addresses of a name were begun with in vain: the next try begins behind them.
+    passed_over: HashMap<String, usize>,
     /// Names that are being looked up, each on a thread of its own: that may take long.
     lookups: Lookups,
     spare: Spare,
@@ -67,6 +71,7 @@ struct Wire {
     stream: Option<Stream>,
     /// Addresses that were not tried yet, the last first.
     untried: Vec<SocketAddr>,
+    tried: usize,
     is_connected: bool,
     is_listed: bool,
     is_readable: bool,
@@ -91,6 +96,7 @@ impl Wires {
             open: HashMap::new(),
             ready: VecDeque::new(),
             happened: VecDeque::new(),
+            passed_over: HashMap::new(),
             lookups: Lookups { pending: 0, found, found_out },
             spare,
         }
@@ -187,7 +193,10 @@ impl Wires {
     fn on_found(&mut self, connection: ConnectionId, found: io::Result<Vec<SocketAddr>>) {
         let Some(wire) = self.open.get_mut(&connection) else { return };
         let tried = found.and_then(|found| {
+            let passed_over = self.passed_over.get(&wire.address).copied().unwrap_or(0);
             wire.untried = found;
+            let begin = passed_over % wire.untried.len().max(1);
+            wire.untried.rotate_left(begin);
             wire.untried.reverse();
             let none = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
             wire.try_next(connection, &self.registry, none)
@@ -208,7 +217,12 @@ impl Wires {
         self.ready.retain(|&ready| ready != connection);
         // What was told of it before is of no use any more.
         self.happened.retain(|event| event.connection() != connection);
-        if let Some(mut stream) = self.open.remove(&connection).and_then(|wire| wire.stream) {
+        let Some(wire) = self.open.remove(&connection) else { return };
+        if !wire.is_connected && !wire.untried.is_empty() && self.passed_over.len() < PASSED_OVER_MAX {
+            // It was given up while one address said nothing; others were not tried.
+            *self.passed_over.entry(wire.address).or_default() += wire.tried;
+        }
+        if let Some(mut stream) = wire.stream {
             stream.leave(&self.registry);
         }
     }
@@ -241,7 +255,8 @@ impl Wire {
     ) -> io::Result<()> {
         let token = Token(usize::try_from(connection.0).map_err(io::Error::other)?);
         while let Some(address) = self.untried.pop() {
-            (self.is_readable, self.is_writable) = (false, false);
+            self.tried += 1;
+            (self.is_readable, self.is_writable, self.is_read_closed) = (false, false, false);
             match Stream::begin(address, registry, token) {
                 Ok(stream) => {
                     self.stream = Some(stream);

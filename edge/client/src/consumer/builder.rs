@@ -11,7 +11,7 @@ use client_core::consumer::{self as core, ConsumerSettings, Isolation, Reset};
 use parking_lot::Mutex;
 use records::Scratch;
 
-use super::{Consumer, Shared, State};
+use super::{Consumer, Shared, State, drive};
 use crate::address;
 use crate::clock::Clock;
 use crate::driver::Driver;
@@ -152,13 +152,17 @@ impl ConsumerBuilder {
                 arrived: VecDeque::new(),
                 reader: None,
                 is_stopping: false,
+                has_ended: false,
             }),
             driver: Driver::new(spare.clone())?,
             clock: Clock::start(),
             spare,
         });
         let driven = shared.clone();
-        let run = move || driven.driver.run(&*driven);
+        let run = move || {
+            let end = drive::End(driven);
+            end.0.driver.run(&*end.0);
+        };
         let thread = thread::Builder::new().name("consumer".to_owned()).spawn(run)?;
         Ok(Consumer {
             shared,

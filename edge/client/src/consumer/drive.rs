@@ -57,3 +57,19 @@ impl Machine for Shared {
         &self.clock
     }
 }
+
+/// The end of the thread, whatever it was: nobody is left waiting.
+pub(super) struct End(pub(super) Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let reader = {
+            let mut state = self.0.state.lock();
+            state.has_ended = true;
+            state.reader.take()
+        };
+        reader.into_iter().for_each(Waker::wake);
+        // A caller may sit in the seat.
+        self.0.driver.ring();
+    }
+}

@@ -216,6 +216,7 @@ impl ProducerBuilder {
         }
         let chance = Chance::new(rand::random());
         let compression = (self.settings.compression, self.settings.compression_level);
+        let compressors = (compression.0 != Compression::None).then(drive::compressors).transpose()?;
         let driver = Driver::new(Spare::default())?;
         let shared = Arc::new_cyclic(|itself| Shared {
             state: Mutex::new(State {
@@ -223,6 +224,7 @@ impl ProducerBuilder {
                 effects: Effects::new(),
                 fates: Vec::new(),
                 reported: Vec::new(),
+                unreported: Vec::new(),
                 settling: Vec::new(),
                 reported_spare: Vec::new(),
                 reading: Reading::default(),
@@ -231,11 +233,11 @@ impl ProducerBuilder {
             }),
             driver,
             compressed: Mutex::default(),
-            unreported: Mutex::default(),
             itself: itself.clone(),
             clock: Clock::start(),
             block_max: self.block_max,
             compression,
+            compressors,
             on_delivery: self.on_delivery,
             partitioner: self.partitioner,
         });

@@ -1,5 +1,6 @@
 //! The producer's machine, as the driver drives it: what it decides, and who is told.
 
+use std::io;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -7,6 +8,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use client_core::producer::{DeliveryError, Effect, Work, Written};
+use parking_lot::Mutex;
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use records::Scratch;
 
 use super::delivery::{DeliveryReport, Fate, Reported};
@@ -54,19 +57,19 @@ impl Machine for Shared {
 
     fn tell(&self, told: Told, by: By) {
         told.woken.into_iter().for_each(Waker::wake);
-        if by == By::Caller && self.on_delivery.is_some() {
-            // Reports run on the producer's own thread.
-            if !told.settled.is_empty() {
-                self.unreported.lock().extend(told.settled);
-                self.driver.ring();
-            }
+        self.settle(told.settled);
+        if self.on_delivery.is_none() {
             return;
         }
-        if by == By::Itself && self.on_delivery.is_some() {
-            let unreported = std::mem::take(&mut *self.unreported.lock());
-            self.settle(unreported);
+        match by {
+            By::Itself => {
+                let unreported = std::mem::take(&mut self.state.lock().unreported);
+                self.settle(unreported);
+            }
+            // Reports run on the producer's own thread.
+            By::Caller if !self.state.lock().unreported.is_empty() => self.driver.ring(),
+            By::Caller => {}
         }
-        self.settle(told.settled);
     }
 
     fn is_stopping(&self) -> bool {
@@ -102,7 +105,11 @@ impl Shared {
                 Effect::Done { batch, first, records, is_last, outcome } => {
                     let records = first..first + records;
                     let (fate, reported) = state.take_done(batch.slot as usize, records.clone(), is_last);
-                    told.settled.push(Settled { fate, reported, records, is_last, outcome });
+                    let settled = Settled { fate, reported, records, is_last, outcome };
+                    match self.on_delivery {
+                        Some(_) => state.unreported.push(settled),
+                        None => told.settled.push(settled),
+                    }
                 }
                 Effect::TryAgain => told.woken.extend(state.waiting.drain(..).map(|(_, waker)| waker)),
                 Effect::Compress(work) => self.compress(work),
@@ -165,7 +172,8 @@ impl Shared {
     fn compress(&self, work: Work) {
         let (to, level) = self.compression;
         let shared = self.itself.clone();
-        rayon_core::spawn(move || {
+        let compressors = self.compressors.expect("there are some where something is to be compressed");
+        compressors.spawn(move || {
             thread_local! {
                 static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
             }
@@ -195,6 +203,21 @@ impl State {
         self.settling.push(fate.clone());
         (fate, reported)
     }
+}
+
+/// The threads that compress, for all producers of the process: not rayon's own, where those who wait for
+/// a producer may be the ones that it waits for.
+pub(super) fn compressors() -> io::Result<&'static ThreadPool> {
+    static POOL: Mutex<Option<&'static ThreadPool>> = Mutex::new(None);
+    let mut pool = POOL.lock();
+    if let Some(pool) = *pool {
+        return Ok(pool);
+    }
+    let named = ThreadPoolBuilder::new().thread_name(|number| format!("compress {number}"));
+    // It lives as long as the process, as its threads would anyway.
+    let made: &'static ThreadPool = Box::leak(Box::new(named.build().map_err(io::Error::other)?));
+    *pool = Some(made);
+    Ok(made)
 }
 
 /// The end of the thread, whatever it was: nobody is left waiting.

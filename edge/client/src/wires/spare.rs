@@ -21,6 +21,8 @@ const SPARE_MAX: usize = 8;
 /// A smaller one is cheap, and would be in the way of a larger; a larger one is rare, and would be kept for
 /// nothing.
 const SPARE_BYTES: RangeInclusive<usize> = 64 << 10..=16 << 20;
+/// So many times as large as a frame is no buffer for it.
+const FAR_TOO_LARGE: usize = 4;
 /// What all of them may take together.
 const SPARE_BYTES_MAX: usize = 64 << 20;
 
@@ -38,11 +40,16 @@ impl Spare {
         }
     }
 
-    pub(super) fn take(&self) -> Vec<u8> {
+    /// The smallest that such a frame fits into, unless it is far too large for it: whoever keeps the frame
+    /// keeps all of its buffer.
+    pub(super) fn take(&self, frame_bytes: usize) -> Vec<u8> {
+        let fits = frame_bytes..=frame_bytes.saturating_mul(FAR_TOO_LARGE);
         let mut spare = self.0.lock();
-        let frame = spare.frames.pop().unwrap_or_default();
-        spare.bytes -= frame.capacity();
-        frame
+        let all = spare.frames.iter().map(Vec::capacity).enumerate();
+        let best = all.filter(|(_, bytes)| fits.contains(bytes)).min_by_key(|&(_, bytes)| bytes);
+        let Some((index, bytes)) = best else { return Vec::new() };
+        spare.bytes -= bytes;
+        spare.frames.swap_remove(index)
     }
 }
 
@@ -55,13 +62,17 @@ mod tests {
         let spare = Spare::default();
         spare.give_back(Vec::with_capacity((64 << 10) - 1));
         spare.give_back(Vec::with_capacity((16 << 20) + 1));
-        assert_eq!(spare.take().capacity(), 0, "neither is worth it");
+        assert_eq!(spare.take(1 << 20).capacity(), 0, "neither is worth it");
         for _ in 0..10 {
             spare.give_back(Vec::with_capacity(15 << 20));
         }
-        let kept: Vec<_> = (0..10).map(|_| spare.take()).filter(|frame| frame.capacity() > 0).collect();
+        assert_eq!(spare.take(1 << 20).capacity(), 0, "they are far too large");
+        spare.give_back(Vec::with_capacity(2 << 20));
+        assert_eq!(spare.take(1 << 20).capacity(), 2 << 20, "the smallest that fits");
+        let kept: Vec<_> =
+            (0..10).map(|_| spare.take(9 << 20)).filter(|frame| frame.capacity() > 0).collect();
         assert_eq!(kept.len(), 4, "64 MiB in all");
         kept.into_iter().for_each(|frame| spare.give_back(frame));
-        assert!(spare.take().capacity() > 0, "what was taken makes room");
+        assert!(spare.take(9 << 20).capacity() > 0, "what was taken makes room");
     }
 }
