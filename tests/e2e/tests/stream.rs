@@ -1,12 +1,13 @@
 //! Our producer and our consumer at the same time, on our node and on Apache Kafka, while connections go
 //! wrong and the broker comes and goes: what one writes the other reads, once and in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use client::admin::At;
 use client::consumer::{Consumer, Reset, Start};
 use client::producer::{Delivery, Producer, Record};
 use client::{Compression, Scratch};
@@ -32,20 +33,29 @@ const STEP_RECORDS: u64 = 2_000;
 /// Of each partition, the numbers by their offsets.
 type Log = BTreeMap<i32, BTreeMap<i64, u64>>;
 
+/// What became of what was sent.
+#[derive(Debug, Default)]
+struct Sent {
+    /// Where what was acknowledged is.
+    log: Log,
+    /// What may be there or not, as the producer says.
+    doubtful: BTreeSet<u64>,
+}
+
 /// What the threads tell each other.
 #[derive(Debug, Default)]
 struct Progress {
     is_over: AtomicBool,
-    /// How many records were sent in all, once that is known.
-    sent: AtomicU64,
+    /// How many records there are in all, once that is known.
+    all: AtomicU64,
     read: AtomicU64,
 }
 
-/// Sends numbered records until it is over; where each of them is.
-fn write(bootstrap: &str, progress: &Progress) -> Result<Log> {
+/// Sends numbered records until it is over.
+fn write(bootstrap: &str, progress: &Progress) -> Result<Sent> {
     let builder = Producer::builder(bootstrap).request_timeout(ANSWER_MAX);
     let producer = builder.compression(Compression::Zstd, None).batch_bytes_max(2_048).build()?;
-    let (mut in_flight, mut log, mut next) = (VecDeque::new(), Log::new(), 0);
+    let (mut in_flight, mut sent, mut next) = (VecDeque::new(), Sent::default(), 0);
     while !progress.is_over.load(Ordering::Relaxed) {
         for number in next..next + 100 {
             let value = format!("{number} {}", "x".repeat((number % 300) as usize));
@@ -54,33 +64,43 @@ fn write(bootstrap: &str, progress: &Progress) -> Result<Log> {
             in_flight.push_back((number, producer.send_blocking(&record)?));
         }
         next += 100;
-        settle(&mut in_flight, LEAD_RECORDS, &mut log)?;
+        settle(&mut in_flight, LEAD_RECORDS, &mut sent)?;
     }
-    settle(&mut in_flight, 0, &mut log)?;
-    progress.sent.store(next, Ordering::Relaxed);
-    Ok(log)
+    settle(&mut in_flight, 0, &mut sent)?;
+    Ok(sent)
 }
 
 /// Waits until no more than so many records are without an answer.
-fn settle(in_flight: &mut VecDeque<(u64, Delivery)>, rest: usize, log: &mut Log) -> Result<()> {
+fn settle(in_flight: &mut VecDeque<(u64, Delivery)>, rest: usize, sent: &mut Sent) -> Result<()> {
     while in_flight.len() > rest {
         let Some((number, delivery)) = in_flight.pop_front() else { break };
-        let written = delivery.wait().with_context(|| format!("record {number}"))?;
+        let written = match delivery.wait() {
+            // A broker that restarted may not know any more what it has.
+            Err(error) if error.may_be_written() => {
+                sent.doubtful.insert(number);
+                continue;
+            }
+            written => written.with_context(|| format!("record {number}"))?,
+        };
         let offset = written.offset.context("the broker said where")?;
-        log.entry(written.partition.0).or_default().insert(offset.0, number);
+        sent.log.entry(written.partition.0).or_default().insert(offset.0, number);
     }
     Ok(())
 }
 
-/// Reads until it has as many records as were sent.
+/// Reads until it has as many records as there are.
 fn read(bootstrap: &str, progress: &Progress) -> Result<Log> {
     let builder = Consumer::builder(bootstrap).reset(Reset::None).request_timeout(ANSWER_MAX);
     let builder = builder.fetch_wait_max(ANSWER_MAX / 5).partition_bytes_max(8_192);
     let mut consumer = builder.build()?;
     consumer.assign((0..PARTITIONS).map(|partition| (TOPIC, partition, Start::Earliest)));
     let (mut log, mut scratch, mut count) = (Log::new(), Scratch::default(), 0);
-    while progress.sent.load(Ordering::Relaxed) != count {
-        // Once all is written, nothing comes any more when the last has been read.
+    loop {
+        let all = progress.all.load(Ordering::Relaxed);
+        ensure!(count <= all, "{count} records came, and there are {all}");
+        if count == all {
+            break;
+        }
         let Some(batch) = consumer.next_batch_within(LOOK_AGAIN)? else { continue };
         let (header, partition) = (*batch.header(), batch.partition().0);
         let log = log.entry(partition).or_default();
@@ -105,7 +125,7 @@ fn flows(of: Setup) -> Result<()> {
         Churn::default().create(&admin(&node.bootstrap())?, TOPIC, PARTITIONS, &[])?;
         proxy.set_cruel(true);
         let bootstrap = proxy.address().to_string();
-        let progress = Progress { sent: AtomicU64::new(u64::MAX), ..Progress::default() };
+        let progress = Progress { all: AtomicU64::new(u64::MAX), ..Progress::default() };
         thread::scope(|scope| {
             let writer = scope.spawn(|| write(&bootstrap, &progress));
             let reader = scope.spawn(|| read(&bootstrap, &progress));
@@ -114,18 +134,46 @@ fn flows(of: Setup) -> Result<()> {
             proxy.set_cruel(false);
             progress.is_over.store(true, Ordering::Relaxed);
             let written = writer.join().expect("the writer does not panic");
-            if written.is_err() {
-                // The reader need not wait for what does not come.
-                progress.sent.store(progress.read.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
+            // The reader need not wait for what does not come.
+            let all = if written.is_ok() { records(node)? } else { 0 };
+            progress.all.store(all, Ordering::Relaxed);
             let read = reader.join().expect("the reader does not panic");
             let (written, read) = (written.context("the writer")?, read.context("the reader")?);
             told?;
-            ensure!(written.values().all(|log| log.values().is_sorted()), "it is out of order");
-            ensure!(read == written, "what was read is not what was written");
-            Ok(())
+            check(&written, &read)
         })
     })
+}
+
+/// What was acknowledged is where the broker said, all is there once and in order, and nothing else is but
+/// what may be.
+fn check(written: &Sent, read: &Log) -> Result<()> {
+    for (partition, log) in read {
+        let is_in_order = log.values().is_sorted_by(|one, next| one < next);
+        ensure!(is_in_order, "partition {partition}: something is there twice, or out of order");
+    }
+    let find = |partition, offset| read.get(&partition).and_then(|log: &BTreeMap<i64, u64>| log.get(&offset));
+    let acknowledged =
+        written.log.iter().flat_map(|(partition, log)| log.iter().map(move |at| (*partition, at)));
+    let lost =
+        acknowledged.clone().find(|&(partition, (&offset, number))| find(partition, offset) != Some(number));
+    ensure!(lost.is_none(), "it was acknowledged and is not there: {lost:?}");
+    let known: BTreeSet<u64> = acknowledged.map(|(_, (_, &number))| number).collect();
+    let is_known = |number: &&u64| known.contains(*number) || written.doubtful.contains(*number);
+    let strange = read.values().flat_map(BTreeMap::values).find(|number| !is_known(number));
+    ensure!(strange.is_none(), "it is there and was not written: {strange:?}");
+    Ok(())
+}
+
+/// How many records there are.
+fn records(node: &Node) -> Result<u64> {
+    let ends = admin(&node.bootstrap())?;
+    let asked: Vec<_> = (0..PARTITIONS).map(|partition| (TOPIC, partition, At::Latest)).collect();
+    let mut all = 0;
+    for end in ends.list_offsets(asked).wait() {
+        all += end?.offset.map_or(0, |offset| offset.0 as u64);
+    }
+    Ok(all)
 }
 
 /// Every fault, and a broker that is killed and one that is stopped, in the middle of it.

@@ -201,10 +201,11 @@ impl Producer {
             false => Verdict::GiveUp,
             // The fate of one before it is open still: it is refused for the lack of that one.
             true if is_behind_others(partition, batch) => Verdict::AfterOthers,
-            // It may have been written, and forgotten with all that the broker knew of the producer.
-            true if code == ErrorCode::UnknownProducerId && batch.is_in_doubt => Verdict::GiveUp,
-            // Nothing before it is missing, so the broker does not remember. It would have known this
-            // batch if it had it, so it was not written; and neither was any that was sent after it.
+            // It may have been written, and forgotten: after a restart Kafka knows the last batch of a producer
+            // again, not the last five. Said anew it could be there twice.
+            true if batch.is_in_doubt => Verdict::GiveUp,
+            // Nothing before it is missing, so the broker does not remember; and whatever was sent after it
+            // was not written either.
             true => Verdict::BeginEpoch,
         }
     }

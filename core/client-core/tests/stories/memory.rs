@@ -69,3 +69,32 @@ fn what_may_be_written_is_not_written_as_another() {
     assert!(matches!(outcome, Err(DeliveryError::Refused { may_be_written: true, .. })), "{outcome:?}");
     assert!(stage.sent.is_empty());
 }
+
+/// After a restart Kafka knows the last batch of a producer again, and no other.
+#[test]
+fn a_broker_that_remembers_only_the_last_batch_gets_none_twice() {
+    let mut stage = known();
+    stage.send_value(b"second");
+    let second = stage.next();
+    stage.answer(&second, ErrorCode::RequestTimedOut, -1);
+    stage.pass(Duration::from_secs(1));
+    let again = stage.next();
+    assert_eq!(again.told(), second.told());
+    stage.answer(&again, ErrorCode::OutOfOrderSequenceNumber, -1);
+    let doubtful = Err(DeliveryError::Refused {
+        code: ErrorCode::OutOfOrderSequenceNumber,
+        message: None,
+        may_be_written: true,
+    });
+    assert_eq!(stage.done.last().map(|(_, _, outcome)| outcome.clone()), Some(doubtful));
+    assert!(stage.sent.is_empty(), "it is not said again as another");
+    // What was never sent is not in doubt.
+    stage.send_value(b"third");
+    let third = stage.next();
+    assert_eq!(third.told(), (0, 2, 1));
+    stage.answer(&third, ErrorCode::OutOfOrderSequenceNumber, -1);
+    let anew = stage.next();
+    assert_eq!((anew.told(), &anew.values), ((1, 0, 1), &third.values));
+    stage.answer(&anew, ErrorCode::None, 5);
+    assert!(stage.done.last().is_some_and(|(_, _, outcome)| outcome.is_ok()));
+}
