@@ -7,6 +7,7 @@ mod consume;
 mod log;
 mod perf;
 mod produce;
+mod properties;
 mod server;
 mod topic;
 

@@ -28,7 +28,7 @@ impl Arguments {
     /// All settings, those that count more last.
     pub(super) fn settings(&self) -> Result<Settings> {
         let mut properties = match &self.property_file {
-            Some(path) => super::perf::properties(path)?,
+            Some(path) => super::properties::read(path)?,
             None => Vec::new(),
         };
         properties.extend(self.properties.iter().cloned());

@@ -28,7 +28,7 @@ mod tally;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Subcommand;
 
 /// Measure a cluster: throughput and latency
@@ -72,18 +72,4 @@ fn admin(servers: &str) -> Result<client::Admin> {
 fn run_id() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     chance::Chance::new(now.as_nanos() as u64, std::process::id().into()).draw()
-}
-
-/// Reads a file of properties as Java has them: `name=value` or `name: value` to a line, `#` and `!`
-/// before a comment.
-pub(super) fn properties(path: &std::path::Path) -> Result<Vec<(String, String)>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '!']));
-    let pair = |line: &str| {
-        let at = line.find(['=', ':']).unwrap_or(line.len());
-        let value = line.get(at + 1..).unwrap_or_default();
-        (line[..at].trim().to_owned(), value.trim().to_owned())
-    };
-    Ok(lines.map(pair).collect())
 }

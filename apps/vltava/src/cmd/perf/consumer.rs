@@ -204,7 +204,7 @@ impl Measured {
 impl Arguments {
     fn builder(&self) -> Result<ConsumerBuilder> {
         let mut settings = match &self.command_config {
-            Some(path) => super::properties(path)?,
+            Some(path) => crate::cmd::properties::read(path)?,
             None => Vec::new(),
         };
         settings.extend(self.command_property.iter().cloned());

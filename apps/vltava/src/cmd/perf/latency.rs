@@ -211,7 +211,8 @@ impl Arguments {
     }
 
     fn plan(&self) -> Result<Plan> {
-        let settings = |path: Option<&PathBuf>| path.map_or(Ok(Vec::new()), |path| super::properties(path));
+        let settings =
+            |path: Option<&PathBuf>| path.map_or(Ok(Vec::new()), |path| crate::cmd::properties::read(path));
         if let [servers, topic, records, acks, size, rest @ ..] = &self.positional[..] {
             return Ok(Plan {
                 bootstrap_server: servers.clone(),

@@ -232,7 +232,7 @@ impl Arguments {
     /// The brokers, and the settings of a producer.
     fn settings(&self) -> Result<(String, Vec<(String, String)>)> {
         let mut settings = match &self.command_config {
-            Some(path) => super::properties(path)?,
+            Some(path) => crate::cmd::properties::read(path)?,
             None => Vec::new(),
         };
         settings.extend(self.command_property.iter().cloned());
