@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use client::Admin;
 use client::admin::{ConfigChange, Resource};
 
@@ -35,13 +35,27 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
     let set = configs.into_iter().map(|(name, value)| ConfigChange::Set(name, value));
     let changes: Vec<ConfigChange> =
         set.chain(delete_configs.into_iter().map(ConfigChange::Delete)).collect();
+    let resource = Resource::Topic(name.clone());
+    if let (Some(count), false) = (partitions, changes.is_empty()) {
+        // Neither is done if one of them would be refused: a shorter retention deletes records for good.
+        let tried = admin.dry_run();
+        tried.alter_config(resource.clone(), changes.clone()).wait()?;
+        tried.grow_topic(&name, count).wait()?;
+    }
     let chosen = if dry_run { admin.dry_run() } else { admin.clone() };
-    // Settings are refused more often than partitions, so what may fail comes first.
-    if !changes.is_empty() {
-        chosen.alter_config(Resource::Topic(name.clone()), changes).wait()?;
+    let changes_settings = !changes.is_empty();
+    if changes_settings {
+        chosen.alter_config(resource, changes).wait()?;
     }
     if let Some(count) = partitions {
-        chosen.grow_topic(&name, count).wait()?;
+        let grown = chosen.grow_topic(&name, count).wait();
+        match grown {
+            // Something happened between the trial and the deed.
+            Err(error) if changes_settings && !dry_run => {
+                return Err(error).context("the settings were changed, but not the partitions");
+            }
+            grown => grown?,
+        };
     }
     if as_json {
         return super::describe::run(admin, &[name], true, out);
