@@ -88,6 +88,23 @@ fn what_is_only_tried_changes_nothing() {
 }
 
 #[test]
+fn if_one_change_is_refused_the_other_is_not_made() {
+    let node = Node::start();
+    node.says(&["create", "orders", "--partitions", "4", "--config", "retention.ms=3600000"]);
+    let fewer = ["alter", "orders", "--partitions", "2", "--config", "retention.ms=5"];
+    let said = node.refuses(&fewer);
+    assert!(said.contains("INVALID_PARTITIONS") && !said.contains("settings were changed"), "{said}");
+    assert_eq!(node.describes("orders")["settings"]["retention.ms"], "3600000");
+    let odd = ["alter", "orders", "--partitions", "6", "--config", "retention.ms=soon"];
+    assert!(node.refuses(&odd).contains("INVALID_CONFIG"));
+    assert_eq!(node.describes("orders")["partitions"].as_array().map(Vec::len), Some(4));
+    node.says(&["alter", "orders", "--partitions", "6", "--config", "retention.ms=7200000"]);
+    let described = node.describes("orders");
+    assert_eq!(described["partitions"].as_array().map(Vec::len), Some(6));
+    assert_eq!(described["settings"]["retention.ms"], "7200000");
+}
+
+#[test]
 fn records_have_offsets_go_and_take_room() {
     let node = Node::start();
     node.says(&["create", "orders", "--partitions", "2"]);
