@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use client::Scratch;
 use client::consumer::{Batch, Consumer, Isolation, Reset};
-use client::producer::PropertyError;
 
 use super::cluster;
 use crate::interrupt;
@@ -140,10 +139,7 @@ impl Arguments {
         // A record that is gone before it was read is told of: nothing is left out in silence.
         let mut builder = Consumer::builder(settings.bootstrap_servers()).reset(Reset::None);
         for (name, value) in settings.properties().filter(|(name, _)| !name.starts_with("group.")) {
-            builder = builder.set(name, value).map_err(|error| match error {
-                PropertyError::Unknown(name) => anyhow::anyhow!("{name} is not a setting of this consumer"),
-                error => error.into(),
-            })?;
+            builder = builder.set(name, value)?;
         }
         if self.read_committed {
             builder = builder.isolation(Isolation::ReadCommitted);

@@ -69,7 +69,7 @@ impl AdminBuilder {
             "default.api.timeout.ms" => self.timeout(time()?),
             "request.timeout.ms" => self.request_timeout(time()?),
             "client.id" => self.client_id(value),
-            _ => return Err(PropertyError::Unknown(name.to_owned())),
+            _ => return Err(PropertyError::Unknown { name: name.to_owned(), of: "admin" }),
         })
     }
 

@@ -118,7 +118,7 @@ impl ConsumerBuilder {
                 "none" => self.reset(Reset::None),
                 _ => return Err(wrong("earliest, latest or none")),
             },
-            _ => return Err(PropertyError::Unknown(name.to_owned())),
+            _ => return Err(PropertyError::Unknown { name: name.to_owned(), of: "consumer" }),
         })
     }
 

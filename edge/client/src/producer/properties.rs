@@ -10,8 +10,13 @@ use super::ProducerBuilder;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {
     /// There is no such setting, or not here.
-    #[error("{0} is not a setting of this producer")]
-    Unknown(String),
+    #[error("{name} is not a setting of this {of}")]
+    Unknown {
+        /// What was said.
+        name: String,
+        /// Whose setting it should be: `producer`, `consumer` or `admin`.
+        of: &'static str,
+    },
     /// The setting has no such value.
     #[error("{name}={value}: {wanted}")]
     Value {
@@ -57,7 +62,7 @@ impl ProducerBuilder {
             "request.timeout.ms" => self.request_timeout(of(MILLISECONDS).duration()?),
             "max.block.ms" => self.block_max(of(MILLISECONDS).duration()?),
             "client.id" => self.client_id(value),
-            _ => return Err(PropertyError::Unknown(name.to_owned())),
+            _ => return Err(PropertyError::Unknown { name: name.to_owned(), of: "producer" }),
         })
     }
 }

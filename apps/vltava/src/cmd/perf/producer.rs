@@ -324,7 +324,7 @@ fn builder(servers: &str, settings: &[(String, String)]) -> Result<ProducerBuild
     let mut builder = Producer::builder(servers);
     for (name, value) in settings.iter().filter(|(name, _)| !JAVA_ONLY.contains(&name.as_str())) {
         builder = builder.set(name, value).map_err(|error| match error {
-            PropertyError::Unknown(_) => {
+            PropertyError::Unknown { .. } => {
                 anyhow::anyhow!("{error}; `vltava perf producer --help` shows the way to say it")
             }
             error => error.into(),
