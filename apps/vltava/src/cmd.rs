@@ -16,6 +16,8 @@ use std::io::Write;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::failure::Asked;
+
 /// What the command line can say.
 #[derive(Parser)]
 #[command(
@@ -50,6 +52,18 @@ pub(crate) enum Command {
     Log(log::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
+}
+
+impl Command {
+    /// What is asked for, for advice on what fails.
+    pub(crate) const fn asked(&self) -> Asked {
+        match self {
+            Self::Topic(arguments) => arguments.asked(),
+            Self::Produce(_) | Self::Consume(_) => Asked::Records,
+            Self::Perf(arguments) => arguments.asked(),
+            Self::Server(_) | Self::Log(_) | Self::Config(_) | Self::Completions(_) => Asked::Other,
+        }
+    }
 }
 
 /// Does what a command says; what it answers goes to `out`.

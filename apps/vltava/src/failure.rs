@@ -1,5 +1,6 @@
 //! Errors for people: what happened, where, and what to do about it.
 
+use std::borrow::Cow;
 use std::io;
 
 use base::ErrorCode;
@@ -9,14 +10,47 @@ use client::producer::{DeliveryError, SendError};
 
 use crate::reach::Unreachable;
 
+/// What was asked for: advice names the options of that command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    TopicAlter,
+    Topic,
+    /// `produce` or `consume`.
+    Records,
+    /// `perf producer` or `perf consumer`.
+    Perf,
+    PerfLatency,
+    Other,
+}
+
+impl Asked {
+    /// How a setting of the client is given.
+    fn setting(self, pair: &str) -> String {
+        match self {
+            Self::Records => format!("-X {pair}"),
+            Self::Perf => format!("--command-property {pair}"),
+            Self::PerfLatency => format!("{pair} in the file of --command-config"),
+            Self::TopicAlter | Self::Topic | Self::Other => pair.to_owned(),
+        }
+    }
+
+    const fn has_timeout(self) -> bool {
+        matches!(self, Self::TopicAlter | Self::Topic)
+    }
+}
+
 /// An error in words, with advice on a line of its own where there is some.
-pub(crate) fn describe(error: &anyhow::Error) -> String {
+pub(crate) fn describe(error: &anyhow::Error, asked: Asked) -> String {
     let advice = error.chain().find_map(|cause| {
-        None.or_else(|| cause.downcast_ref().map(advice_on_connecting))
-            .or_else(|| cause.downcast_ref().and_then(advice_on_admin))
-            .or_else(|| cause.downcast_ref().and_then(advice_on_send))
-            .or_else(|| cause.downcast_ref().and_then(advice_on_delivery))
-            .or_else(|| cause.downcast_ref().and_then(advice_on_consume))
+        None.or_else(|| cause.downcast_ref().map(advice_on_connecting).map(Cow::Borrowed))
+            .or_else(|| {
+                cause.downcast_ref().and_then(|error| advice_on_admin(error, asked)).map(Cow::Borrowed)
+            })
+            .or_else(|| cause.downcast_ref().and_then(|error| advice_on_send(error, asked)))
+            .or_else(|| {
+                cause.downcast_ref().and_then(|error| advice_on_delivery(error, asked)).map(Cow::Borrowed)
+            })
+            .or_else(|| cause.downcast_ref().and_then(|error| advice_on_consume(error, asked)))
     });
     let what = in_words(error);
     match advice {
@@ -49,51 +83,57 @@ fn advice_on_connecting(Unreachable { reason, .. }: &Unreachable) -> &'static st
     }
 }
 
-fn advice_on_admin(error: &AdminError) -> Option<&'static str> {
+fn advice_on_admin(error: &AdminError, asked: Asked) -> Option<&'static str> {
     match error {
-        AdminError::Refused { code, .. } => advice_on_refusal(*code),
+        AdminError::Refused { code, .. } => advice_on_refusal(*code, asked),
         AdminError::TimedOut { cause: Cause::NotReached, .. } => {
             Some("does this port speak the Kafka protocol, without TLS? is the server well? see its log")
         }
-        AdminError::TimedOut { .. } => {
+        AdminError::TimedOut { .. } if asked.has_timeout() => {
             Some("the cluster is busy or unwell; see its log, or wait longer with --timeout")
         }
+        AdminError::TimedOut { .. } => Some("the cluster is busy or unwell; see its log"),
         _ => None,
     }
 }
 
-fn advice_on_send(error: &SendError) -> Option<&'static str> {
+fn advice_on_send(error: &SendError, asked: Asked) -> Option<Cow<'static, str>> {
     match error {
-        SendError::Topic { code, .. } => advice_on_refusal(*code),
-        SendError::TooLarge { .. } => Some(
-            "-X max.request.size=BYTES allows longer records, if the topic's max.message.bytes does, too",
-        ),
-        SendError::Full | SendError::TopicNotKnownYet => Some("the server is busy or unwell; see its log"),
+        SendError::Topic { code, .. } => advice_on_refusal(*code, asked).map(Cow::Borrowed),
+        SendError::TooLarge { .. } => {
+            let setting = asked.setting("max.request.size=BYTES");
+            let advice = "allows longer records, if the topic's max.message.bytes does, too";
+            Some(Cow::Owned(format!("{setting} {advice}")))
+        }
+        SendError::Full | SendError::TopicNotKnownYet => {
+            Some(Cow::Borrowed("the server is busy or unwell; see its log"))
+        }
         SendError::Partition { .. } | SendError::Timestamp(_) | SendError::Closed | SendError::Failed(_) => {
             None
         }
     }
 }
 
-fn advice_on_delivery(error: &DeliveryError) -> Option<&'static str> {
+fn advice_on_delivery(error: &DeliveryError, asked: Asked) -> Option<&'static str> {
     match error {
-        DeliveryError::Refused { code, .. } => advice_on_refusal(*code),
+        DeliveryError::Refused { code, .. } => advice_on_refusal(*code, asked),
         DeliveryError::TimedOut { .. } => Some("the server is busy or unwell; see its log"),
         DeliveryError::Closed { .. } => None,
     }
 }
 
-fn advice_on_consume(error: &ConsumeError) -> Option<&'static str> {
+fn advice_on_consume(error: &ConsumeError, asked: Asked) -> Option<Cow<'static, str>> {
     match error {
-        ConsumeError::Refused(code) => advice_on_refusal(*code),
-        ConsumeError::OutOfRange(_) => Some(
-            "retention was faster, or the topic was made anew; -X auto.offset.reset=earliest goes on with what is there",
-        ),
+        ConsumeError::Refused(code) => advice_on_refusal(*code, asked).map(Cow::Borrowed),
+        ConsumeError::OutOfRange(_) => Some(Cow::Owned(format!(
+            "retention was faster, or the topic was made anew; {} goes on with what is there",
+            asked.setting("auto.offset.reset=earliest")
+        ))),
         ConsumeError::Truncated { .. } | ConsumeError::Corrupt { .. } => None,
     }
 }
 
-fn advice_on_refusal(code: ErrorCode) -> Option<&'static str> {
+fn advice_on_refusal(code: ErrorCode, asked: Asked) -> Option<&'static str> {
     match code {
         ErrorCode::UnknownTopicOrPartition => Some("`vltava topic list` shows the topics there are"),
         ErrorCode::TopicAlreadyExists => Some("`vltava topic alter` changes a topic"),
@@ -102,7 +142,10 @@ fn advice_on_refusal(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge => {
             Some("`vltava topic alter TOPIC --config max.message.bytes=BYTES` allows longer records")
         }
-        ErrorCode::InvalidPartitions => Some("a topic can be given more partitions, never fewer"),
+        ErrorCode::InvalidPartitions if asked == Asked::TopicAlter => {
+            Some("a topic can be given more partitions, never fewer")
+        }
+        ErrorCode::InvalidPartitions => Some("a topic has one partition or more"),
         _ => None,
     }
 }
@@ -110,4 +153,34 @@ fn advice_on_refusal(code: ErrorCode) -> Option<&'static str> {
 /// Whether whoever reads the output has read enough.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_options_that_the_command_has() {
+        let too_large = || SendError::TooLarge { size: 2, max: 1 }.into();
+        for (asked, option) in [
+            (Asked::Records, "\n  -X max.request.size=BYTES allows"),
+            (Asked::Perf, "\n  --command-property max.request.size=BYTES allows"),
+            (Asked::PerfLatency, "\n  max.request.size=BYTES in the file of --command-config allows"),
+        ] {
+            let said = describe(&too_large(), asked);
+            assert!(said.contains(option), "{said}");
+        }
+        let slow = || AdminError::TimedOut {
+            what: "topic t".to_owned(),
+            after: std::time::Duration::from_secs(1),
+            cause: Cause::NoController,
+            trouble: None,
+            may_have_been_done: false,
+        };
+        for (asked, has_timeout) in [(Asked::Topic, true), (Asked::Records, false), (Asked::Perf, false)] {
+            let said = describe(&slow().into(), asked);
+            assert!(said.contains("see its log"), "{said}");
+            assert_eq!(said.contains("--timeout"), has_timeout, "{said}");
+        }
+    }
 }

@@ -26,6 +26,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = cmd::Arguments::parse();
     let mut out = io::BufWriter::new(io::stdout().lock());
+    let asked = arguments.command.as_ref().map_or(failure::Asked::Other, cmd::Command::asked);
     let done = match arguments.command {
         Some(command) => cmd::run(command, &mut out),
         None => out.write_all(welcome::TEXT.as_bytes()).map_err(Into::into),
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // What was written before belongs before the error; if it cannot be, the error still counts.
             let _ = out.flush();
-            eprintln!("{}", failure::describe(&error));
+            eprintln!("{}", failure::describe(&error, asked));
             ExitCode::FAILURE
         }
     }

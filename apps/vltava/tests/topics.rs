@@ -170,6 +170,7 @@ fn refusals_say_what_and_what_to_do() {
             "a broker for each",
         ),
         (&["create", "odd", "--config", "retention.ms=soon"], "INVALID_CONFIG", "vltava config show"),
+        (&["create", "none", "--partitions", "0"], "INVALID_PARTITIONS", "one partition or more"),
         (&["alter", "orders", "--partitions", "1"], "INVALID_PARTITIONS", "never fewer"),
         (&["alter", "orders", "--config", "no.such=1"], "INVALID_CONFIG", "vltava config show"),
         (&["describe", "payments"], "UNKNOWN_TOPIC_OR_PARTITION", "vltava topic list"),

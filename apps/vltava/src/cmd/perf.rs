@@ -31,6 +31,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Subcommand;
 
+use crate::failure::Asked;
+
 /// Measure a cluster: throughput and latency
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,6 +53,15 @@ enum Command {
     Producer(producer::Arguments),
     Consumer(consumer::Arguments),
     E2eLatency(latency::Arguments),
+}
+
+impl Arguments {
+    pub(crate) const fn asked(&self) -> Asked {
+        match self.command {
+            Command::Producer(_) | Command::Consumer(_) => Asked::Perf,
+            Command::E2eLatency(_) => Asked::PerfLatency,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {

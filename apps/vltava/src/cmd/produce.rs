@@ -137,7 +137,7 @@ impl Run {
             // From here on nothing more is taken, and what was taken is waited for.
             self.producer.clone().close_blocking(Duration::MAX);
             if let Err(error) = self.finish(Ok(())) {
-                eprintln!("{}", failure::describe(&error));
+                eprintln!("{}", failure::describe(&error, failure::Asked::Records));
             }
             process::exit(interrupt::EXIT_CODE);
         };

@@ -17,8 +17,9 @@ use client::Admin;
 use client::admin::{AdminError, Topic};
 use serde_json::{Value, json};
 
+use crate::failure::{self, Asked};
 use crate::output::Table;
-use crate::{failure, reach};
+use crate::reach;
 
 /// Create, list, describe, alter, trim and delete topics
 #[derive(clap::Args)]
@@ -86,6 +87,15 @@ Examples:
     Delete(delete::Arguments),
 }
 
+impl Arguments {
+    pub(crate) const fn asked(&self) -> Asked {
+        match self.command {
+            Command::Alter(_) => Asked::TopicAlter,
+            _ => Asked::Topic,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
     let Arguments { command, cluster, json } = arguments;
     match command {
@@ -138,7 +148,7 @@ fn partitions_of(topic: &Topic, chosen: &[i32]) -> Result<Vec<i32>> {
 fn say_failures(mut failures: Vec<AdminError>) -> Result<()> {
     let Some(last) = failures.pop() else { return Ok(()) };
     for error in failures {
-        eprintln!("{}", failure::describe(&error.into()));
+        eprintln!("{}", failure::describe(&error.into(), Asked::Topic));
     }
     Err(last.into())
 }
