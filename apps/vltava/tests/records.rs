@@ -218,6 +218,48 @@ fn an_interrupted_writer_writes_what_it_read() {
 }
 
 #[test]
+fn an_interrupted_writer_of_a_flood_ends_as_one_that_waits() {
+    let node = Node::start();
+    // It is by chance what its end comes between.
+    for topic in ["a", "b", "c", "d", "e"] {
+        node.says(&["topic", "create", topic], b"");
+        let mut writer = node.spawn(&["produce", topic, "--summary"]);
+        let mut stdin = writer.stdin.take().expect("it is a pipe");
+        let lines = b"a line\n".repeat(1_000);
+        let flood = std::thread::spawn(move || while stdin.write_all(&lines).is_ok() {});
+        assert_eq!(node.says(&["consume", topic, "-c", "1"], b""), b"a line\n");
+        interrupt(&writer);
+        let ended = writer.wait_with_output().expect("it ends, although its input does not");
+        flood.join().expect("nobody reads any more");
+        assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+        let said = text(&ended.stderr);
+        let written = said.strip_suffix(" records were written\n").and_then(|count| count.parse().ok());
+        let there = text(&node.says(&["topic", "offsets", topic, "--json"], b""));
+        let there: Value = serde_json::from_str(&there).expect("it is JSON");
+        assert_eq!(there[0]["offset"].as_u64(), written, "{said}");
+    }
+}
+
+#[test]
+fn a_writer_says_why_nothing_is_known_of_its_topic() {
+    let node = Node::start_with(&["--set", "auto.create.topics.enable=false"]);
+    let said = node.refuses(&["produce", "nowhere", "-X", "max.block.ms=300"], b"a");
+    assert!(said.contains("there is no topic nowhere") && said.contains("vltava topic create"), "{said}");
+    // It takes connections, and says nothing.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let address = mute.local_addr().expect("it has one").to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vltava"));
+    command.args(["produce", "t", "-X", "max.block.ms=300", "-b", &address]);
+    let mut writer = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    writer.stdin.take().expect("it is a pipe").write_all(b"a").expect("it reads");
+    let ended = writer.wait_with_output().expect("it ends");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot be reached") && said.contains("speak the Kafka protocol"), "{said}");
+    assert!(!said.contains("no topic") && !said.contains("topic create"), "{said}");
+}
+
+#[test]
 fn an_interrupted_reader_and_one_that_nobody_listens_to_end() {
     let node = Node::start();
     node.says(&["produce", "t"], b"one\ntwo\n");

@@ -39,6 +39,8 @@ impl Arguments {
 }
 
 const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
+/// How long a cluster may take to answer.
+const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// What was chosen.
 pub(super) struct Settings {
@@ -58,10 +60,14 @@ impl Settings {
         all.filter(|(name, _)| !name.ends_with("serializer") && *name != BOOTSTRAP_SERVERS)
     }
 
+    /// Fails at once if there is no server.
+    pub(super) fn reach(&self) -> Result<()> {
+        Ok(reach(&self.bootstrap_servers, TIME_MAX)?)
+    }
+
     /// Connects to one that answers.
     pub(super) fn connect(&self) -> Result<Cluster> {
-        const TIME_MAX: Duration = Duration::from_secs(30);
-        reach(&self.bootstrap_servers, TIME_MAX)?;
+        self.reach()?;
         Ok(Cluster { admin: Admin::builder(&self.bootstrap_servers).timeout(TIME_MAX).build()? })
     }
 }

@@ -8,15 +8,19 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use client::Compression;
-use client::producer::{Producer, Record};
+use anyhow::{Context, Result, anyhow};
+use base::ErrorCode;
+use client::admin::AdminError;
+use client::producer::{Producer, Record, SendError};
+use client::{Admin, Compression};
 
 use super::cluster;
+use crate::failure::{self, Asked};
+use crate::interrupt;
 use crate::progress::Progress;
-use crate::{failure, interrupt};
 
 use input::{Input, Reading};
 use tally::Tally;
@@ -76,6 +80,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<()> {
     run.clone().finish_on_signal()?;
     let sent = run.send_all(&arguments, &topic);
     run.producer.flush_blocking();
+    if sent.is_ok() && run.is_interrupted() {
+        // Whoever interrupted it tells how it ended, and ends the process.
+        park();
+    }
     run.finish(sent)
 }
 
@@ -99,22 +107,35 @@ struct Run {
     producer: Producer,
     tally: Arc<Tally>,
     places: Arc<input::Places>,
+    is_interrupted: Arc<AtomicBool>,
+    bootstrap_servers: String,
+    /// How long the first record waits for a word about its topic, if that is not the producer's to say.
+    patience: Option<Duration>,
     with_summary: bool,
     record_bytes_max: usize,
 }
+
+/// Somebody who mistyped the name of a topic does not wait for the minute of max.block.ms.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it is asked why nothing is known of the topic.
+const ASK_MAX: Duration = Duration::from_secs(5);
 
 impl Run {
     fn begin(arguments: &Arguments) -> Result<Self> {
         let settings = arguments.cluster.settings()?;
         // A server that is not there is told of at once, and not when max.block.ms is over.
-        settings.connect()?;
+        settings.reach()?;
         let mut builder = Producer::builder(settings.bootstrap_servers());
         // Java's default, and the builder's.
         let mut record_bytes_max = 1 << 20;
+        let mut patience = Some(PATIENCE);
         for (name, value) in settings.properties() {
             builder = builder.set(name, value)?;
             if name == "max.request.size" {
                 record_bytes_max = value.trim().parse().unwrap_or(record_bytes_max);
+            }
+            if name == "max.block.ms" {
+                patience = None;
             }
         }
         if let Some(acks) = &arguments.acks {
@@ -127,17 +148,31 @@ impl Run {
         let told = tally.clone();
         let producer = builder.on_delivery(move |report| told.on_delivery(report)).build()?;
         let places = Arc::new(arguments.input.places(&arguments.files));
-        let with_summary = arguments.summary;
-        Ok(Self { producer, tally, places, with_summary, record_bytes_max })
+        Ok(Self {
+            producer,
+            tally,
+            places,
+            is_interrupted: Arc::default(),
+            bootstrap_servers: settings.bootstrap_servers().to_owned(),
+            patience,
+            with_summary: arguments.summary,
+            record_bytes_max,
+        })
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Acquire)
     }
 
     /// What was read is written before the process ends.
     fn finish_on_signal(self) -> Result<()> {
         let finish = move || {
+            // Said first: who sends takes the closed producer for the end, not for a failure.
+            self.is_interrupted.store(true, Ordering::Release);
             // From here on nothing more is taken, and what was taken is waited for.
             self.producer.clone().close_blocking(Duration::MAX);
             if let Err(error) = self.finish(Ok(())) {
-                eprintln!("{}", failure::describe(&error, failure::Asked::Records));
+                eprintln!("{}", failure::describe(&error, Asked::Records));
             }
             process::exit(interrupt::EXIT_CODE);
         };
@@ -162,6 +197,9 @@ impl Run {
                 true => self.send_first(record, topic),
                 false => self.producer.send_blocking(&record).map(drop).map_err(Into::into),
             };
+            if self.is_interrupted() && sent.as_ref().is_err_and(is_closed) {
+                break;
+            }
             sent.with_context(|| {
                 format!("{} was not sent, nor what follows it", self.places.name(entry.tag()))
             })?;
@@ -173,19 +211,36 @@ impl Run {
     }
 
     /// The first record waits for the first word about its topic. One that is not there, and that the cluster
-    /// does not make by itself, is told of sooner than when max.block.ms is over.
+    /// does not make by itself, is told of sooner than when max.block.ms is over, unless that was chosen.
     fn send_first(&self, record: Record<'_>, topic: &str) -> Result<()> {
-        const PATIENCE: Duration = Duration::from_secs(10);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        let sent =
-            runtime.block_on(async { tokio::time::timeout(PATIENCE, self.producer.send(record)).await });
+        let sent = match self.patience {
+            None => self.producer.send_blocking(&record),
+            Some(patience) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                let send = async { tokio::time::timeout(patience, self.producer.send(record)).await };
+                runtime.block_on(send).unwrap_or(Err(SendError::TopicNotKnownYet))
+            }
+        };
         match sent {
-            Ok(sent) => Ok(sent.map(drop)?),
-            Err(_) => bail!(
-                "for {} s the cluster has not said that there is a topic {topic}: `vltava topic create {topic}` \
-                 makes it",
-                PATIENCE.as_secs()
-            ),
+            Err(SendError::TopicNotKnownYet) => {
+                self.why_not_known(topic)?;
+                // It is there, and the rest of max.block.ms is for the producer to learn of it.
+                self.producer.send_blocking(&record).map(drop).map_err(Into::into)
+            }
+            sent => Ok(sent.map(drop)?),
+        }
+    }
+
+    /// Asks about a topic that the producer has heard nothing of; fails unless it is there.
+    fn why_not_known(&self, topic: &str) -> Result<()> {
+        let admin = Admin::builder(&self.bootstrap_servers).timeout(ASK_MAX).build()?;
+        match admin.describe_topic(topic).wait() {
+            Ok(_) => Ok(()),
+            Err(AdminError::Refused { code: ErrorCode::UnknownTopicOrPartition, .. }) => Err(anyhow!(
+                "there is no topic {topic}, and the cluster does not make it by itself: `vltava topic create \
+                 {topic}` makes it"
+            )),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -193,9 +248,7 @@ impl Run {
     fn finish(&self, sent: Result<()>) -> Result<()> {
         if self.tally.is_told() {
             // A signal came while the last records were on their way: whoever was first ends the process.
-            loop {
-                std::thread::park();
-            }
+            park();
         }
         if self.with_summary {
             eprintln!("{}", self.tally.in_words());
@@ -208,5 +261,16 @@ impl Run {
             }
             None => sent,
         }
+    }
+}
+
+fn is_closed(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(SendError::Closed))
+}
+
+/// Waits for another thread to end the process.
+fn park() -> ! {
+    loop {
+        std::thread::park();
     }
 }

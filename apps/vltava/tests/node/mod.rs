@@ -14,10 +14,16 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more arguments.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("there is a place for data");
         let mut process = Command::new(env!("CARGO_BIN_EXE_vltava"))
             .args(["server", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0", "--data-dir"])
             .arg(data.path())
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
