@@ -122,7 +122,11 @@ fn reads_from_anywhere(node: &Node) -> Result<()> {
 
     consumer.assign([]);
     consumer.assign(everything(Start::Latest));
-    ensure!(consumer.next_batch_within(Duration::from_millis(700))?.is_none(), "nothing is behind the end");
+    wait::until("the ends are known", PATIENCE, || {
+        let are_known = (0..PARTITIONS).all(|partition| consumer.position(TOPIC, partition).is_some());
+        Ok(are_known.then_some(()))
+    })?;
+    ensure!(consumer.try_next_batch()?.is_none(), "nothing is behind the end");
     write(&node.bootstrap(), Compression::None, count..count + 30)?;
     let end = |_| count / 3;
     ensure!(read(&mut consumer, 30)? == expected(count + 30, end), "from the end");
