@@ -1,16 +1,19 @@
 //! The examples of our client do what they say, on our node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use client::admin::At;
 use client::consumer::{Consumer, Start};
 use client::producer::{Producer, Record};
 use client::{Header, Scratch};
 use conformance::{Node, home};
 use vltava_e2e::churn::{Churn, admin};
 use vltava_e2e::process::{setup, with_node};
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs an example to its end; what it printed.
 fn run(name: &str, arguments: &[&str]) -> Result<Vec<String>> {
@@ -50,9 +53,8 @@ fn examples_write_read_and_copy() -> Result<()> {
     })
 }
 
-/// The copy of a topic is read as the topic is, nulls, headers and times included.
+/// The copy of a topic, which the example makes, is read as the topic is, nulls, headers and times included.
 fn copies(bootstrap: &str) -> Result<()> {
-    Churn::default().create(&admin(bootstrap)?, "orders-copy", 2, &[])?;
     let producer = Producer::new(bootstrap)?;
     let headers = [Header { key: b"h", value: None }, Header { key: b"h", value: Some(b"") }];
     let record = Record::to("orders").partition(1);
@@ -77,8 +79,15 @@ fn copies(bootstrap: &str) -> Result<()> {
 fn read(bootstrap: &str, topic: &str) -> Result<BTreeSet<String>> {
     let mut consumer = Consumer::builder(bootstrap).build()?;
     consumer.assign((0..2).map(|partition| (topic, partition, Start::Earliest)));
+    let mut left = BTreeMap::new();
+    let ends = admin(bootstrap)?.list_offsets((0..2).map(|partition| (topic, partition, At::Latest))).wait();
+    for (partition, end) in ends.into_iter().enumerate() {
+        left.insert(partition as i32, end?.offset.context("there is an end")?);
+    }
+    left.retain(|_, end| end.0 > 0);
     let (mut all, mut scratch) = (BTreeSet::new(), Scratch::default());
-    while let Some(batch) = consumer.next_batch_within(Duration::from_millis(500))? {
+    while !left.is_empty() {
+        let batch = consumer.next_batch_within(PATIENCE)?.with_context(|| format!("not read: {left:?}"))?;
         let (header, partition) = (*batch.header(), batch.partition());
         for record in batch.records(&mut scratch)? {
             let record = record?;
@@ -87,6 +96,7 @@ fn read(bootstrap: &str, topic: &str) -> Result<BTreeSet<String>> {
             let (key, value) = (record.key, record.value);
             all.insert(format!("{partition} {offset:?} {time:?} {key:?} {value:?} {headers:?}"));
         }
+        left.retain(|index, end| *index != partition.0 || header.next_offset() < *end);
     }
     Ok(all)
 }
