@@ -1,8 +1,9 @@
 //! The `vltava` binary: a node, and the tools to work with one.
 //!
-//! **Invariant:** nothing is decided here. Arguments go down to the crates that know what to do, and
-//! what they answer is shown: as tables for people, as JSON for programs, as an error that says what
-//! happened and what to do about it.
+//! **Invariant:** what a node or a client does is decided in the crates below. Arguments go down to them,
+//! and what they answer is shown: as tables for people, as JSON for programs, as an error that says what
+//! happened and what to do about it. Only `perf` has work of its own: what to send and when, and whether it
+//! arrived.
 
 mod cmd;
 mod envelope; // a record as JSON
