@@ -16,6 +16,8 @@ mod world; // start here
 
 mod reader; // a consumer, and what it reads
 
+mod invariants; // what must be true of both
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::TimestampMs;
@@ -35,6 +37,8 @@ pub enum ClientPlant {
     BrokerLies,
     /// The broker takes batches in any order.
     BrokerIgnoresOrder,
+    /// The client makes sense of an answer that is malformed.
+    RubbishIsHeard,
     /// The broker leaves out a batch of what is read.
     BrokerSkips,
     /// The broker does not say which transactions were taken back.
@@ -53,10 +57,11 @@ pub enum ClientPlant {
 
 impl ClientPlant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::BrokerForgets,
         Self::BrokerLies,
         Self::BrokerIgnoresOrder,
+        Self::RubbishIsHeard,
         Self::BrokerSkips,
         Self::AbortedLeftOut,
         Self::OpenIsShown,

@@ -8,13 +8,15 @@ use wire::Part;
 use crate::random::Random;
 
 /// A frame on its way, without its size.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Travelling {
     /// When it arrives, in microseconds.
     pub(super) at_us: u64,
     pub(super) frame: Vec<u8>,
     /// Its sender wants to know when it has gone out.
     pub(super) is_unanswered: bool,
+    /// It is no answer any more.
+    pub(super) is_malformed: bool,
 }
 
 /// One connection.
@@ -40,14 +42,9 @@ pub(super) struct Network {
 
 impl Network {
     /// A frame leaves behind those that left before.
-    pub(super) fn push(
-        queue: &mut VecDeque<Travelling>,
-        now_us: u64,
-        delay_us: u64,
-        (frame, is_unanswered): (Vec<u8>, bool),
-    ) {
+    pub(super) fn push(queue: &mut VecDeque<Travelling>, now_us: u64, delay_us: u64, frame: Travelling) {
         let before = queue.back().map_or(0, |last| last.at_us);
-        queue.push_back(Travelling { at_us: before.max(now_us + delay_us), frame, is_unanswered });
+        queue.push_back(Travelling { at_us: before.max(now_us + delay_us), ..frame });
     }
 
     /// A connection is no more: what was on its way to the broker may be lost, or may come later.
@@ -87,14 +84,4 @@ pub(super) fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
         }
     }
     bytes.split_off(4)
-}
-
-/// A broker's bytes are whatever they are (I30). Only those that cannot be taken for another answer: a
-/// broker that lies about offsets is believed by every client.
-pub(super) fn spoil(answer: &mut Vec<u8>, random: &mut Random) {
-    match random.below(3) {
-        0 => answer.truncate(random.index(answer.len())),
-        1 => answer.extend((0..=random.below(9)).map(|byte| byte as u8)),
-        _ => answer[..4].copy_from_slice(&(random.bits() as u32 | 1 << 31).to_be_bytes()),
-    }
 }

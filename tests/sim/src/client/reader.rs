@@ -41,9 +41,10 @@ impl ReaderPlant {
             ClientPlant::SeekForgotten => Self::SeekForgotten,
             ClientPlant::PauseForgets => Self::PauseForgets,
             ClientPlant::RoomForgotten => Self::RoomForgotten,
-            ClientPlant::BrokerForgets | ClientPlant::BrokerLies | ClientPlant::BrokerIgnoresOrder => {
-                return None;
-            }
+            ClientPlant::BrokerForgets
+            | ClientPlant::BrokerLies
+            | ClientPlant::BrokerIgnoresOrder
+            | ClientPlant::RubbishIsHeard => return None,
         })
     }
 }

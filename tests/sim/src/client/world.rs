@@ -12,7 +12,9 @@ use client_core::{Address, Backoff, Chance, LinksSettings, NetEffect};
 use records::Scratch;
 
 use super::broker::{Brokers, TOPICS};
-use super::network::{Network, Wire, bytes_of, spoil};
+use super::invariants::i30_hostile_bytes::{self, Did};
+use super::invariants::{i04_no_duplicate, i05_order};
+use super::network::{Network, Travelling, Wire, bytes_of};
 use super::{ClientPlant, EPOCH, Options};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -36,6 +38,7 @@ struct Known {
 /// A run.
 pub struct World {
     options: Options,
+    plant: Option<ClientPlant>,
     random: Random,
     trace: Trace,
     now_us: u64,
@@ -96,6 +99,7 @@ impl World {
             random: Random::stream(seed, "client workload"),
             brokers: Brokers::new(seed, &options, plant),
             options,
+            plant,
             trace,
             now_us: 0,
             producer,
@@ -245,6 +249,14 @@ impl World {
             } else if let Some(answer) = wire.answers.pop_front_if(|frame| frame.at_us <= now_us) {
                 let now = self.now();
                 self.producer.on_frame(id, &answer.frame, now, &mut self.effects);
+                if answer.is_malformed {
+                    let did = self.effects.iter().map(|effect| match effect {
+                        Effect::Net(effect) => Did::Net(effect),
+                        Effect::Done { outcome: Ok(_), .. } => Did::Believed,
+                        Effect::Done { .. } | Effect::Compress(_) | Effect::TryAgain => Did::Other,
+                    });
+                    i30_hostile_bytes::check(id, did, &mut self.found);
+                }
             }
             self.perform();
         }
@@ -254,13 +266,23 @@ impl World {
         let Some((what, mut answer)) = self.brokers.answer(broker, frame) else { return };
         self.trace.event(format!("{:>9} broker {broker} on {id:?}: {what}", self.now_us));
         let rubbish = if self.brokers.is_healed { 0 } else { self.options.rubbish_per_thousand };
+        let mut is_malformed = false;
         if self.random.chance(rubbish) {
-            spoil(&mut answer, &mut self.random);
+            let whole = answer.clone();
+            is_malformed = i30_hostile_bytes::spoil(&what, &mut answer, &mut self.random);
+            if self.plant == Some(ClientPlant::RubbishIsHeard) {
+                answer = whole;
+            }
             self.trace.event("rubbish".to_owned());
         }
         let delay = self.random.below(self.options.delay_us);
         if let Some(wire) = self.network.wires.get_mut(&id) {
-            Network::push(&mut wire.answers, self.now_us, delay, (answer, false));
+            Network::push(
+                &mut wire.answers,
+                self.now_us,
+                delay,
+                Travelling { frame: answer, is_malformed, ..Travelling::default() },
+            );
         }
     }
 
@@ -337,7 +359,7 @@ impl World {
                         &mut wire.requests,
                         self.now_us,
                         delay,
-                        (bytes_of(&outgoing), is_unanswered),
+                        Travelling { frame: bytes_of(&outgoing), is_unanswered, ..Travelling::default() },
                     );
                 }
             }
@@ -395,12 +417,8 @@ impl World {
             }
         }
         if self.options.idempotence {
-            for ((topic, index), partition) in &self.brokers.partitions {
-                if let Some(pair) = partition.log.windows(2).find(|pair| pair[0] >= pair[1]) {
-                    let what = format!("{topic}-{index} holds {} before {}", pair[0], pair[1]);
-                    found.push(Violation { invariant: "I5: the order of sending is that of the log", what });
-                }
-            }
+            i04_no_duplicate::check(&self.brokers.partitions, &mut found);
+            i05_order::check(&self.brokers.partitions, &mut found);
         }
         self.found.extend(found);
     }
@@ -414,9 +432,6 @@ fn check_record(record: &Known, log: &[u64], times: usize, options: &Options) ->
             what: format!("{value} in {topic}-{partition} {what}: {:?}", record.outcome),
         })
     };
-    if options.idempotence && times > 1 {
-        return violation("I4: nothing is there twice", &format!("is there {times} times"));
-    }
     match &record.outcome {
         Ok(Some(offset)) if log.get(*offset as usize) != Some(&value) => {
             violation("acknowledged is kept", "is not where the broker said")

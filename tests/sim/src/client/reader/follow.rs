@@ -6,6 +6,7 @@ use client_core::consumer::{Reset, Start};
 use super::brokers::{Brokers, Place, Said};
 use super::fetch::EPOCHS_FROM;
 use super::history::{Fate, Log, Truth};
+use crate::client::invariants::i07_committed_only;
 use crate::violation::Violation;
 
 /// Where a reader is.
@@ -69,9 +70,10 @@ impl Follow {
             return wrong("what is read was written", "was not written there");
         };
         let log = &brokers.logs[&lent.place][number];
-        if brokers.options.is_committed_only && truth.fate != Fate::Stands {
-            return wrong("I7: only what is committed is read", &format!("is {:?}", truth.fate));
-        }
+        let is_committed = truth.fate == Fate::Stands;
+        i07_committed_only::check(brokers.options.is_committed_only, is_committed, || {
+            format!("{lent:?} is {:?}; the reader is at {self:?}", truth.fate)
+        })?;
         if let Some((before, value)) = self.last {
             // Only what says what it read can be told that it is not there any more.
             let is_torn = brokers.options.fetch_version_max >= EPOCHS_FROM

@@ -6,7 +6,8 @@ use client_core::consumer::Effect;
 use client_core::{ConnectionId, NetEffect};
 
 use super::World;
-use crate::client::network::{Network, Wire, bytes_of, spoil};
+use crate::client::invariants::i30_hostile_bytes::{self, Did};
+use crate::client::network::{Network, Travelling, Wire, bytes_of};
 use crate::client::reader::inbox::Arrived;
 
 impl World {
@@ -28,6 +29,14 @@ impl World {
                 self.serve(id, broker, &request.frame);
             } else if let Some(answer) = wire.answers.pop_front_if(|frame| frame.at_us <= now_us) {
                 self.consumer.on_frame(id, &Arc::new(answer.frame), now, &mut self.effects);
+                if answer.is_malformed {
+                    let did = self.effects.iter().map(|effect| match effect {
+                        Effect::Net(effect) => Did::Net(effect),
+                        Effect::Chunk(_) => Did::Believed,
+                        Effect::Failed { .. } => Did::Other,
+                    });
+                    i30_hostile_bytes::check(id, did, &mut self.found);
+                }
             }
             self.perform();
         }
@@ -36,13 +45,19 @@ impl World {
     fn serve(&mut self, id: ConnectionId, broker: i32, frame: &[u8]) {
         let mut answer = self.brokers.answer(broker, frame);
         self.trace.event(format!("{:>9} broker {broker} on {id:?}: {}", self.now_us, answer.what));
+        let mut is_malformed = false;
         if self.brokers.chance(self.options.rubbish_per_thousand) {
-            spoil(&mut answer.bytes, &mut self.random);
+            is_malformed = i30_hostile_bytes::spoil(&answer.what, &mut answer.bytes, &mut self.random);
             self.trace.event("rubbish".to_owned());
         }
         let delay = answer.hold_us + self.random.below(self.options.delay_us);
         if let Some(wire) = self.network.wires.get_mut(&id) {
-            Network::push(&mut wire.answers, self.now_us, delay, (answer.bytes, false));
+            Network::push(
+                &mut wire.answers,
+                self.now_us,
+                delay,
+                Travelling { frame: answer.bytes, is_malformed, ..Travelling::default() },
+            );
         }
     }
 
@@ -78,7 +93,12 @@ impl World {
             }
             NetEffect::Send { connection, outgoing } => {
                 if let Some(wire) = self.network.wires.get_mut(&connection) {
-                    Network::push(&mut wire.requests, self.now_us, delay, (bytes_of(&outgoing), false));
+                    Network::push(
+                        &mut wire.requests,
+                        self.now_us,
+                        delay,
+                        Travelling { frame: bytes_of(&outgoing), ..Travelling::default() },
+                    );
                 }
             }
             NetEffect::Close { connection } => {
