@@ -125,7 +125,7 @@ fn files_are_records_or_full_of_them() {
         .expect("it can be written");
     let wrong = node.refuses(&["produce", "lines", "-F", &settings], b"");
     assert!(wrong.contains("linger.ms=soon: a number of milliseconds"), "{wrong}");
-    std::fs::write(&settings, "key.serializer=any\nacks: 1\n").expect("it can be written");
+    std::fs::write(&settings, "key.serializer=any\nacks: all\n").expect("it can be written");
     node.says(&["produce", "lines", "-F", &settings, "-X", "compression.type=lz4"], b"set");
     assert_eq!(node.reads(&["lines", "-o", "-1"]), "set\n");
     let missing = node.refuses(&["produce", "whole", &path("missing")], b"");
