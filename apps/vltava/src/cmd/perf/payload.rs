@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::chance::Chance;
 use super::template::Template;
+use crate::escape::unescaped;
 
 /// The values of records, one after the other.
 pub(super) enum Payload {
@@ -61,8 +62,7 @@ impl Payload {
         if text.is_empty() {
             bail!("{} is empty: there is nothing to send", path.display());
         }
-        let delimiter = unescaped(delimiter);
-        let lines = split(&text, delimiter.as_bytes());
+        let lines = split(&text, &unescaped(delimiter));
         Ok(Self::Lines { lines, chance })
     }
 
@@ -83,7 +83,7 @@ impl Payload {
                 *at += *size;
                 if *at >= TEXT_BYTES {
                     // From another byte, so that no record is sent twice.
-                    *at = chance.below(*size as u64) as usize;
+                    *at = chance.below((*size).min(TEXT_BYTES) as u64) as usize;
                 }
                 &text[start..start + *size]
             }
@@ -122,11 +122,6 @@ fn split(text: &[u8], delimiter: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// A delimiter as it can be written on a command line.
-fn unescaped(text: &str) -> String {
-    text.replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\r")
-}
-
 #[cfg(test)]
 mod tests {
     use records::{Codecs, Compression};
@@ -139,6 +134,15 @@ mod tests {
         let first = payload.next().to_vec();
         assert!(first.iter().all(u8::is_ascii_uppercase), "{first:?}");
         assert_ne!(payload.next(), first);
+    }
+
+    #[test]
+    fn a_record_may_be_longer_than_the_text_it_is_taken_from() {
+        let size = TEXT_BYTES + (1 << 20);
+        let mut payload = Payload::letters(size, Chance::new(5, 0));
+        for _ in 0..50 {
+            assert_eq!(payload.next().len(), size);
+        }
     }
 
     #[test]
@@ -157,7 +161,6 @@ mod tests {
     fn lines_are_split_at_their_delimiter() {
         assert_eq!(split(b"a\nbc\n", b"\n"), [b"a".to_vec(), b"bc".to_vec()]);
         assert_eq!(split(b"a||b|c", b"||"), [b"a".to_vec(), b"b|c".to_vec()]);
-        assert_eq!(unescaped("\\n"), "\n");
     }
 
     #[test]
