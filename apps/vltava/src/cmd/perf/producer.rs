@@ -101,7 +101,7 @@ pub(super) struct Arguments {
 #[derive(clap::Args)]
 struct LoadArguments {
     /// Records a second at most, of all producers together; -1 for as fast as they are taken
-    #[arg(long, allow_negative_numbers = true, default_value_t = -1.0)]
+    #[arg(long, allow_negative_numbers = true, default_value_t = -1.0, value_parser = finite)]
     throughput: f64,
     /// How records follow each other at a rate
     #[arg(long, value_enum, default_value = "fixed")]
@@ -137,6 +137,11 @@ Examples:
   vltava perf producer --topic t --num-records 500000 --record-size 100 --ramp 1000:20000:30 --hlog run.hlog
   vltava perf producer --topic t --num-records 100000 --keys zipf:10000:1.1 --verify \\
       --payload-template '{\"id\":{{seq}},\"user\":\"{{uuid}}\",\"what\":\"{{word}}\",\"n\":{{int 1 99}}}'";
+
+fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 5000, or -1 for as fast as records are taken".to_owned())
+}
 
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));

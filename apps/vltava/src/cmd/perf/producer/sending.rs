@@ -101,9 +101,9 @@ fn send_all(arguments: &Arguments, producer: &Producer, number: u16, run: Option
             let after = producer.elapsed();
             if index >= warm_up {
                 call.saturating_record((after - before).as_nanos() as u64);
-            }
-            if let Some(due) = due {
-                punctuality.record(before.saturating_sub(due));
+                if let Some(due) = due {
+                    punctuality.record(before.saturating_sub(due));
+                }
             }
         } else {
             producer.send_blocking(&record)?;
