@@ -50,19 +50,31 @@ impl Node {
     }
 }
 
-/// A line with its numbers taken out.
+/// A line with its numbers taken out, but for how many digits stand behind the point.
 fn shape(line: &str) -> String {
-    let (mut shape, mut rest) = (String::new(), line);
-    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        let number = &rest[at..];
-        let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
-        // A full stop behind a number is not part of it.
-        let end = end - usize::from(number[..end].ends_with('.'));
-        shape += &rest[..at];
-        shape.push('#');
-        rest = &number[end..];
+    let (mut shape, mut is_behind_point) = (String::new(), false);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        let is_before_digit = characters.peek().is_some_and(char::is_ascii_digit);
+        match character {
+            '0'..='9' if is_behind_point || !is_before_digit => shape.push('0'),
+            '0'..='9' => {}
+            other => shape.push(other),
+        }
+        is_behind_point =
+            is_before_digit && (character == '.' || is_behind_point && character.is_ascii_digit());
     }
-    shape + rest
+    shape
+}
+
+fn shapes(lines: &[impl AsRef<str>]) -> Vec<String> {
+    lines.iter().map(|line| shape(line.as_ref())).collect()
+}
+
+#[test]
+fn a_shape_keeps_the_digits_behind_the_point() {
+    assert_eq!(shape("19961 records, 9965.60 (15 ms)."), "0 records, 0.00 (0 ms).");
+    assert_ne!(shape("1.50"), shape("1.5"));
 }
 
 #[test]
@@ -90,6 +102,8 @@ fn kafkas_arguments_give_kafkas_lines() {
     ]);
     // What Apache Kafka's ProducerPerformance 4.3.1 printed for such a run.
     let expected = [
+        "Option --producer-props has been deprecated and will be removed in a future version. Use \
+         --command-property instead.",
         "Warmup first 20000 records. Steady state results will print after the complete test summary.",
         "In steady state.",
         "19961 records sent, 9965.6 records/sec (0.95 MB/sec), 3.8 ms avg latency, 9.0 ms max latency.",
@@ -98,25 +112,31 @@ fn kafkas_arguments_give_kafkas_lines() {
         "30000 steady state records sent, 9976.720984 records/sec (0.95 MB/sec), 3.70 ms avg latency, \
          9.00 ms max latency, 4 ms 50th, 6 ms 95th, 7 ms 99th, 9 ms 99.9th.",
     ];
-    for (line, at) in expected.iter().zip(["first", "any", "any", "any", "last"]) {
-        let found = lines.iter().find(|found| shape(found) == shape(line));
-        assert!(found.is_some(), "{at}: {line}\nis not in\n{}", lines.join("\n"));
-    }
-    assert!(lines.iter().all(|line| expected.iter().any(|known| shape(known) == shape(line))), "{lines:?}");
+    let shapes_of = |at: &[usize]| at.iter().map(|&at| shape(expected[at])).collect::<Vec<_>>();
+    let (first, last) = (lines.len().min(2), lines.len().saturating_sub(2));
+    assert_eq!(shapes(&lines[..first]), shapes_of(&[0, 1]), "{lines:?}");
+    assert_eq!(shapes(&lines[last..]), shapes_of(&[4, 5]), "{lines:?}");
+    // How many intervals there are is chance; the steady state begins once, between two of them.
+    let (steady, windows): (Vec<_>, Vec<_>) =
+        lines[first..last].iter().partition(|line| *line == expected[2]);
+    assert_eq!(steady.len(), 1, "{lines:?}");
+    assert!(windows.len() > 1 && windows.iter().all(|line| shape(line) == shape(expected[3])), "{lines:?}");
+    let of_windows: u64 = windows.iter().filter_map(|line| line.split(' ').next()?.parse::<u64>().ok()).sum();
+    assert!((1_000..=3_000).contains(&of_windows), "{lines:?}");
     assert!(lines.last().is_some_and(|line| line.starts_with("2000 steady state records sent")), "{lines:?}");
     assert!(lines.iter().any(|line| line.starts_with("3000 records sent, ")), "{lines:?}");
 
     let lines =
         node.says(&["consumer", "--topic", "t", "--messages", "3000", "--group", "any", "--timeout", "5000"]);
     let expected = [
+        "Warning: --messages is deprecated. Use --num-records instead.",
         "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, \
          rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec",
         "2026-11-21 15:08:02:717, 2026-11-21 15:08:06:915, 1907.3486, 454.3470, 20000000, 4764173.4159, 0, 4198, \
          454.3470, 4764173.4159",
     ];
-    let shapes = |lines: &[String]| lines.iter().map(|line| shape(line)).collect::<Vec<_>>();
-    assert_eq!(shapes(&lines), shapes(&expected.map(str::to_owned)));
-    assert!(lines[1].contains(", 0.2861, ") && lines[1].contains(", 3000, "), "{lines:?}");
+    assert_eq!(shapes(&lines), shapes(&expected));
+    assert!(lines[2].contains(", 0.2861, ") && lines[2].contains(", 3000, "), "{lines:?}");
 }
 
 #[test]
@@ -149,7 +169,13 @@ fn latency_is_measured_as_kafkas_tool_does() {
         "Avg latency: 0.7742 ms",
         "Percentiles: 50th = 0, 99th = 4, 99.9th = 9",
     ];
-    assert_eq!(lines.iter().map(|line| shape(line)).collect::<Vec<_>>(), expected.map(shape));
+    // Of a record's latency Java prints as many digits as there are, and one at least.
+    for (line, number) in lines[1..3].iter().zip(["0", "1000"]) {
+        let (of_line, millis) = line.split_once('\t').expect("there is a tab");
+        assert_eq!(of_line, number);
+        assert!(millis.contains('.') && millis.parse::<f64>().is_ok_and(|millis| millis > 0.0), "{line}");
+    }
+    assert_eq!(shapes(&lines[3..]), shapes(&expected[3..]));
     assert_eq!(lines[0], expected[0]);
     let output = Command::new(env!("CARGO_BIN_EXE_vltava"))
         .args(["perf", "e2e-latency", &node.address, "t", "10", "all", "100"])
@@ -379,6 +405,19 @@ fn what_was_not_written_to_be_verified_is_not() {
 fn contradictions_are_refused() {
     let node = Node::start();
     let write = ["producer", "--topic", "t", "--num-records", "10"];
+    let bytes = ["--record-size", "1"];
+    for (more, says) in [
+        (&["--throughput", "inf"][..], "expected a number"),
+        (&["--throughput", "nan"], "expected a number"),
+        (&["--warmup-records", "10"], "must be strictly fewer than the number of records in the test"),
+        (&["--transactional-id", "t"], "no transactions yet"),
+        (&["--command-property", "security.protocol=SSL"], "speak PLAINTEXT only"),
+        (&["--command-property", "linger.ms=1", "--producer-props", "acks=1"], "cannot be used with"),
+    ] {
+        let output = node.perf(&[&write[..], &bytes, more].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(says), "{more:?}: {error}");
+    }
     for (more, says) in [
         (&["--record-size", "1", "--ramp", "1:2:3", "--throughput", "5"][..], "leave out --throughput"),
         (&["--record-size", "1", "--arrivals", "poisson"], "needs a rate"),
@@ -424,6 +463,113 @@ fn details_of_a_consumer_are_kafkas() {
     for line in &lines[1..] {
         assert_eq!(shape(line), shape(expected[1]));
     }
+}
+
+#[test]
+fn settings_are_those_of_kafkas_scripts() {
+    let node = Node::start();
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let path = folder.path().join("client.properties");
+    let file = |text: &str| {
+        std::fs::write(&path, text).expect("it can be written");
+        path.to_str().expect("it is text").to_owned()
+    };
+    let everyday = format!(
+        "bootstrap.servers={}\nsecurity.protocol=PLAINTEXT\nretries=5\nacks=all\nmax.poll.records=100\n\
+         metadata.max.age.ms=60000\nfetch.min.bytes=1\n",
+        node.address
+    );
+    // The brokers are named by the file alone.
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vltava"));
+        command.arg("perf").args(arguments).output().expect("the binary starts")
+    };
+    let write = ["producer", "--topic", "t", "--num-records", "10", "--record-size", "100"];
+    let read = ["consumer", "--topic", "t", "--num-records", "10"];
+    let measure = ["e2e-latency", "--topic", "t", "--num-records", "10", "--record-size", "100"];
+    let acks = ["--producer-acks", "1", "--num-headers", "1", "--record-header-size", "-1"];
+    for (arguments, passed) in [
+        (
+            &[&write[..], &["--command-property", "fetch.max.bytes=5"]].concat()[..],
+            "fetch.max.bytes, fetch.min.bytes, ",
+        ),
+        (&read, "acks, "),
+        (&[&measure[..], &acks].concat(), ""),
+    ] {
+        let config = file(&everyday);
+        let output = run(&[arguments, &["--command-config", &config, "--json"]].concat());
+        let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {error}");
+        let note = format!(
+            "note: settings of Java's clients that do nothing here: {passed}max.poll.records, retries\n"
+        );
+        assert!(error.contains(&note), "{note} is not in\n{error}");
+        let lines: Vec<String> = out.lines().map(str::to_owned).collect();
+        let said = object(&lines);
+        if passed.is_empty() {
+            // The argument comes before the file, and both clients are told of.
+            assert_eq!(said["settings"]["acks"], "1", "{said}");
+            assert_eq!(said["settings"]["fetch.min.bytes"], "1", "{said}");
+            assert!(
+                said["durability"]["mode"].as_str().is_some_and(|mode| mode.contains("acks=1")),
+                "{said}"
+            );
+        }
+    }
+    for (text, says) in
+        [("linger=5", "linger is not a setting of this producer or consumer"), ("linger.ms=x", "linger.ms=x")]
+    {
+        let wrong = node.perf(&[&measure[..], &["--command-config", &file(text)]].concat());
+        let error = String::from_utf8_lossy(&wrong.stderr);
+        assert!(wrong.status.code() == Some(1) && error.contains(says), "{error}");
+    }
+}
+
+/// What Apache Kafka's tools 4.3.1 print for their older arguments, in the first line of stdout.
+#[test]
+fn older_arguments_are_warned_of_as_kafka_does() {
+    let node = Node::start();
+    let write = ["producer", "--topic", "t", "--num-records", "10", "--record-size", "10"];
+    let read = [
+        "consumer",
+        "--topic",
+        "t",
+        "--messages",
+        "10",
+        "--print-metrics",
+        "--date-format",
+        "yyyy-MM-dd HH:mm:ss:SSS",
+    ];
+    let said = node.says(&[&write[..], &["--producer-props", "acks=1"]].concat());
+    assert_eq!(
+        said[0],
+        "Option --producer-props has been deprecated and will be removed in a future version. Use \
+         --command-property instead."
+    );
+    let said = node.says(&read);
+    assert_eq!(said[0], "Warning: --messages is deprecated. Use --num-records instead.");
+    assert!(said.last().is_some_and(|line| line.ends_with("} : 10.000")), "{said:?}");
+    let output = Command::new(env!("CARGO_BIN_EXE_vltava"))
+        .args(["perf", "e2e-latency", &node.address, "t", "1", "all", "100"])
+        .output()
+        .expect("the binary starts");
+    assert!(output.stdout.starts_with(b"WARNING: Positional argument usage is deprecated"), "{output:?}");
+    let other = node.perf(&["consumer", "--topic", "t", "--num-records", "1", "--date-format", "HH:mm"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("--date-format"), "{other:?}");
+}
+
+#[test]
+fn nobody_waits_where_nobody_listens() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let address = listener.local_addr().expect("it has one").to_string();
+    drop(listener);
+    let output = Command::new(env!("CARGO_BIN_EXE_vltava"))
+        .args(["perf", "producer", "--topic", "t", "--num-records", "1", "--record-size", "1"])
+        .args(["--bootstrap-server", &address])
+        .output()
+        .expect("the binary starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("is a server running there?"), "{error}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ mod error;
 mod handshake;
 pub mod producer;
 pub mod raw;
+mod waits;
 mod wires;
 
 pub use address::AddressError;

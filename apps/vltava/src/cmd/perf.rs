@@ -11,6 +11,7 @@ mod payload;
 mod template;
 
 mod chance;
+mod settings;
 
 // Whether it arrived.
 mod mark;
@@ -20,6 +21,8 @@ mod verify;
 
 // What is told of it.
 mod hlog;
+mod metrics;
+mod millis;
 mod progress;
 mod stamp;
 mod stats;
@@ -72,9 +75,11 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
     }
 }
 
+/// How long a cluster may take to tell of itself.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
 /// Asks about topics, of a cluster that is there.
 fn admin(servers: &str) -> Result<client::Admin> {
-    const TIME_MAX: Duration = Duration::from_secs(30);
     crate::reach::reach(servers, TIME_MAX)?;
     Ok(client::Admin::builder(servers).timeout(TIME_MAX).build()?)
 }

@@ -16,6 +16,7 @@ use crate::address;
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::producer::{BuildError, PropertyError};
+use crate::waits::{self, Waits};
 use crate::wires::Spare;
 
 /// Chooses the settings of a [`Consumer`]. The names in the documentation are Kafka's.
@@ -118,7 +119,16 @@ impl ConsumerBuilder {
                 "none" => self.reset(Reset::None),
                 _ => return Err(wrong("earliest, latest or none")),
             },
-            _ => return Err(PropertyError::Unknown { name: name.to_owned(), of: "consumer" }),
+            _ => {
+                let mut builder = self;
+                let ConsumerSettings { retry, metadata_age_max, links, .. } = &mut builder.settings;
+                let waits = Waits { retry, metadata_age_max, links };
+                let Some(wait) = waits.named(name) else {
+                    return Err(PropertyError::Unknown { name: name.to_owned(), of: "consumer" });
+                };
+                *wait = time()?;
+                builder
+            }
         })
     }
 
@@ -129,6 +139,11 @@ impl ConsumerBuilder {
             Isolation::ReadUncommitted => "read_uncommitted",
             Isolation::ReadCommitted => "read_committed",
         };
+        let reset = match settings.reset {
+            Reset::Earliest => "earliest",
+            Reset::Latest => "latest",
+            Reset::None => "none",
+        };
         vec![
             ("fetch.min.bytes", settings.fetch_bytes_min.to_string()),
             ("fetch.max.bytes", settings.fetch_bytes_max.to_string()),
@@ -136,6 +151,10 @@ impl ConsumerBuilder {
             ("fetch.max.wait.ms", settings.fetch_wait_max.as_millis().to_string()),
             ("check.crcs", settings.check_crcs.to_string()),
             ("isolation.level", isolation.to_owned()),
+            ("auto.offset.reset", reset.to_owned()),
+            ("request.timeout.ms", settings.links.request_timeout.as_millis().to_string()),
+            // Kafka has no such setting.
+            ("prefetch.bytes", settings.prefetch_bytes_max.to_string()),
         ]
     }
 
@@ -193,6 +212,9 @@ fn check(settings: &ConsumerSettings) -> Result<(), BuildError> {
     }
     if settings.links.request_timeout > REQUEST_TIMEOUT_MAX {
         return wrong("request.timeout.ms must be a day at most");
+    }
+    if !waits::are_in_bounds(&settings.retry, settings.metadata_age_max, &settings.links) {
+        return wrong(waits::OUT_OF_BOUNDS);
     }
     if settings.fetch_wait_max >= settings.links.request_timeout {
         return wrong("fetch.max.wait.ms must be less than request.timeout.ms");

@@ -16,6 +16,7 @@ use super::{Lease, Producer, Shared, State, drive};
 use crate::address::{self, AddressError};
 use crate::clock::{Clock, Reading};
 use crate::driver::Driver;
+use crate::waits::{self, Waits};
 use crate::wires::Spare;
 
 /// Why there is no producer.
@@ -115,6 +116,11 @@ impl ProducerBuilder {
         self
     }
 
+    pub(super) fn waits(&mut self) -> Waits<'_> {
+        let ProducerSettings { retry, metadata_age_max, links, .. } = &mut self.settings;
+        Waits { retry, metadata_age_max, links }
+    }
+
     pub(super) const fn compression_level(&self) -> Option<i32> {
         self.settings.compression_level
     }
@@ -152,6 +158,13 @@ impl ProducerBuilder {
         self
     }
 
+    /// How hard the codec that is chosen is to try; its own level if `None`.
+    fn level_chosen(&self) -> Option<i32> {
+        let chosen = self.settings.compression.name();
+        let of_codec = || self.levels.iter().rfind(|(name, _)| *name == chosen).map(|&(_, level)| level);
+        self.settings.compression_level.or_else(of_codec)
+    }
+
     /// What is chosen so far, by Kafka's names, with the defaults of the rest: for a tool to show.
     pub fn properties(&self) -> Vec<(&'static str, String)> {
         let settings = &self.settings;
@@ -163,7 +176,7 @@ impl ProducerBuilder {
         let is_idempotent =
             if self.is_idempotence_chosen { settings.idempotence } else { settings.acks == Acks::All };
         let ms = |time: Duration| time.as_millis().to_string();
-        vec![
+        let mut properties = vec![
             ("acks", acks.to_owned()),
             ("enable.idempotence", is_idempotent.to_string()),
             ("batch.size", settings.batch_bytes_max.to_string()),
@@ -175,7 +188,16 @@ impl ProducerBuilder {
             ("delivery.timeout.ms", ms(settings.delivery_timeout)),
             ("request.timeout.ms", ms(settings.links.request_timeout)),
             ("max.block.ms", ms(self.block_max)),
-        ]
+        ];
+        let level =
+            self.level_chosen().map_or_else(|| "the codec's own".to_owned(), |level| level.to_string());
+        match settings.compression {
+            Compression::None | Compression::Snappy => {}
+            Compression::Gzip => properties.push(("compression.gzip.level", level)),
+            Compression::Lz4 => properties.push(("compression.lz4.level", level)),
+            Compression::Zstd => properties.push(("compression.zstd.level", level)),
+        }
+        properties
     }
 
     /// Chooses partitions, where [`Record::partition`](super::Record::partition) does not: by the index, or
@@ -203,11 +225,7 @@ impl ProducerBuilder {
         if !self.is_idempotence_chosen {
             self.settings.idempotence = self.settings.acks == Acks::All;
         }
-        if self.settings.compression_level.is_none() {
-            let chosen = self.settings.compression.name();
-            let level = self.levels.iter().rfind(|(name, _)| *name == chosen).map(|&(_, level)| level);
-            self.settings.compression_level = level;
-        }
+        self.settings.compression_level = self.level_chosen();
         check(&self.settings)?;
         // A batch has to fit into a request.
         self.settings.batch_bytes_max = self.settings.batch_bytes_max.min(self.settings.request_bytes_max);
@@ -275,6 +293,9 @@ fn check(settings: &ProducerSettings) -> Result<(), BuildError> {
     let times = [settings.delivery_timeout, settings.links.request_timeout, settings.linger];
     if times.iter().any(|&time| time > super::LONGEST) {
         return wrong("no timeout may be longer than a year");
+    }
+    if !waits::are_in_bounds(&settings.retry, settings.metadata_age_max, &settings.links) {
+        return wrong(waits::OUT_OF_BOUNDS);
     }
     if settings.memory_bytes_max < settings.batch_bytes_max {
         return wrong("buffer.memory must be batch.size at least");

@@ -62,7 +62,14 @@ impl ProducerBuilder {
             "request.timeout.ms" => self.request_timeout(of(MILLISECONDS).duration()?),
             "max.block.ms" => self.block_max(of(MILLISECONDS).duration()?),
             "client.id" => self.client_id(value),
-            _ => return Err(PropertyError::Unknown { name: name.to_owned(), of: "producer" }),
+            _ => {
+                let mut builder = self;
+                let Some(wait) = builder.waits().named(name) else {
+                    return Err(PropertyError::Unknown { name: name.to_owned(), of: "producer" });
+                };
+                *wait = of(MILLISECONDS).duration()?;
+                builder
+            }
         })
     }
 }

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use client::Scratch;
-use client::consumer::{Consumer, ConsumerBuilder, Start};
+use client::consumer::{Consumer, Start};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::hlog::Intervals;
+use super::metrics;
 use super::places::Places;
 use super::progress::Progress;
+use super::settings::Settings;
 use super::stamp::Stamp;
 use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
 use super::verify::{Checker, Verdict};
@@ -26,13 +28,16 @@ use crate::output;
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Brokers to connect to, between commas
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
-    bootstrap_server: String,
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap_server: Option<String>,
     #[command(flatten)]
     topics: Topics,
     /// How many records to read
-    #[arg(long, alias = "messages")]
-    num_records: u64,
+    #[arg(long, required_unless_present = "messages")]
+    num_records: Option<u64>,
+    /// Kafka's older name of --num-records
+    #[arg(long, hide = true, conflicts_with = "num_records")]
+    messages: Option<u64>,
     /// Accepted for Kafka's scripts: this tool needs no group
     #[arg(long)]
     group: Option<String>,
@@ -57,18 +62,21 @@ pub(super) struct Arguments {
     /// Leave out the headline
     #[arg(long)]
     hide_header: bool,
-    /// Accepted for Kafka's scripts: times are printed as Kafka prints them by default, in UTC
-    #[arg(long)]
-    date_format: Option<String>,
-    /// Accepted for Kafka's scripts
+    /// How times are printed; only as Kafka prints them by default. They are in UTC
+    #[arg(long, default_value = DATE_FORMAT, value_parser = [DATE_FORMAT])]
+    date_format: String,
+    /// Print what the consumer counted
     #[arg(long)]
     print_metrics: bool,
-    /// Settings of the consumer, by Kafka's names
+    /// Settings of the consumer, by Kafka's names; those that only Java's has are passed over
     #[arg(long, num_args = 1.., value_name = "NAME=VALUE", value_parser = crate::cmd::pair)]
     command_property: Vec<(String, String)>,
     /// A file of such settings; those on the command line come before them
-    #[arg(long, alias = "consumer.config", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     command_config: Option<PathBuf>,
+    /// Kafka's older name of --command-config
+    #[arg(long = "consumer.config", hide = true, conflicts_with = "command_config")]
+    consumer_config: Option<PathBuf>,
     /// Fail if a record that `vltava perf producer --verify` wrote is lost, duplicated, reordered or corrupt
     #[arg(long)]
     verify: bool,
@@ -99,6 +107,9 @@ Examples:
   vltava perf consumer --include 'orders-.*' --num-records 1000000
   vltava perf consumer --topic t --num-records 1000000 --verify";
 
+/// The only one of Kafka's that this tool knows.
+const DATE_FORMAT: &str = "yyyy-MM-dd HH:mm:ss:SSS";
+
 /// What was read so far.
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -107,13 +118,14 @@ struct Count {
 }
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
-    let builder = arguments.builder()?;
-    let admin = super::admin(&arguments.bootstrap_server)?;
+    arguments.warn(out)?;
+    let settings = arguments.settings()?;
+    let servers = settings.servers();
+    let builder = settings.consumer(Consumer::builder(servers).partition_bytes_max(arguments.fetch_size))?;
+    let admin = super::admin(servers)?;
     let topics = &arguments.topics;
     let places = Places::find(&admin, topics.topic.as_deref(), topics.include.as_deref())?;
-    let mut consumer = builder.clone().build()?;
-    let start = if arguments.from_latest { Start::Latest } else { Start::Earliest };
-    consumer.assign(places.iter().map(|(topic, index)| (topic, index, start)));
+    let consumer = builder.clone().build()?;
     if !arguments.hide_header {
         let time = if arguments.show_detailed_stats { "time, threadId" } else { "start.time, end.time" };
         writeln!(out, "{time}, {HEADLINE}")?;
@@ -129,6 +141,9 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         checker: arguments.verify.then(|| Checker::new(None)),
     };
     let (began, wall_began) = (Instant::now(), now_ms());
+    // Fetching begins here.
+    let start = if arguments.from_latest { Start::Latest } else { Start::Earliest };
+    reader.consumer.assign(reader.places.iter().map(|(topic, index)| (topic, index, start)));
     arguments.read(&mut reader, out)?;
     let elapsed = began.elapsed();
     if !arguments.show_detailed_stats {
@@ -136,17 +151,20 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{}, {}, {line}", kafka_time(wall_began), kafka_time(now_ms()))?;
         out.flush()?;
     }
+    if arguments.print_metrics {
+        print_metrics(&reader.count, out)?;
+    }
     reader.log.finish()?;
     let verdict = match reader.checker {
         Some(checker) => {
             let extents = reader.places.extents(&admin, arguments.from_latest)?;
             let mut verdict = checker.verdict_within(&extents);
-            verdict.lose(arguments.num_records.saturating_sub(reader.count.records));
+            verdict.lose(arguments.records().saturating_sub(reader.count.records));
             Some(verdict)
         }
         None => None,
     };
-    let stamp = Stamp::take(&arguments.bootstrap_server, reader.places.first_topic(), builder.properties());
+    let stamp = Stamp::take(servers, reader.places.first_topic(), builder.properties());
     let measured = Measured { count: reader.count, elapsed, waited: reader.waited };
     measured.print_more(arguments.json, verdict.as_ref(), &stamp, out)?;
     let Some(verdict) = verdict else { return Ok(()) };
@@ -202,30 +220,34 @@ impl Measured {
 }
 
 impl Arguments {
-    fn builder(&self) -> Result<ConsumerBuilder> {
-        let mut settings = match &self.command_config {
-            Some(path) => crate::cmd::properties::read(path)?,
-            None => Vec::new(),
-        };
-        settings.extend(self.command_property.iter().cloned());
-        let mut builder = Consumer::builder(&self.bootstrap_server).partition_bytes_max(self.fetch_size);
-        for (name, value) in &settings {
-            // What only Java's client has, and what only a group has.
-            let is_javas = name.ends_with(".deserializer") || name.starts_with("group.");
-            if !is_javas && name != "bootstrap.servers" {
-                builder = builder.set(name, value)?;
-            }
+    fn records(&self) -> u64 {
+        self.num_records.or(self.messages).unwrap_or_default()
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let file = self.command_config.as_ref().or(self.consumer_config.as_ref());
+        let file = file.map(PathBuf::as_path);
+        Settings::read(self.bootstrap_server.as_deref(), file, &self.command_property)
+    }
+
+    /// What Kafka's tool says of its older names.
+    fn warn(&self, out: &mut dyn Write) -> Result<()> {
+        if self.messages.is_some() {
+            writeln!(out, "Warning: --messages is deprecated. Use --num-records instead.")?;
         }
-        Ok(builder)
+        if self.consumer_config.is_some() {
+            writeln!(out, "Warning: --consumer.config is deprecated. Use --command-config instead.")?;
+        }
+        Ok(())
     }
 
     /// Reads until there were enough records, or none came for too long.
     fn read(&self, reader: &mut Reader, out: &mut dyn Write) -> Result<()> {
-        let progress = Progress::of(self.num_records);
+        let progress = Progress::of(self.records());
         let interval = Duration::from_millis(self.reporting_interval);
         let mut window = (Count::default(), Instant::now());
-        while reader.count.records < self.num_records {
-            if !reader.read(self.num_records, Duration::from_millis(self.timeout))? {
+        while reader.count.records < self.records() {
+            if !reader.read(self.records(), Duration::from_millis(self.timeout))? {
                 let timeout = self.timeout;
                 progress.line(out, &format!(
                         "WARNING: Exiting before consuming the expected number of records: timeout ({timeout} ms) \
@@ -293,6 +315,18 @@ impl Count {
     fn since(&self, before: &Self) -> Self {
         Self { records: self.records - before.records, bytes: self.bytes - before.bytes }
     }
+}
+
+/// What was counted, under the names that Java's consumer has for it, as Kafka's tools print it.
+fn print_metrics(count: &Count, out: &mut dyn Write) -> Result<()> {
+    let name = |name| format!("consumer-fetch-manager-metrics:{name}:{{client-id=perf-consumer-client}}");
+    metrics::print(
+        &[
+            (name("bytes-consumed-total"), count.bytes as f64),
+            (name("records-consumed-total"), count.records as f64),
+        ],
+        out,
+    )
 }
 
 /// Kafka's numbers for what was read in a time, behind the totals.

@@ -1,7 +1,7 @@
 //! `vltava perf e2e-latency`: Kafka's `kafka-e2e-latency`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,9 +15,11 @@ use serde_json::json;
 use super::chance::Chance;
 use super::hlog::Intervals;
 use super::mark::Marker;
+use super::millis::Millis;
 use super::payload::Payload;
 use super::progress::Progress;
 use super::readback::{self, Reader};
+use super::settings::Settings;
 use super::stamp::Stamp;
 use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
 use super::verify::{Checker, Verdict};
@@ -31,8 +33,8 @@ use super::verify::{Checker, Verdict};
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Brokers to connect to, between commas
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
-    bootstrap_server: String,
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap_server: Option<String>,
     /// Topic to write to and read from
     #[arg(long, required_unless_present = "positional")]
     topic: Option<String>,
@@ -54,10 +56,10 @@ pub(super) struct Arguments {
     /// Bytes of the name of each header
     #[arg(long, default_value_t = 0)]
     record_header_key_size: usize,
-    /// Bytes of the value of each header
-    #[arg(long, default_value_t = 0)]
-    record_header_size: usize,
-    /// A file of settings, by Kafka's names
+    /// Bytes of the value of each header; -1 for a header without a value
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-1..))]
+    record_header_size: i32,
+    /// A file of settings, by Kafka's names; --producer-acks comes before its acks
     #[arg(long, value_name = "FILE")]
     command_config: Option<PathBuf>,
     /// Send so many records before those that count
@@ -86,14 +88,18 @@ Examples:
   vltava perf e2e-latency --topic t --num-records 100000 --record-size 100 --warmup-records 5000 --json
   vltava perf e2e-latency 127.0.0.1:9092 t 10000 1 100";
 
+/// What Kafka's tool says of arguments without names.
+const POSITIONAL: &str = "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. \
+                          Please use named arguments instead: --bootstrap-server, --topic, --num-records, \
+                          --producer-acks, --record-size, --command-config";
+
 /// What is measured, however it was said.
 struct Plan {
-    bootstrap_server: String,
     topic: String,
     records: u64,
     acks: Acks,
     record_bytes: usize,
-    settings: Vec<(String, String)>,
+    settings: Settings,
 }
 
 /// What was measured.
@@ -102,6 +108,8 @@ struct Measured {
     both: Histogram<u64>,
     /// From send to acknowledgement.
     sent: Histogram<u64>,
+    /// From send to read, for Kafka's lines.
+    millis: Millis,
     total: Duration,
     records: u64,
     verdict: Verdict,
@@ -109,16 +117,16 @@ struct Measured {
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let plan = arguments.plan()?;
+    if !arguments.positional.is_empty() {
+        writeln!(out, "{POSITIONAL}")?;
+    }
     let mut pair = Pair::start(&plan, out)?;
     let measured = arguments.measure(&plan, &mut pair, out)?;
-    let at = |quantile| measured.both.value_at_quantile(quantile) / 1_000_000;
     if measured.verdict.is_clean() {
-        let mean_ms = measured.total.as_secs_f64() * 1e3 / measured.records.max(1) as f64;
-        writeln!(out, "Avg latency: {mean_ms:.4} ms")?;
-        writeln!(out, "Percentiles: 50th = {}, 99th = {}, 99.9th = {}", at(0.5), at(0.99), at(0.999))?;
+        writeln!(out, "{}", summary(measured.total, measured.records, &measured.millis))?;
         out.flush()?;
     }
-    let stamp = Stamp::take(&plan.bootstrap_server, &plan.topic, pair.properties);
+    let stamp = Stamp::take(plan.settings.servers(), &plan.topic, pair.properties);
     measured.print_more(arguments.json, plan.record_bytes, &stamp, out)?;
     measured.verdict.into_result()
 }
@@ -164,17 +172,19 @@ impl Arguments {
             Intervals::new(self.hlog.as_deref(), "latency from send to read", self.reporting_interval)?;
         let progress = Progress::of(plan.records);
         let (mut both, mut sent, mut total) = (histogram(), histogram(), Duration::ZERO);
+        let mut millis = Millis::default();
         let mut payload = Payload::letters(plan.record_bytes, Chance::new(1, 0));
         let mut marker = Marker::new(pair.run, 0, payload.free_bytes());
         let key = vec![b'k'; self.record_key_size];
         let key = (!key.is_empty()).then_some(&key[..]);
         let header_key = vec![b'h'; self.record_header_key_size];
-        let header_value = vec![b'v'; self.record_header_size];
+        let header_value = usize::try_from(self.record_header_size).ok().map(|bytes| vec![b'v'; bytes]);
         let timeout = Duration::from_millis(self.timeout);
         let (mut records, mut is_clean) = (0, true);
         for number in 0..self.warmup_records + plan.records {
             marker.mark(key, payload.next());
-            let mut headers = vec![Header { key: &header_key, value: Some(&header_value) }; self.num_headers];
+            let header = Header { key: &header_key, value: header_value.as_deref() };
+            let mut headers = vec![header; self.num_headers];
             headers.extend(marker.header());
             let mut record = Record::to(&plan.topic).value(marker.value()).headers(&headers);
             if let Some(key) = key {
@@ -192,12 +202,13 @@ impl Arguments {
             let Some(number) = number.checked_sub(self.warmup_records) else { continue };
             sent.saturating_record(acknowledged.as_nanos() as u64);
             both.saturating_record(elapsed.as_nanos() as u64);
+            millis.record(elapsed);
             log.record(elapsed)?;
             total += elapsed;
             records += 1;
             progress.set(records);
             if number % 1_000 == 0 {
-                progress.line(out, &format!("{number}\t{}", elapsed.as_nanos() as f64 / 1e6))?;
+                progress.line(out, &line(number, elapsed))?;
             }
         }
         progress.finish();
@@ -207,31 +218,45 @@ impl Arguments {
         }
         let verdict =
             std::mem::replace(&mut pair.reader.checker, Checker::new(None)).verdict_on(&[pair.sent], 0);
-        Ok(Measured { both, sent, total, records, verdict })
+        Ok(Measured { both, sent, millis, total, records, verdict })
     }
 
     fn plan(&self) -> Result<Plan> {
-        let settings =
-            |path: Option<&PathBuf>| path.map_or(Ok(Vec::new()), |path| crate::cmd::properties::read(path));
+        let settings = |servers: Option<&str>, file: Option<&Path>| Settings::read(servers, file, &[]);
         if let [servers, topic, records, acks, size, rest @ ..] = &self.positional[..] {
             return Ok(Plan {
-                bootstrap_server: servers.clone(),
                 topic: topic.clone(),
                 records: records.parse().context("the number of records")?,
                 acks: acks_of(acks)?,
                 record_bytes: size.parse().context("the size of a record")?,
-                settings: settings(rest.first().map(PathBuf::from).as_ref())?,
+                settings: settings(Some(servers), rest.first().map(Path::new))?,
             });
         }
         Ok(Plan {
-            bootstrap_server: self.bootstrap_server.clone(),
             topic: self.topic.clone().context("--topic is missing")?,
             records: self.num_records.context("--num-records is missing")?,
             acks: acks_of(&self.producer_acks)?,
             record_bytes: self.record_size.context("--record-size is missing")?,
-            settings: settings(self.command_config.as_ref())?,
+            settings: settings(self.bootstrap_server.as_deref(), self.command_config.as_deref())?,
         })
     }
+}
+
+/// Kafka's line about a record: milliseconds as Java prints them, with a digit behind the point at least.
+fn line(number: u64, elapsed: Duration) -> String {
+    format!("{number}\t{:?}", elapsed.as_nanos() as f64 / 1_000.0 / 1_000.0)
+}
+
+/// Kafka's lines about all of them.
+fn summary(total: Duration, records: u64, millis: &Millis) -> String {
+    let average = total.as_nanos() as f64 / records as f64 / 1_000.0 / 1_000.0;
+    let at = |share| millis.at(share);
+    format!(
+        "Avg latency: {average:.4} ms\nPercentiles: 50th = {}, 99th = {}, 99.9th = {}",
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    )
 }
 
 /// Latency until a record can be read means nothing for one that nobody acknowledges.
@@ -252,20 +277,17 @@ struct Pair {
     run: u64,
     /// Records that were acknowledged.
     sent: u64,
-    /// Of the producer.
+    /// Of the producer, and those that only the consumer has.
     properties: Vec<(&'static str, String)>,
 }
 
 impl Pair {
     fn start(plan: &Plan, out: &mut dyn Write) -> Result<Self> {
-        let mut producer = Producer::builder(&plan.bootstrap_server).acks(plan.acks);
-        let mut consumer = Consumer::builder(&plan.bootstrap_server);
-        for (name, value) in &plan.settings {
-            // A file may have the settings of either.
-            producer = producer.clone().set(name, value).unwrap_or(producer);
-            consumer = consumer.clone().set(name, value).unwrap_or(consumer);
-        }
-        let admin = super::admin(&plan.bootstrap_server)?;
+        let servers = plan.settings.servers();
+        let (producer, consumer) = plan.settings.pair(Consumer::builder(servers))?;
+        // As Kafka's tool has it: a record is sent at once, whatever a file says.
+        let producer = producer.acks(plan.acks).linger(Duration::ZERO);
+        let admin = super::admin(servers)?;
         // The end is asked for before anything is sent behind it.
         let (topic, ends) = match readback::topic(&admin, &plan.topic)? {
             Some(topic) => {
@@ -282,8 +304,10 @@ impl Pair {
             }
         };
         let run = super::run_id();
+        let mut properties = producer.properties();
+        let known: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
+        properties.extend(consumer.properties().into_iter().filter(|(name, _)| !known.contains(name)));
         let reader = Reader::new(consumer.build()?, &topic, &ends, Checker::new(Some(run)));
-        let properties = producer.properties();
         Ok(Self { producer: producer.build()?, reader, admin, topic, run, sent: 0, properties })
     }
 
@@ -309,5 +333,30 @@ impl Pair {
         let ends = readback::offsets(&self.admin, &self.topic, At::Latest)?;
         while !self.reader.has_reached(&ends) && self.reader.read(timeout)? {}
         if may_be_behind { self.reader.read_late() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines that Apache Kafka's EndToEndLatency 4.3.1 printed, from latencies that give its numbers.
+    #[test]
+    fn lines_are_those_of_kafkas_tool() {
+        for (number, nanos, printed) in [
+            (0, 43_088_790, "0\t43.08879"),
+            (1_000, 517_027, "1000\t0.517027"),
+            (2_000, 1_000_000, "2000\t1.0"),
+        ] {
+            assert_eq!(line(number, Duration::from_nanos(nanos)), printed);
+        }
+        let mut millis = Millis::default();
+        for (latency, records) in [(0, 900), (1, 90), (4, 9), (9, 1), (43, 1)] {
+            (0..records).for_each(|_| millis.record(Duration::from_millis(latency)));
+        }
+        assert_eq!(
+            summary(Duration::from_micros(774_974), 1_001, &millis),
+            "Avg latency: 0.7742 ms\nPercentiles: 50th = 0, 99th = 4, 99.9th = 9"
+        );
     }
 }

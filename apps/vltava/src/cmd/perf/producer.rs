@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use client::consumer::Consumer;
-use client::producer::{Producer, ProducerBuilder, PropertyError};
+use client::producer::Producer;
 use serde_json::{Value, json};
 
 use super::arrivals::{Arrivals, Rate, Schedule};
 use super::chance::Chance;
 use super::hlog::Hlog;
 use super::keys::Keys;
+use super::metrics;
 use super::payload::Payload;
 use super::progress::Progress;
 use super::readback::ReadBack;
+use super::settings::{Settings, no_transactions};
 use super::stamp::Stamp;
 use super::stats::{latency_line, quantiles, rate_line};
 use super::tally::Tally;
@@ -60,12 +62,18 @@ pub(super) struct Arguments {
     /// What chance begins with: the same seed gives the same records
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Settings of the producer, by Kafka's names
-    #[arg(long, alias = "producer-props", num_args = 1.., value_name = "NAME=VALUE", value_parser = crate::cmd::pair)]
+    /// Settings of the producer, by Kafka's names; those that only Java's has are passed over
+    #[arg(long, num_args = 1.., value_name = "NAME=VALUE", value_parser = crate::cmd::pair)]
     command_property: Vec<(String, String)>,
     /// A file of such settings; those on the command line come before them
-    #[arg(long, alias = "producer.config", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     command_config: Option<PathBuf>,
+    /// Kafka's older name of --command-property
+    #[arg(long, hide = true, num_args = 1.., value_parser = crate::cmd::pair, conflicts_with = "command_property")]
+    producer_props: Vec<(String, String)>,
+    /// Kafka's older name of --command-config
+    #[arg(long = "producer.config", hide = true, conflicts_with = "command_config")]
+    producer_config: Option<PathBuf>,
     /// Print what the producer counted
     #[arg(long)]
     print_metrics: bool,
@@ -150,10 +158,12 @@ fn share(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     arguments.check()?;
-    let (servers, settings) = arguments.settings()?;
-    let builder = builder(&servers, &settings)?;
+    arguments.warn(out)?;
+    let settings = arguments.settings()?;
+    let (servers, builder) = (settings.servers(), settings.producer()?);
+    crate::reach::reach(servers, super::TIME_MAX)?;
     let read_back = match arguments.verify {
-        true => Some(ReadBack::begin(&servers, &arguments.topic, super::run_id())?),
+        true => Some(ReadBack::begin(servers, &arguments.topic, super::run_id())?),
         false => None,
     };
     let tally = Arc::new(Tally::new(arguments.warmup_records));
@@ -189,12 +199,12 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let verdict = match read_back {
         Some(read_back) => {
             let may_be_behind = !builder.properties().contains(&("acks", "all".to_owned()));
-            let consumer = Consumer::builder(&servers).build()?;
+            let consumer = Consumer::builder(servers).build()?;
             Some(read_back.check(consumer, &sent.records, tally.failed(), may_be_behind)?)
         }
         None => None,
     };
-    let stamp = Stamp::take(&servers, &arguments.topic, builder.properties());
+    let stamp = Stamp::take(servers, &arguments.topic, builder.properties());
     arguments.print_more(&tally, ended, &sent, verdict.as_ref(), &stamp, out)?;
     let failed = tally.failed();
     if failed > 0 {
@@ -213,11 +223,19 @@ enum Draws {
 
 impl Arguments {
     fn check(&self) -> Result<()> {
-        if self.transactional_id.is_some() || self.transaction_duration_ms.is_some() {
-            bail!(
-                "this producer has no transactions: leave out --transactional-id and --transaction-duration-ms"
-            );
+        if self.transactional_id.is_some() {
+            return Err(no_transactions("--transactional-id"));
         }
+        if self.transaction_duration_ms.is_some() {
+            return Err(no_transactions("--transaction-duration-ms"));
+        }
+        // In Kafka's words.
+        ensure!(self.num_records > 0, "--num-records should be greater than zero.");
+        ensure!(
+            self.warmup_records < self.num_records,
+            "The value for --warmup-records must be strictly fewer than the number of records in the test, \
+             --num-records."
+        );
         ensure!(
             self.compressibility.is_none() || self.payload.record_size.is_some(),
             "--compressibility is for --record-size: other payloads are what they are"
@@ -234,18 +252,26 @@ impl Arguments {
         Ok(())
     }
 
-    /// The brokers, and the settings of a producer.
-    fn settings(&self) -> Result<(String, Vec<(String, String)>)> {
-        let mut settings = match &self.command_config {
-            Some(path) => crate::cmd::properties::read(path)?,
-            None => Vec::new(),
-        };
-        settings.extend(self.command_property.iter().cloned());
-        // Scripts for older tools name the brokers among the settings.
-        let of_settings =
-            settings.iter().rfind(|(name, _)| name == "bootstrap.servers").map(|(_, value)| value);
-        let servers = self.bootstrap_server.as_ref().or(of_settings).map_or("127.0.0.1:9092", String::as_str);
-        Ok((servers.to_owned(), settings))
+    fn settings(&self) -> Result<Settings> {
+        let file = self.command_config.as_ref().or(self.producer_config.as_ref());
+        let pairs = [&self.command_property[..], &self.producer_props].concat();
+        Settings::read(self.bootstrap_server.as_deref(), file.map(PathBuf::as_path), &pairs)
+    }
+
+    /// What Kafka's tool says of its older names.
+    fn warn(&self, out: &mut dyn Write) -> Result<()> {
+        for (is_used, old, new) in [
+            (!self.producer_props.is_empty(), "producer-props", "command-property"),
+            (self.producer_config.is_some(), "producer.config", "command-config"),
+        ] {
+            if is_used {
+                writeln!(
+                    out,
+                    "Option --{old} has been deprecated and will be removed in a future version. Use --{new} instead."
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn chance(&self, producer: u16, draws: Draws) -> Chance {
@@ -316,28 +342,6 @@ impl Arguments {
     }
 }
 
-/// Settings of Java's client that mean nothing here are passed over in silence.
-fn builder(servers: &str, settings: &[(String, String)]) -> Result<ProducerBuilder> {
-    const JAVA_ONLY: [&str; 6] = [
-        "bootstrap.servers",
-        "key.serializer",
-        "value.serializer",
-        "metric.reporters",
-        "send.buffer.bytes",
-        "receive.buffer.bytes",
-    ];
-    let mut builder = Producer::builder(servers);
-    for (name, value) in settings.iter().filter(|(name, _)| !JAVA_ONLY.contains(&name.as_str())) {
-        builder = builder.set(name, value).map_err(|error| match error {
-            PropertyError::Unknown { .. } => {
-                anyhow::anyhow!("{error}; `vltava perf producer --help` shows the way to say it")
-            }
-            error => error.into(),
-        })?;
-    }
-    Ok(builder)
-}
-
 /// What the producers counted, under the names that Java's has for it, as Kafka's tools print it.
 fn print_metrics(producers: &[Producer], out: &mut dyn Write) -> Result<()> {
     let mut rows = Vec::new();
@@ -354,10 +358,5 @@ fn print_metrics(producers: &[Producer], out: &mut dyn Write) -> Result<()> {
             rows.push((format!("producer-metrics:{name}:{{client-id=perf-producer-{number}}}"), value));
         }
     }
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    writeln!(out, "\n{:<width$}   Value", "Metric Name")?;
-    for (name, value) in rows {
-        writeln!(out, "{name:<width$} : {value:.3}")?;
-    }
-    Ok(())
+    metrics::print(&rows, out)
 }

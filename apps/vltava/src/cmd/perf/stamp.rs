@@ -50,12 +50,17 @@ impl Stamp {
         Self { settings, durability, machine }
     }
 
+    /// What this run's producer waits for, if it has one.
+    fn acks(&self) -> Option<&str> {
+        self.settings.iter().find(|(name, _)| *name == "acks").map(|(_, value)| &**value)
+    }
+
     /// Adds it to a result for programs.
     pub(super) fn put_into(&self, result: &mut Value) {
         let settings: Map<String, Value> =
             self.settings.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         result["settings"] = Value::Object(settings);
-        result["durability"] = self.durability.json();
+        result["durability"] = self.durability.json(self.acks());
         result["machine"] = self.machine.json();
         result["version"] = json!(env!("CARGO_PKG_VERSION"));
     }
@@ -66,7 +71,7 @@ impl Stamp {
             self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         [
             format!("settings: {}", settings.join(" ")),
-            format!("durability: {}", self.durability.in_words()),
+            format!("durability: {}", self.durability.in_words(self.acks())),
             format!("machine: {}; vltava {}", self.machine.in_words(), env!("CARGO_PKG_VERSION")),
         ]
     }
@@ -86,7 +91,7 @@ impl Durability {
         })
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, acks: Option<&str>) -> Value {
         let (policy, messages, ms) = match &self.flush {
             Flush::Unknown => (None, None, None),
             Flush::Policy(policy) => (Some(policy), None, None),
@@ -95,7 +100,7 @@ impl Durability {
         let mut said = json!({
             "replicas": self.replicas,
             "min.insync.replicas": self.in_sync_min,
-            "mode": self.flush.in_words(),
+            "mode": self.flush.in_words(acks),
         });
         for (name, value) in [("flush.policy", policy), ("flush.messages", messages), ("flush.ms", ms)] {
             if let Some(value) = value {
@@ -105,11 +110,11 @@ impl Durability {
         said
     }
 
-    fn in_words(&self) -> String {
+    fn in_words(&self, acks: Option<&str>) -> String {
         let unknown = || "unknown".to_owned();
         let replicas = self.replicas.map_or_else(unknown, |replicas| replicas.to_string());
         let in_sync = self.in_sync_min.clone().unwrap_or_else(unknown);
-        format!("{}; replicas: {replicas}, min.insync.replicas: {in_sync}", self.flush.in_words())
+        format!("{}; replicas: {replicas}, min.insync.replicas: {in_sync}", self.flush.in_words(acks))
     }
 }
 
@@ -124,22 +129,34 @@ impl Flush {
         }
     }
 
-    fn in_words(&self) -> String {
-        match self {
-            Self::Unknown => "unknown: the broker does not say when it flushes".to_owned(),
+    /// What an acknowledgement of this run is worth; for a reader, those of whoever wrote.
+    fn in_words(&self, acks: Option<&str>) -> String {
+        let (mut mode, mut means) = match self {
+            Self::Unknown => ("unknown".to_owned(), "the broker does not say when it flushes"),
             Self::Policy(policy) => {
-                let means = match policy.as_str() {
-                    "ack" => "an acks=all answer means that the record is on the medium",
-                    "interval" => "acknowledged records reach the medium every flush.interval.ms",
+                let means = match (policy.as_str(), acks) {
+                    ("ack", None) => "an acks=all answer means that the record is on the medium",
+                    ("ack", Some("all")) => "an answer means that the record is on the medium",
+                    ("interval", _) => "acknowledged records reach the medium every flush.interval.ms",
                     _ => IN_CACHE,
                 };
-                format!("flush.policy={policy}: {means}")
+                (format!("flush.policy={policy}"), means)
             }
             Self::Every { messages, ms } if messages == NEVER && ms == NEVER => {
-                format!("no flush.messages and no flush.ms: {IN_CACHE}")
+                ("no flush.messages and no flush.ms".to_owned(), IN_CACHE)
             }
-            Self::Every { messages, ms } => format!("flush.messages={messages}, flush.ms={ms}"),
+            Self::Every { messages, ms } => (
+                format!("flush.messages={messages}, flush.ms={ms}"),
+                "acknowledged records are in the page cache until the first of the two, or the system, writes them",
+            ),
+        };
+        if let Some(acks) = acks {
+            mode = format!("{mode}, acks={acks}");
         }
+        if acks == Some("0") {
+            means = "no broker answers: a record that counts as sent may never have arrived";
+        }
+        format!("{mode}: {means}")
     }
 }
 
@@ -165,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    fn says(settings: &[(&str, &str)]) -> String {
+    fn says(settings: &[(&str, &str)], acks: Option<&str>) -> String {
         let setting = |&(name, value): &(&str, &str)| Setting {
             name: name.to_owned(),
             value: Some(value.to_owned()),
@@ -174,18 +191,37 @@ mod tests {
             is_sensitive: false,
         };
         let settings: Vec<Setting> = settings.iter().map(setting).collect();
-        Flush::of(&settings).in_words()
+        Flush::of(&settings).in_words(acks)
     }
 
     #[test]
     fn durability_is_said_as_the_broker_has_it() {
         // Ours has Kafka's settings beside its own, which counts.
-        let ours = says(&[("flush.messages", NEVER), ("flush.ms", NEVER), ("flush.policy", "ack")]);
-        assert!(ours.starts_with("flush.policy=ack: an acks=all answer means"), "{ours}");
-        assert!(says(&[("flush.policy", "os")]).contains("page cache"));
-        let kafkas = says(&[("flush.messages", NEVER), ("flush.ms", NEVER)]);
-        assert!(kafkas.contains("page cache"), "{kafkas}");
-        assert_eq!(says(&[("flush.messages", "1"), ("flush.ms", "50")]), "flush.messages=1, flush.ms=50");
-        assert!(says(&[]).starts_with("unknown"));
+        let ours = [("flush.messages", NEVER), ("flush.ms", NEVER), ("flush.policy", "ack")];
+        let cases: [(&[(&str, &str)], Option<&str>, &str, &str); 9] = [
+            (&ours, None, "flush.policy=ack: ", "an acks=all answer means that the record is on the medium"),
+            (&ours, Some("all"), "flush.policy=ack, acks=all: ", "on the medium"),
+            (&ours, Some("1"), "flush.policy=ack, acks=1: ", "in the page cache"),
+            (&ours, Some("0"), "flush.policy=ack, acks=0: ", "no broker answers"),
+            (&[("flush.policy", "os")], Some("all"), "flush.policy=os, acks=all: ", "in the page cache"),
+            (
+                &[("flush.policy", "interval")],
+                Some("1"),
+                "flush.policy=interval, ",
+                "every flush.interval.ms",
+            ),
+            (&ours[..2], Some("all"), "no flush.messages and no flush.ms, ", "in the page cache"),
+            (
+                &[("flush.messages", "1"), ("flush.ms", "50")],
+                None,
+                "flush.messages=1, flush.ms=50: ",
+                "the first of",
+            ),
+            (&[], Some("all"), "unknown, acks=all: ", "does not say"),
+        ];
+        for (settings, acks, mode, means) in cases {
+            let said = says(settings, acks);
+            assert!(said.starts_with(mode) && said.contains(means), "{said}");
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
+use super::millis::Millis;
+
 /// A histogram of nanoseconds, exact to three digits, up to an hour.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order")
@@ -18,12 +20,15 @@ pub(super) struct Stats {
     pub(super) latency: Histogram<u64>,
     /// From when it was taken.
     pub(super) service: Histogram<u64>,
+    /// The latencies once more, for Kafka's lines.
+    millis: Millis,
     started: Duration,
 }
 
 impl Stats {
     pub(super) fn since(started: Duration) -> Self {
-        Self { records: 0, bytes: 0, latency: histogram(), service: histogram(), started }
+        let (latency, service) = (histogram(), histogram());
+        Self { records: 0, bytes: 0, latency, service, millis: Millis::default(), started }
     }
 
     #[inline]
@@ -32,6 +37,7 @@ impl Stats {
         self.bytes += bytes;
         self.latency.saturating_record(latency.as_nanos() as u64);
         self.service.saturating_record(service.as_nanos() as u64);
+        self.millis.record(latency);
     }
 
     pub(super) fn add(&mut self, other: &Self) {
@@ -39,6 +45,7 @@ impl Stats {
         self.bytes += other.bytes;
         self.latency.add(&other.latency).expect("they have the same bounds");
         self.service.add(&other.service).expect("they have the same bounds");
+        self.millis.add(&other.millis);
     }
 
     pub(super) const fn started(&self) -> Duration {
@@ -46,27 +53,32 @@ impl Stats {
     }
 
     pub(super) fn seconds(&self, now: Duration) -> f64 {
-        // Kafka's tool counts milliseconds; a run shorter than one would have no rate.
+        // A run shorter than a millisecond would have no rate that means anything.
         now.saturating_sub(self.started).as_secs_f64().max(0.001)
+    }
+
+    /// The same in whole milliseconds, which Kafka's tool counts.
+    fn seconds_of_kafka(&self, now: Duration) -> f64 {
+        now.saturating_sub(self.started).as_millis().max(1) as f64 / 1_000.0
     }
 
     /// Kafka's line about an interval.
     pub(super) fn window_line(&self, now: Duration) -> String {
-        let seconds = self.seconds(now);
+        let seconds = self.seconds_of_kafka(now);
         format!(
             "{} records sent, {:.1} records/sec ({:.2} MB/sec), {:.1} ms avg latency, {:.1} ms max latency.",
             self.records,
             self.records as f64 / seconds,
             self.bytes as f64 / seconds / MIB,
-            self.latency.mean() / 1e6,
-            millis(self.latency.max()),
+            // Kafka's tool says nothing of an interval without records.
+            if self.records == 0 { 0.0 } else { self.millis.average() },
+            self.millis.max(),
         )
     }
 
     /// Kafka's line about a whole run, or about its steady state.
     pub(super) fn total_line(&self, now: Duration, is_steady_state: bool) -> String {
-        let seconds = self.seconds(now);
-        let at = |quantile| self.latency.value_at_quantile(quantile) / 1_000_000;
+        let seconds = self.seconds_of_kafka(now);
         format!(
             "{}{} records sent, {:.6} records/sec ({:.2} MB/sec), {:.2} ms avg latency, {:.2} ms max latency, \
              {} ms 50th, {} ms 95th, {} ms 99th, {} ms 99.9th.",
@@ -74,12 +86,12 @@ impl Stats {
             if is_steady_state { " steady state" } else { "" },
             self.records as f64 / seconds,
             self.bytes as f64 / seconds / MIB,
-            self.latency.mean() / 1e6,
-            millis(self.latency.max()),
-            at(0.5),
-            at(0.95),
-            at(0.99),
-            at(0.999),
+            self.millis.average(),
+            self.millis.max(),
+            self.millis.at(0.5),
+            self.millis.at(0.95),
+            self.millis.at(0.99),
+            self.millis.at(0.999),
         )
     }
 
@@ -121,11 +133,6 @@ pub(super) fn latency_line(what: &str, histogram: &Histogram<u64>) -> String {
     )
 }
 
-/// Kafka's tool counts whole milliseconds.
-fn millis(nanos: u64) -> f64 {
-    (nanos / 1_000_000) as f64
-}
-
 /// The quantiles of a histogram, for programs.
 pub(super) fn quantiles(histogram: &Histogram<u64>) -> Value {
     let at = |quantile| histogram.value_at_quantile(quantile);
@@ -158,23 +165,43 @@ fn in_words(nanos: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Lines of Apache Kafka's ProducerPerformance 4.3.1, with its numbers.
+    /// Latencies in milliseconds, and how many records of 100 bytes had each.
+    fn stats(latencies: &[(u64, u64)]) -> Stats {
+        let mut stats = Stats::since(Duration::from_secs(7));
+        for &(millis, records) in latencies {
+            // What is not whole is cut off.
+            let latency = Duration::from_millis(millis) + Duration::from_micros(900);
+            (0..records).for_each(|_| stats.record(100, latency, Duration::ZERO));
+        }
+        stats
+    }
+
+    /// Lines that Apache Kafka's ProducerPerformance 4.3.1 printed, from latencies that give its numbers.
     #[test]
     fn lines_are_those_of_kafkas_tool() {
-        let mut stats = Stats::since(Duration::ZERO);
-        for latency in [1, 1, 2, 8] {
-            stats.record(262_144, Duration::from_millis(latency), Duration::ZERO);
-        }
-        let now = Duration::from_secs(1);
+        let after = |millis| Duration::from_secs(7) + Duration::from_millis(millis);
+        let window = stats(&[(3, 6_985), (4, 11_000), (5, 1_000), (6, 970), (9, 6)]);
         assert_eq!(
-            stats.window_line(now),
-            "4 records sent, 4.0 records/sec (1.00 MB/sec), 3.0 ms avg latency, 8.0 ms max latency."
+            window.window_line(after(2_003)),
+            "19961 records sent, 9965.6 records/sec (0.95 MB/sec), 3.8 ms avg latency, 9.0 ms max latency."
         );
+        let total = stats(&[(4, 38_321), (5, 9_179), (9, 2_000), (15, 450), (25, 49), (346, 1)]);
         assert_eq!(
-            stats.total_line(now, false),
-            "4 records sent, 4.000000 records/sec (1.00 MB/sec), 3.00 ms avg latency, 8.00 ms max latency, \
-             1 ms 50th, 8 ms 95th, 8 ms 99th, 8 ms 99.9th."
+            total.total_line(after(5_002), false),
+            "50000 records sent, 9996.001599 records/sec (0.95 MB/sec), 4.51 ms avg latency, 346.00 ms max \
+             latency, 4 ms 50th, 9 ms 95th, 15 ms 99th, 25 ms 99.9th."
         );
-        assert!(stats.total_line(now, true).starts_with("4 steady state records sent, 4.000000 records/sec"));
+        let steady = stats(&[(3, 12_360), (4, 16_140), (6, 1_200), (7, 270), (9, 30)]);
+        assert_eq!(
+            steady.total_line(after(3_007), true),
+            "30000 steady state records sent, 9976.720984 records/sec (0.95 MB/sec), 3.70 ms avg latency, \
+             9.00 ms max latency, 4 ms 50th, 6 ms 95th, 7 ms 99th, 9 ms 99.9th."
+        );
+    }
+
+    #[test]
+    fn an_average_is_never_above_the_longest() {
+        let line = stats(&[(8, 1)]).window_line(Duration::from_secs(8));
+        assert!(line.ends_with("8.0 ms avg latency, 8.0 ms max latency."), "{line}");
     }
 }
