@@ -584,6 +584,25 @@ fn what_is_not_written_fails_the_run() {
         error.contains("10 of 10 records were not acknowledged: the broker refused the records"),
         "{error}"
     );
+    // A record that the producer does not even take is one that failed; what was measured is told all the same.
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let hlog = folder.path().join("run.hlog");
+    let told = ["--json", "--hlog", hlog.to_str().expect("it is text")];
+    let wrong = ["producer", "--topic", "no/such", "--num-records", "10", "--record-size", "100"];
+    let verified = [&record[..], &["--verify"]].concat();
+    for (arguments, why) in [(&verified[..], "the record has 20000"), (&wrong, "topic no/such: ")] {
+        let refused = node.perf(&[arguments, &told].concat());
+        let error = String::from_utf8_lossy(&refused.stderr);
+        let says = format!("10 of 10 records were not acknowledged: {why}");
+        assert!(refused.status.code() == Some(1) && error.contains(&says), "{error}");
+        let out: Vec<String> = String::from_utf8_lossy(&refused.stdout).lines().map(str::to_owned).collect();
+        assert!(out.iter().any(|line| line.starts_with("0 records sent, ")), "{out:?}");
+        assert_eq!((&object(&out)["failed"], &object(&out)["records"]), (&10.into(), &0.into()));
+        assert!(
+            std::fs::read_to_string(&hlog)
+                .is_ok_and(|log| log.contains("Interval_Max") || log.contains("Tag="))
+        );
+    }
     let unknown = node.perf(&[&record[..], &["--command-property", "no.such=1"]].concat());
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no.such is not a setting of this producer"));
 }

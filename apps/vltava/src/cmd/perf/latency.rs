@@ -217,7 +217,7 @@ impl Arguments {
             pair.read_to_end(timeout, plan.acks != Acks::All)?;
         }
         let verdict =
-            std::mem::replace(&mut pair.reader.checker, Checker::new(None)).verdict_on(&[pair.sent], 0);
+            std::mem::replace(&mut pair.reader.checker, Checker::new(None)).verdict_on(&[pair.sent], &[]);
         Ok(Measured { both, sent, millis, total, records, verdict })
     }
 

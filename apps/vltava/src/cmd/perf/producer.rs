@@ -166,10 +166,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         true => Some(ReadBack::begin(servers, &arguments.topic, super::run_id())?),
         false => None,
     };
-    let tally = Arc::new(Tally::new(arguments.warmup_records));
-    let producer = |_| {
+    let is_due_by_tag = arguments.schedule(0).is_some();
+    let tally = Arc::new(Tally::new(arguments.warmup_records, is_due_by_tag, arguments.verify));
+    let producer = |number| {
         let tally = tally.clone();
-        builder.clone().on_delivery(move |report| tally.on_delivery(report)).build()
+        builder.clone().on_delivery(move |report| tally.on_delivery(number, report)).build()
     };
     let producers = (0..arguments.producers).map(producer).collect::<Result<Vec<_>, _>>()?;
     let hlog = arguments.hlog.as_deref().map(|path| Hlog::create(path, "latency from when a record was due"));
@@ -196,22 +197,21 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
         print_metrics(&producers, out)?;
     }
     out.flush()?;
-    let verdict = match read_back {
-        Some(read_back) => {
-            let may_be_behind = !builder.properties().contains(&("acks", "all".to_owned()));
-            let consumer = Consumer::builder(servers).build()?;
-            Some(read_back.check(consumer, &sent.records, tally.failed(), may_be_behind)?)
-        }
-        None => None,
-    };
+    let may_be_behind = !builder.properties().contains(&("acks", "all".to_owned()));
+    let checked = read_back.map(|read_back| {
+        let consumer = Consumer::builder(servers).build()?;
+        read_back.check(consumer, &sent.records, &sent.given_up, may_be_behind)
+    });
+    // What could be measured is told, whatever became of it.
+    let verdict = checked.as_ref().and_then(|verdict| verdict.as_ref().ok());
     let stamp = Stamp::take(servers, &arguments.topic, builder.properties());
-    arguments.print_more(&tally, ended, &sent, verdict.as_ref(), &stamp, out)?;
+    arguments.print_more(&tally, ended, &sent, verdict, &stamp, out)?;
     let failed = tally.failed();
     if failed > 0 {
         let why = tally.first_failure().unwrap_or_default();
         bail!("{failed} of {} records were not acknowledged: {why}", arguments.num_records);
     }
-    verdict.map_or(Ok(()), Verdict::into_result)
+    checked.map_or(Ok(()), |verdict| verdict?.into_result())
 }
 
 /// What chance is used for, so that one use does not change another.

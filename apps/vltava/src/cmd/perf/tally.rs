@@ -1,5 +1,6 @@
 //! What the producers of a run tell of, while it runs and behind it.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,10 @@ pub(super) struct Tally {
     acknowledged: AtomicU64,
     failed: AtomicU64,
     first_failure: Mutex<Option<String>>,
+    /// The producers and the tags of the records that were given up, if somebody wants to know them.
+    given_up: Option<Mutex<Vec<(u16, u64)>>>,
+    /// Whether a tag is the time when a record was due, and not its number.
+    is_due_by_tag: bool,
     warmup_records: u64,
     is_steady_said: AtomicBool,
 }
@@ -29,8 +34,10 @@ pub(super) struct Window {
 }
 
 impl Tally {
-    pub(super) fn new(warmup_records: u64) -> Self {
+    pub(super) fn new(warmup_records: u64, is_due_by_tag: bool, keeps_given_up: bool) -> Self {
         Self {
+            given_up: keeps_given_up.then(Mutex::default),
+            is_due_by_tag,
             window: Mutex::new(Stats::since(Duration::ZERO)),
             total: Mutex::new(Stats::since(Duration::ZERO)),
             steady: Mutex::new(None),
@@ -49,12 +56,10 @@ impl Tally {
     }
 
     /// Runs on a producer's own thread, once for each batch.
-    pub(super) fn on_delivery(&self, report: &DeliveryReport<'_>) {
+    pub(super) fn on_delivery(&self, producer: u16, report: &DeliveryReport<'_>) {
         let count = report.records.len() as u64;
         if let Err(error) = report.outcome {
-            self.failed.fetch_add(count, Ordering::Relaxed);
-            lock(&self.first_failure).get_or_insert_with(|| error.to_string());
-            return;
+            return self.fail(producer, report.records.iter().map(|record| record.tag), error);
         }
         let before = self.acknowledged.fetch_add(count, Ordering::Relaxed);
         // The last record of the warm-up may be any of a batch.
@@ -67,13 +72,37 @@ impl Tally {
         self.record(rest, report.at);
     }
 
+    /// The records with these tags were given up.
+    pub(super) fn fail(&self, producer: u16, tags: impl ExactSizeIterator<Item = u64>, why: &dyn Error) {
+        self.fail_untaken(tags.len() as u64, why);
+        if let Some(given_up) = &self.given_up {
+            lock(given_up).extend(tags.map(|tag| (producer, tag)));
+        }
+    }
+
+    /// So many records will not even be handed to a producer.
+    pub(super) fn fail_untaken(&self, count: u64, why: &dyn Error) {
+        self.failed.fetch_add(count, Ordering::Relaxed);
+        lock(&self.first_failure).get_or_insert_with(|| why.to_string());
+    }
+
+    /// The tags of the records of a producer that were given up, in their order.
+    pub(super) fn given_up(&self, producer: u16) -> Vec<u64> {
+        let Some(given_up) = &self.given_up else { return Vec::new() };
+        let given_up = lock(given_up);
+        let of_producer = given_up.iter().filter(|(number, _)| *number == producer);
+        let mut tags: Vec<u64> = of_producer.map(|&(_, tag)| tag).collect();
+        tags.sort_unstable();
+        tags
+    }
+
     fn record(&self, records: &[Reported], at: Duration) {
         let mut window = lock(&self.window);
         for record in records {
             let service = at.saturating_sub(Duration::from_nanos(record.taken_ns));
-            let latency = match record.tag {
-                0 => service,
-                due => at.saturating_sub(Duration::from_nanos(due)),
+            let latency = match self.is_due_by_tag {
+                true => at.saturating_sub(Duration::from_nanos(record.tag)),
+                false => service,
             };
             window.record(record.value_bytes.into(), latency, service);
         }

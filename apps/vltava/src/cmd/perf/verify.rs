@@ -128,32 +128,40 @@ impl Checker {
         &self.verdict
     }
 
-    /// How many of so many records of each producer did not come yet.
-    pub(super) fn missing(&self, sent: &[u64]) -> u64 {
-        let of = |(producer, &sent)| match self.of_producer(producer) {
-            Some(writer) => writer.numbers.missing(0..sent).0,
-            None => sent,
+    /// How many of so many records of each producer did not come yet, without those that it gave up, whose
+    /// numbers are in order.
+    pub(super) fn missing(&self, sent: &[u64], given_up: &[Vec<u64>]) -> u64 {
+        let of = |(producer, &sent): (u16, &u64)| {
+            let given_up = given_up.get(usize::from(producer)).map_or(&[][..], Vec::as_slice);
+            let Some(writer) = self.of_producer(producer) else { return sent - given_up.len() as u64 };
+            let are_excused =
+                given_up.iter().filter(|&&number| !writer.numbers.contains(number)).count() as u64;
+            writer.numbers.missing(0..sent).0 - are_excused
         };
         (0..).zip(sent).map(of).sum()
+    }
+
+    /// The first record of a producer that is missing and was not given up.
+    fn first_missing(&self, producer: u16, sent: u64, given_up: &[u64]) -> Option<u64> {
+        let none = Numbers::default();
+        let numbers = self.of_producer(producer).map_or(&none, |writer| &writer.numbers);
+        (0..sent).find(|number| !numbers.contains(*number) && given_up.binary_search(number).is_err())
     }
 
     fn of_producer(&self, producer: u16) -> Option<&Writer> {
         self.writers.iter().find(|writer| writer.producer == producer)
     }
 
-    /// For one who knows what was sent by each producer of the run. So many may be missing because the
-    /// producer said so.
-    pub(super) fn verdict_on(mut self, sent: &[u64], given_up: u64) -> Verdict {
-        let lost = self.missing(sent).saturating_sub(given_up);
-        self.verdict.lost = lost;
-        for (producer, &sent) in (0..).zip(sent).filter(|_| lost > 0) {
-            let first = match self.of_producer(producer) {
-                Some(writer) => writer.numbers.missing(0..sent).1,
-                None => (sent > 0).then_some(0),
-            };
-            if let Some(number) = first {
+    /// For one who knows what was sent by each producer of the run, and which of them were given up: those
+    /// may have come or not.
+    pub(super) fn verdict_on(mut self, sent: &[u64], given_up: &[Vec<u64>]) -> Verdict {
+        self.verdict.lost = self.missing(sent, given_up);
+        for (producer, &sent) in (0..).zip(sent).filter(|_| self.verdict.lost > 0) {
+            let given_up = given_up.get(usize::from(producer)).map_or(&[][..], Vec::as_slice);
+            if let Some(number) = self.first_missing(producer, sent, given_up) {
                 let run = self.run.unwrap_or_default();
                 self.verdict.note(|| format!("{} did not come", Mark { run, producer, number }));
+                break;
             }
         }
         self.verdict

@@ -4,10 +4,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use client::producer::{Producer, Record};
+use client::producer::{Producer, Record, SendError};
 use hdrhistogram::Histogram;
 
-use super::super::arrivals::{Punctuality, wait_until};
+use super::super::arrivals::{Punctuality, Schedule, wait_until};
 use super::super::keys::KeyStream;
 use super::super::mark::Marker;
 use super::super::stats::histogram;
@@ -20,8 +20,10 @@ pub(super) struct Sent {
     /// How long each call of `send` took.
     pub(super) call: Histogram<u64>,
     pub(super) punctuality: Punctuality,
-    /// How many records each producer took.
+    /// How many records each producer was to take.
     pub(super) records: Vec<u64>,
+    /// The numbers of those that it gave up, in their order; only if they are to be verified.
+    pub(super) given_up: Vec<Vec<u64>>,
 }
 
 /// Runs the producers, each in a thread of its own, and shows how it goes.
@@ -40,7 +42,7 @@ pub(super) fn send(
             let working = working.clone();
             scope.spawn(move || {
                 let _working = working;
-                send_all(arguments, producer, number, run)
+                send_all(arguments, producer, number, (run, tally))
             })
         };
         let threads: Vec<_> = producers.iter().zip(0..).map(spawn).collect();
@@ -51,35 +53,77 @@ pub(super) fn send(
         while let Err(RecvTimeoutError::Timeout) = all_done.recv_timeout(left()) {
             show.tick(tally, clock.elapsed(), interval)?;
         }
-        let mut sent = Sent { call: histogram(), punctuality: Punctuality::default(), records: Vec::new() };
+        let mut sent = Sent {
+            call: histogram(),
+            punctuality: Punctuality::default(),
+            records: Vec::new(),
+            given_up: Vec::new(),
+        };
         for thread in threads {
             let of_thread = thread.join().map_err(|_| anyhow::anyhow!("a producer's thread panicked"))??;
             sent.call.add(&of_thread.call).context("histograms have the same bounds")?;
             sent.punctuality.add(&of_thread.punctuality);
             sent.records.extend(of_thread.records);
+            sent.given_up.extend(of_thread.given_up);
         }
         Ok(sent)
     })
 }
 
+/// When the records of a producer are due, by its clock: no two at the same time, so that a time tells
+/// which of them it is of.
+struct Dues {
+    schedule: Schedule,
+    started: Duration,
+    last: Duration,
+}
+
+impl Dues {
+    fn new(schedule: Schedule, started: Duration) -> Self {
+        Self { schedule, started, last: Duration::ZERO }
+    }
+
+    fn next(&mut self) -> Duration {
+        let due = self.started.saturating_add(self.schedule.next());
+        self.last = due.max(self.last + Duration::from_nanos(1));
+        self.last
+    }
+
+    /// The numbers of the records, of so many, that were due at these times, which are in order.
+    fn numbers(mut self, dues: &[u64], records: u64) -> Vec<u64> {
+        let mut wanted = dues.iter().peekable();
+        let is_wanted = |_: &u64| {
+            let due = self.next().as_nanos() as u64;
+            wanted.next_if(|&&wanted| wanted == due).is_some()
+        };
+        (0..records).filter(is_wanted).collect()
+    }
+}
+
 /// Sends the records of one producer, and waits until their fate is known.
-fn send_all(arguments: &Arguments, producer: &Producer, number: u16, run: Option<u64>) -> Result<Sent> {
+fn send_all(
+    arguments: &Arguments,
+    producer: &Producer,
+    number: u16,
+    (run, tally): (Option<u64>, &Tally),
+) -> Result<Sent> {
     let (mut call, mut punctuality) = (histogram(), Punctuality::default());
     let mut payload = arguments.payload(number.into())?;
     let mut keys = KeyStream::new(arguments.keys, number.into(), arguments.chance(number, Draws::Keys));
     let mut marker = run.map(|run| Marker::new(run, number, payload.free_bytes()));
     let producers = u64::from(arguments.producers);
     let of_each = |records| records / producers + u64::from(u64::from(number) < records % producers);
-    let (records, warm_up) = (of_each(arguments.num_records), of_each(arguments.warmup_records));
-    let mut schedule = arguments.schedule(number);
+    let (mut records, warm_up) = (of_each(arguments.num_records), of_each(arguments.warmup_records));
     let started = producer.elapsed();
+    let dues = || arguments.schedule(number).map(|schedule| Dues::new(schedule, started));
+    let mut schedule = dues();
     for index in 0..records {
-        let due = schedule.as_mut().map(|schedule| started.saturating_add(schedule.next()));
+        let due = schedule.as_mut().map(Dues::next);
         if let Some(due) = due {
             wait_until(due, || producer.elapsed());
         }
-        // Tag 0 is for a record that was due when its turn came.
-        let mut record = Record::to(&arguments.topic).tag(due.map_or(0, |due| due.as_nanos() as u64));
+        let tag = due.map_or(index, |due| due.as_nanos() as u64);
+        let mut record = Record::to(&arguments.topic).tag(tag);
         let key = keys.as_mut().map(KeyStream::next);
         if let Some(key) = key {
             record = record.key(key);
@@ -95,9 +139,9 @@ fn send_all(arguments: &Arguments, producer: &Producer, number: u16, run: Option
             }
         }
         // At full speed each look at the clock would be measured, too: every eighth call stands for all.
-        if due.is_some() || index % 8 == 0 {
+        let sent = if due.is_some() || index % 8 == 0 {
             let before = producer.elapsed();
-            producer.send_blocking(&record)?;
+            let sent = producer.send_blocking(&record);
             let after = producer.elapsed();
             if index >= warm_up {
                 call.saturating_record((after - before).as_nanos() as u64);
@@ -105,10 +149,48 @@ fn send_all(arguments: &Arguments, producer: &Producer, number: u16, run: Option
                     punctuality.record(before.saturating_sub(due));
                 }
             }
+            sent
         } else {
-            producer.send_blocking(&record)?;
+            producer.send_blocking(&record)
+        };
+        let Err(error) = sent else { continue };
+        tally.fail(number, [tag].into_iter(), &error);
+        if !may_take_the_next(&error) {
+            tally.fail_untaken(records - index - 1, &error);
+            records = index + 1;
+            break;
         }
     }
     producer.flush_blocking();
-    Ok(Sent { call, punctuality, records: vec![records] })
+    let mut given_up = tally.given_up(number);
+    if let Some(dues) = dues().filter(|_| !given_up.is_empty()) {
+        given_up = dues.numbers(&given_up, records);
+    }
+    Ok(Sent { call, punctuality, records: vec![records], given_up: vec![given_up] })
+}
+
+/// Whether the next record may be taken after this: what is wrong with the topic or the producer is wrong
+/// with all of them, and would be waited for as long each time.
+fn may_take_the_next(error: &SendError) -> bool {
+    matches!(error, SendError::Full | SendError::TooLarge { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::arrivals::{Arrivals, Rate};
+    use super::super::super::chance::Chance;
+    use super::*;
+
+    #[test]
+    fn a_time_tells_which_record_was_due() {
+        for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+            // So fast that many are due at the same nanosecond.
+            let schedule = || Schedule::new(arrivals, Rate::constant(3e9), 0, 1, Chance::new(9, 0));
+            let dues = || Dues::new(schedule(), Duration::from_millis(5));
+            let mut of_run = dues();
+            let times: Vec<u64> = (0..1_000).map(|_| of_run.next().as_nanos() as u64).collect();
+            let wanted = [0, 1, 17, 998, 999];
+            assert_eq!(dues().numbers(&wanted.map(|number| times[number as usize]), 1_000), wanted);
+        }
+    }
 }

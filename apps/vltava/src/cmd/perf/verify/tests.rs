@@ -46,7 +46,7 @@ fn each_fault_has_its_name() {
         ),
     ];
     for (places, expected, says) in cases {
-        let verdict = read(places).verdict_on(&[4], 0);
+        let verdict = read(places).verdict_on(&[4], &[]);
         assert_eq!(counts(&verdict), expected, "{places:?}");
         let said = verdict.into_result().map_or_else(|error| error.to_string(), |()| String::new());
         assert!(said.contains(says) && said.is_empty() == says.is_empty(), "{said}");
@@ -55,10 +55,19 @@ fn each_fault_has_its_name() {
 
 #[test]
 fn what_was_given_up_may_be_missing() {
-    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[4], 2)), (0, 0, 0));
-    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[4], 1)), (1, 0, 0));
-    // A producer of which nothing came.
-    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], 0)), (3, 0, 0));
+    let lost = |given_up: &[u64]| {
+        let verdict = read(&[&[0, 1]]).verdict_on(&[4], &[given_up.to_vec()]);
+        (verdict.lost, verdict.first.unwrap_or_default())
+    };
+    assert_eq!(lost(&[2, 3]), (0, String::new()));
+    let (count, first) = lost(&[2]);
+    assert!(count == 1 && first.starts_with("record 3 of producer 0"), "{first}");
+    // What was given up and came does not stand for what was acknowledged and did not.
+    let (count, first) = lost(&[0, 1]);
+    assert!(count == 2 && first.starts_with("record 2 of producer 0"), "{first}");
+    // Producers of which nothing came.
+    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[])), (3, 0, 0));
+    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[vec![], vec![0, 1, 2]])), (0, 0, 0));
 }
 
 #[test]
@@ -89,7 +98,7 @@ fn others_do_not_count() {
     let others =
         Record { offset_delta: 0, timestamp_delta: 0, key: None, value, headers: Headers::default() };
     checker.check(0, &others).expect("it is passed over");
-    let verdict = checker.verdict_on(&[2], 0);
+    let verdict = checker.verdict_on(&[2], &[]);
     assert_eq!((verdict.unmarked, counts(&verdict)), (1, (0, 0, 0)));
     assert!(verdict.into_result().is_ok());
 }
