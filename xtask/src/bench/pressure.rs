@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::broker::{Broker, Side, Site};
@@ -35,10 +35,13 @@ const OVERLOADS: [Pressure; 3] = [
     Pressure { column: "128 MiB", buffer_mib: 128, rate: None },
     Pressure { column: "32 MiB, twice the peak wanted", buffer_mib: 32, rate: Some(2.0) },
 ];
+/// All of them, in the order of their columns.
+const TURNS: [Pressure; 4] = [PEAK, OVERLOADS[0], OVERLOADS[1], OVERLOADS[2]];
 const HALF: Pressure = Pressure { column: "ours on Vltava", buffer_mib: 32, rate: Some(0.5) };
 
 const RATE: &str = "throughput";
 const WANTED: &str = "wanted";
+const KEPT: &str = "throughput, of what was wanted";
 const RSS: &str = "RSS at most";
 const IDLE_RSS: &str = "RSS at most with nothing to do";
 const HELD: &str = "what it held more, of buffer.memory";
@@ -52,44 +55,56 @@ const CLOSES: [(&str, u64, bool); 3] = [
     ("close with a full buffer in 10 ms", 10, false),
     ("close with a full buffer in 1 s, the broker stopped", 1_000, true),
 ];
+/// Of the first of them, which is time enough to write all that there is.
+const GIVEN_UP: &str = "given up by close in 5 s";
 /// What `close` may take beyond its timeout to give up what is left, in milliseconds.
 const CLOSE_SLACK_MS: f64 = 100.0;
 
 /// Measures the call of `send` and overload: both need the peak.
 pub(super) fn pressure(bench: &Bench) -> Result<Vec<Section>> {
     let (mut send, mut overload) = (section_of_send(bench), section_of_overload(bench));
+    let turns = if bench.options.wants(Part::Overload) { &TURNS[..] } else { &TURNS[..1] };
+    // Of the run before where the turns go backwards: it is known from the first turn of all.
+    let mut peak = None;
     for run in 0..bench.options.runs {
-        let peak = turn(bench, &mut overload, (run, PEAK), None)?;
+        in_turn(run, turns, |pressure| {
+            let came_to = turn(bench, &mut overload, (run, pressure), peak)?;
+            if pressure.column == PEAK.column {
+                peak = Some(came_to);
+            }
+            Ok(())
+        })?;
         if bench.options.wants(Part::Overload) {
-            in_turn(run, &OVERLOADS, |pressure| {
-                turn(bench, &mut overload, (run, pressure), Some(peak)).map(drop)
-            })?;
             close(bench, &mut overload, run)?;
         }
         if bench.options.wants(Part::Send) {
-            half(bench, &mut send, run, peak)?;
+            half(bench, &mut send, run, peak.context("the peak is one of the turns")?)?;
         }
     }
     send.want(HALF.column, &call_row("p99.99"), Bound::AtMost(1_000.0));
+    // What was not offered was not measured either.
+    send.want(HALF.column, KEPT, Bound::AtLeast(0.98));
     for Pressure { column, .. } in OVERLOADS {
         overload.want_ratio(RATE, (column, PEAK.column), Bound::AtLeast(0.9));
     }
-    for Pressure { column, .. } in [PEAK].into_iter().chain(OVERLOADS) {
+    for Pressure { column, .. } in TURNS {
         overload.want(column, HELD, Bound::AtMost(1.0));
     }
     for (row, timeout, _) in CLOSES {
         overload.want(PEAK.column, row, Bound::AtMost(timeout as f64 + CLOSE_SLACK_MS));
     }
+    overload.want(PEAK.column, GIVEN_UP, Bound::AtMost(0.0));
     Ok([send, overload].into_iter().filter(|section| bench.options.wants(section.part)).collect())
 }
 
 fn section_of_send(bench: &Bench) -> Section {
-    let mut rows = vec![Measure::new(WANTED, "rec/s", 0), Measure::new(RATE, "rec/s", 0)];
+    let mut rows =
+        vec![Measure::new(WANTED, "rec/s", 0), Measure::new(RATE, "rec/s", 0), Measure::new(KEPT, "×", 3)];
     rows.extend(QUANTILES.map(|(quantile, _)| Measure::new(&call_row(quantile), "µs", 1)));
     rows.extend(QUANTILES.map(|(quantile, _)| Measure::new(&latency_row(quantile), "µs", 0)));
     rows.extend(Measure::noise());
     let about = format!(
-        "Half as many records a second as were written as fast as it goes just before, on a fresh node each. \
+        "Half as many records a second as were written as fast as it goes in the same run, on a fresh node each. \
          Each call of `send` is timed, and each record from when it was due. {} `--throughput` half the peak.",
         about(bench)
     );
@@ -104,6 +119,7 @@ fn section_of_overload(bench: &Bench) -> Section {
         Measure::new(HELD, "×", 2),
     ];
     rows.extend(CLOSES.map(|(row, ..)| Measure::new(row, "ms", 1)));
+    rows.push(Measure::new(GIVEN_UP, "records", 0));
     rows.extend(Measure::noise());
     let about = format!(
         "More is offered than the broker takes; a column is the producer's buffer.memory. What the program needs \
@@ -112,7 +128,7 @@ fn section_of_overload(bench: &Bench) -> Section {
          {CLOSE_SLACK_MS} ms more to give up what is left. {}",
         about(bench)
     );
-    let columns = [PEAK, OVERLOADS[0], OVERLOADS[1], OVERLOADS[2]].map(|pressure| pressure.column);
+    let columns = TURNS.map(|pressure| pressure.column);
     let [small, large, twice] = OVERLOADS.map(|pressure| pressure.column);
     Section::new(Part::Overload, ("Overload", about), &columns, rows).compared_by(&[
         ("8 MiB ÷ peak", small, PEAK.column),
@@ -195,6 +211,7 @@ fn half(bench: &Bench, section: &mut Section, run: usize, peak: f64) -> Result<(
     let mut add = |measure: &str, value| section.add(HALF.column, measure, value);
     add(WANTED, peak / 2.0);
     add(RATE, ran.records_per_second);
+    add(KEPT, ran.records_per_second / (peak / 2.0));
     used.noise().into_iter().for_each(|(measure, value)| add(measure, value));
     for (quantile, name) in QUANTILES {
         add(&call_row(quantile), number(&said, &["send_call_ns", name])? / 1e3);
@@ -210,22 +227,26 @@ fn half(bench: &Bench, section: &mut Section, run: usize, peak: f64) -> Result<(
 fn close(bench: &Bench, section: &mut Section, run: usize) -> Result<()> {
     let (broker, _) = warmed(bench, Side::Vltava("os"), "acks=1")?;
     for (row, timeout, is_stopped) in CLOSES {
-        let took = closed(&bench.site, &broker, timeout, is_stopped)?;
+        let (took, given_up) = closed(&bench.site, &broker, timeout, is_stopped)?;
         section.add(PEAK.column, row, took);
+        if row == CLOSES[0].0 {
+            section.add(PEAK.column, GIVEN_UP, given_up);
+        }
         bench.say(Part::Overload, run, PEAK.column, &format!("{row}: {took:.1} ms"));
     }
     broker.remove()
 }
 
-/// How long it took, in milliseconds.
-fn closed(site: &Site, broker: &Broker<'_>, timeout_ms: u64, is_stopped: bool) -> Result<f64> {
+/// How long it took, in milliseconds, and how many records it gave up.
+fn closed(site: &Site, broker: &Broker<'_>, timeout_ms: u64, is_stopped: bool) -> Result<(f64, f64)> {
     let mut command = Command::new(load(site)?);
     command.args(["close", &broker.address.to_string(), TOPIC, &RECORD_BYTES.to_string()]);
     command.args([(PEAK.buffer_mib * MIB).to_string(), timeout_ms.to_string()]);
     if is_stopped {
         command.arg(broker.pid().to_string());
     }
-    number(&json(&output(site, &mut command, 0)?.out)?, &["close_ms"])
+    let said = json(&output(site, &mut command, 0)?.out)?;
+    Ok((number(&said, &["close_ms"])?, number(&said, &["given_up"])?))
 }
 
 #[cfg(test)]
