@@ -58,7 +58,7 @@ impl Settings {
             let of_producer = if_known(producer.clone().set(name, value))?;
             let of_consumer = if_known(consumer.clone().set(name, value))?;
             if of_producer.is_none() && of_consumer.is_none() {
-                return Err(PropertyError::Unknown(name.to_owned()));
+                return Err(PropertyError::Unknown { name: name.to_owned(), of: "producer or consumer" });
             }
             producer = of_producer.unwrap_or_else(|| producer.clone());
             consumer = of_consumer.unwrap_or_else(|| consumer.clone());
@@ -73,8 +73,8 @@ impl Settings {
         for (name, value) in &self.given {
             check(name, value)?;
             match take(name, value) {
-                Err(PropertyError::Unknown(_)) if is_javas(name) => passed.push(name),
-                Err(PropertyError::Unknown(_)) => {
+                Err(PropertyError::Unknown { .. }) if is_javas(name) => passed.push(name),
+                Err(PropertyError::Unknown { .. }) => {
                     bail!("{name} is not a setting of this {client}, nor of Java's")
                 }
                 taken => taken?,
@@ -94,7 +94,7 @@ const SERVERS: &str = "bootstrap.servers";
 
 fn if_known<T>(set: Result<T, PropertyError>) -> Result<Option<T>, PropertyError> {
     match set {
-        Err(PropertyError::Unknown(_)) => Ok(None),
+        Err(PropertyError::Unknown { .. }) => Ok(None),
         set => set.map(Some),
     }
 }
