@@ -18,9 +18,18 @@ pub(crate) struct Progress {
     records: u64,
     bytes: u64,
     records_next: u64,
+    /// How many there will be, if that is known.
+    records_total: Option<u64>,
 }
 
 impl Progress {
+    /// Begins now, towards so many records.
+    pub(crate) fn of(records: u64) -> Self {
+        let mut progress = Self::begin(true);
+        progress.records_total = Some(records);
+        progress
+    }
+
     /// Begins now. Only a terminal is written to, and only if it is wanted.
     pub(crate) fn begin(is_wanted: bool) -> Self {
         let now = Instant::now();
@@ -32,7 +41,29 @@ impl Progress {
             records: 0,
             bytes: 0,
             records_next: 0,
+            records_total: None,
         }
+    }
+
+    /// How long may pass until it is told how far things are.
+    pub(crate) fn interval(&self) -> Duration {
+        if self.is_wanted { INTERVAL } else { Duration::MAX }
+    }
+
+    /// So many records in all.
+    #[inline]
+    pub(crate) fn set(&mut self, records: u64) {
+        if self.is_wanted {
+            self.records = records;
+            self.look();
+        }
+    }
+
+    /// Writes a line that it does not stand in the way of.
+    pub(crate) fn line(&mut self, out: &mut dyn Write, line: &str) -> io::Result<()> {
+        self.end();
+        writeln!(out, "{line}")?;
+        out.flush()
     }
 
     /// So many records of so many bytes more.
@@ -60,6 +91,11 @@ impl Progress {
     pub(crate) fn in_words(&self, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64();
         let (mb, rate) = (self.bytes as f64 / 1e6, self.records as f64 / seconds.max(1e-3));
+        if let Some(total) = self.records_total {
+            // Before the first record nobody knows.
+            let left = if self.records == 0 { 0.0 } else { total.saturating_sub(self.records) as f64 / rate };
+            return format!("{} of {total} records, {rate:.0} records/s, {left:.0} s left", self.records);
+        }
         format!("{} records, {mb:.1} MB in {seconds:.1} s, {rate:.0} records/s", self.records)
     }
 
@@ -95,5 +131,20 @@ mod tests {
         let said = progress.in_words(Duration::from_secs(4));
         assert_eq!(said, "2000 records, 3.0 MB in 4.0 s, 500 records/s");
         assert!(!progress.is_shown);
+    }
+
+    #[test]
+    fn it_tells_how_much_is_left() {
+        let mut progress = Progress::of(10_000);
+        progress.records = 2_500;
+        assert_eq!(
+            progress.in_words(Duration::from_secs(5)),
+            "2500 of 10000 records, 500 records/s, 15 s left"
+        );
+        progress.records = 0;
+        assert_eq!(progress.in_words(Duration::ZERO), "0 of 10000 records, 0 records/s, 0 s left");
+        let mut out = Vec::new();
+        progress.line(&mut out, "a line").expect("it is written to memory");
+        assert_eq!(out, b"a line\n");
     }
 }

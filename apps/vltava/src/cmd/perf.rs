@@ -23,7 +23,6 @@ mod verify;
 mod hlog;
 mod metrics;
 mod millis;
-mod progress;
 mod stamp;
 mod stats;
 mod tally;

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::hlog::Intervals;
 use super::metrics;
 use super::places::Places;
-use super::progress::Progress;
 use super::settings::Settings;
 use super::stamp::Stamp;
 use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
 use super::verify::{Checker, Verdict};
 use crate::output;
+use crate::progress::Progress;
 
 /// Read a topic as fast as it comes, and measure it
 ///
@@ -243,7 +243,7 @@ impl Arguments {
 
     /// Reads until there were enough records, or none came for too long.
     fn read(&self, reader: &mut Reader, out: &mut dyn Write) -> Result<()> {
-        let progress = Progress::of(self.records());
+        let mut progress = Progress::of(self.records());
         let interval = Duration::from_millis(self.reporting_interval);
         let mut window = (Count::default(), Instant::now());
         while reader.count.records < self.records() {
@@ -262,7 +262,7 @@ impl Arguments {
                 window = (reader.count, Instant::now());
             }
         }
-        progress.finish();
+        progress.end();
         Ok(())
     }
 }

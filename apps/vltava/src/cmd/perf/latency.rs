@@ -17,12 +17,12 @@ use super::hlog::Intervals;
 use super::mark::Marker;
 use super::millis::Millis;
 use super::payload::Payload;
-use super::progress::Progress;
 use super::readback::{self, Reader};
 use super::settings::Settings;
 use super::stamp::Stamp;
 use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
 use super::verify::{Checker, Verdict};
+use crate::progress::Progress;
 
 /// How long until a record is read, from when it was sent; one at a time
 ///
@@ -170,7 +170,7 @@ impl Arguments {
     fn measure(&self, plan: &Plan, pair: &mut Pair, out: &mut dyn Write) -> Result<Measured> {
         let mut log =
             Intervals::new(self.hlog.as_deref(), "latency from send to read", self.reporting_interval)?;
-        let progress = Progress::of(plan.records);
+        let mut progress = Progress::of(plan.records);
         let (mut both, mut sent, mut total) = (histogram(), histogram(), Duration::ZERO);
         let mut millis = Millis::default();
         let mut payload = Payload::letters(plan.record_bytes, Chance::new(1, 0));
@@ -211,7 +211,7 @@ impl Arguments {
                 progress.line(out, &line(number, elapsed))?;
             }
         }
-        progress.finish();
+        progress.end();
         log.finish()?;
         if is_clean {
             pair.read_to_end(timeout, plan.acks != Acks::All)?;

@@ -19,7 +19,6 @@ use super::hlog::Hlog;
 use super::keys::Keys;
 use super::metrics;
 use super::payload::Payload;
-use super::progress::Progress;
 use super::readback::ReadBack;
 use super::settings::{Settings, no_transactions};
 use super::stamp::Stamp;
@@ -27,6 +26,7 @@ use super::stats::{latency_line, quantiles, rate_line};
 use super::tally::Tally;
 use super::template::{self, Template};
 use super::verify::Verdict;
+use crate::progress::Progress;
 use sending::{Sent, send};
 use show::Show;
 

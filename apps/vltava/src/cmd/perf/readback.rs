@@ -9,8 +9,8 @@ use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::{Admin, Scratch};
 
-use super::progress::Progress;
 use super::verify::{Checker, Verdict};
+use crate::progress::Progress;
 
 /// Where the partitions of a topic end.
 pub(super) type Ends = BTreeMap<PartitionIndex, Offset>;
@@ -102,7 +102,7 @@ impl ReadBack {
         let topic = topic(&self.admin, &self.topic)?.ok_or_else(missing)?;
         let ends = offsets(&self.admin, &topic, At::Latest)?;
         let mut reader = Reader::new(consumer, &topic, &self.before, Checker::new(Some(self.run)));
-        let progress = Progress::of(sent.iter().sum());
+        let mut progress = Progress::of(sent.iter().sum());
         while !reader.has_reached(&ends) && reader.read(SILENCE_MAX)? {
             progress.set(reader.checker.so_far().arrived());
         }
@@ -110,7 +110,7 @@ impl ReadBack {
             reader.read_for(SILENCE_MAX, |checker| checker.missing(sent, given_up) == 0)?;
             reader.read_late()?;
         }
-        progress.finish();
+        progress.end();
         Ok(reader.checker.verdict_on(sent, given_up))
     }
 }

@@ -254,7 +254,7 @@ mod tests {
             let says = format!("{name}=soon: a number of milliseconds");
             assert_eq!(wrong.producer().err().expect("it is wrong").to_string(), says);
             let consumer = wrong.consumer(Consumer::builder("127.0.0.1:1"));
-            assert_eq!(consumer.err().expect("it is wrong").to_string(), says);
+            assert_eq!(consumer.expect_err("it is wrong").to_string(), says);
             assert!(settings(&[(name, "700")]).pair(Consumer::builder("127.0.0.1:1")).is_ok());
         }
     }

@@ -182,7 +182,10 @@ mod tests {
 
     use super::*;
 
-    fn says(settings: &[(&str, &str)], acks: Option<&str>) -> String {
+    /// What a broker says of its settings.
+    type Said<'a> = &'a [(&'a str, &'a str)];
+
+    fn says(settings: Said<'_>, acks: Option<&str>) -> String {
         let setting = |&(name, value): &(&str, &str)| Setting {
             name: name.to_owned(),
             value: Some(value.to_owned()),
@@ -198,7 +201,7 @@ mod tests {
     fn durability_is_said_as_the_broker_has_it() {
         // Ours has Kafka's settings beside its own, which counts.
         let ours = [("flush.messages", NEVER), ("flush.ms", NEVER), ("flush.policy", "ack")];
-        let cases: [(&[(&str, &str)], Option<&str>, &str, &str); 9] = [
+        let cases: [(Said<'_>, Option<&str>, &str, &str); 9] = [
             (&ours, None, "flush.policy=ack: ", "an acks=all answer means that the record is on the medium"),
             (&ours, Some("all"), "flush.policy=ack, acks=all: ", "on the medium"),
             (&ours, Some("1"), "flush.policy=ack, acks=1: ", "in the page cache"),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::super::hlog::Hlog;
-use super::super::progress::Progress;
 use super::super::tally::{Tally, Window};
+use crate::progress::Progress;
 
 /// Where a run is shown while it goes on.
 pub(super) struct Show<'a> {
@@ -31,7 +31,7 @@ impl Show<'_> {
     }
 
     pub(super) fn end(mut self, tally: &Tally, now: Duration) -> Result<()> {
-        self.progress.finish();
+        self.progress.end();
         self.say_steady(tally)?;
         let window = tally.take_window(now);
         self.log(&window)?;
