@@ -584,6 +584,14 @@ fn what_is_not_written_fails_the_run() {
         error.contains("10 of 10 records were not acknowledged: the broker refused the records"),
         "{error}"
     );
+    // What is given up may be missing, at a rate as at full speed.
+    for rate in ["-1", "500"] {
+        let verified = ["--verify", "--json", "--producers", "2", "--throughput", rate];
+        let refused = node.perf(&[&record[..], &settings, &verified].concat());
+        let out: Vec<String> = String::from_utf8_lossy(&refused.stdout).lines().map(str::to_owned).collect();
+        let said = object(&out);
+        assert_eq!((&said["failed"], &said["verified"]["lost"]), (&10.into(), &0.into()), "{said}");
+    }
     // A record that the producer does not even take is one that failed; what was measured is told all the same.
     let folder = tempfile::tempdir().expect("there is a place for files");
     let hlog = folder.path().join("run.hlog");
