@@ -331,6 +331,12 @@ fn loads_and_payloads_are_those_that_were_asked_for() {
     assert_eq!(ids, (0..2000).collect::<Vec<_>>());
     assert!((500..900).contains(&of_first_key), "about a third has the first key, not {of_first_key}");
 
+    // Of the warm-up nothing counts, punctuality neither.
+    let load =
+        ["--num-records", "50", "--record-size", "100", "--throughput", "1000", "--warmup-records", "20"];
+    let said = object(&node.says(&[&["producer", "--topic", "w", "--json"][..], &load].concat()));
+    assert_eq!(said["schedule"]["due"], 30, "{said}");
+
     // The same seed, the same records; another, others.
     let write = |topic: &str, seed: &str| {
         let plain = [
