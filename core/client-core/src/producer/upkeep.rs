@@ -135,7 +135,7 @@ impl Producer {
     /// Gives up batches that were not acknowledged in time.
     pub(super) fn expire(&mut self, now: Now, effects: &mut Effects<Effect>) {
         if let Some(code) = self.failed {
-            return self.give_up_all(code, effects);
+            self.give_up_all(code, effects);
         }
         while let Some(&(created, place, id)) = self.by_age.front() {
             if self.slots.is_live(id) {

@@ -2,6 +2,7 @@
 
 mod stage;
 
+mod failed; // for good
 mod memory; // what a broker forgot
 mod partitions; // that come, and go
 mod room; // within buffer.memory

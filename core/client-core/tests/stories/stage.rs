@@ -12,7 +12,7 @@ use vltava_client_core::{Address, Chance, ConnectionId, NetEffect, Outgoing};
 use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use wire::messages::init_producer_id::InitProducerIdResponse;
 use wire::messages::metadata::{
-    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use wire::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
@@ -55,6 +55,12 @@ pub(crate) struct Stage {
     /// How many partitions the topic has, and as which topic.
     pub(crate) partitions: i32,
     pub(crate) topic_id: Uuid,
+    /// What the broker says of the topic.
+    pub(crate) topic_code: ErrorCode,
+    /// What the broker says when it is asked for a producer's id.
+    pub(crate) identity_code: ErrorCode,
+    /// What was asked of the cluster: the topics, and whether they are to be created.
+    pub(crate) asked: Vec<(Vec<String>, bool)>,
 }
 
 impl Stage {
@@ -70,10 +76,13 @@ impl Stage {
             done: Vec::new(),
             partitions: 1,
             topic_id: Uuid([1; 16]),
+            topic_code: ErrorCode::None,
+            identity_code: ErrorCode::None,
+            asked: Vec::new(),
         }
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         Now::new(Duration::from_millis(self.now_ms), TimestampMs(1_700_000_000_000))
     }
 
@@ -174,25 +183,37 @@ impl Stage {
         match key {
             ApiKey::ApiVersions => self.reply(to, &versions()),
             ApiKey::Metadata => {
+                let request = MetadataRequest::decode(&mut body, header.api_version).expect("it is one");
+                let names = request.topics.unwrap_or_default().into_iter();
+                let names: Vec<_> = names.filter_map(|topic| topic.name.map(str::to_owned)).collect();
                 let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
                     partition_index,
                     leader_id: 1,
                     leader_epoch: 0,
                     ..Default::default()
                 });
-                let topic = MetadataResponseTopic {
-                    name: Some(TOPIC),
+                let partitions: Vec<_> = partitions.collect();
+                let topics = names.iter().map(|name| MetadataResponseTopic {
+                    error_code: self.topic_code.code(),
+                    name: Some(name),
                     topic_id: self.topic_id,
-                    partitions: partitions.collect(),
+                    partitions: partitions.clone(),
                     ..Default::default()
-                };
+                });
+                let topics = topics.collect();
+                self.asked.push((names.clone(), request.allow_auto_topic_creation));
                 let broker = MetadataResponseBroker { node_id: 1, host: "one", port: 9092, rack: None };
-                let said =
-                    MetadataResponse { brokers: vec![broker], topics: vec![topic], ..Default::default() };
+                let said = MetadataResponse { brokers: vec![broker], topics, ..Default::default() };
                 self.reply(to, &said);
             }
             ApiKey::InitProducerId => {
-                let said = InitProducerIdResponse { producer_id: 7, producer_epoch: 0, ..Default::default() };
+                let error_code = self.identity_code.code();
+                let said = InitProducerIdResponse {
+                    error_code,
+                    producer_id: 7,
+                    producer_epoch: 0,
+                    ..Default::default()
+                };
                 self.reply(to, &said);
             }
             ApiKey::Produce => {
