@@ -62,6 +62,11 @@ impl Cluster {
         self.topics.get(name)
     }
 
+    /// A topic is of no interest any more.
+    pub fn forget(&mut self, name: &str) {
+        self.topics.remove(name);
+    }
+
     /// Learns from an answer to Metadata; what it says of each topic that it could not tell of.
     pub fn absorb(&mut self, answer: &MetadataResponse<'_>) -> Vec<(Arc<str>, ErrorCode)> {
         if !answer.brokers.is_empty() {

@@ -45,6 +45,11 @@ impl Inquiry {
         self.not_before = now.elapsed + backoff.after(self.failures, chance);
     }
 
+    /// What is known since now is good for so long, or for as long as was said before.
+    pub(crate) fn keep_fresh(&mut self, now: Now, age_max: Duration) {
+        self.refresh_at.get_or_insert(now.elapsed + age_max);
+    }
+
     /// The answer came, says all, and is good for so long.
     pub(crate) fn answered(&mut self, now: Now, age_max: Duration) {
         *self = Self { refresh_at: Some(now.elapsed + age_max), ..Self::default() };

@@ -128,7 +128,10 @@ struct Place {
 /// What a request was about.
 #[derive(Debug)]
 enum Asked {
+    /// The topics that are known.
     Metadata,
+    /// Topics that somebody waits for.
+    Topics,
     ProducerId,
     Produce(Produced),
 }
@@ -176,6 +179,9 @@ pub struct Producer {
     /// When something of them may be sent that may not be yet.
     send_at: Option<Duration>,
     metadata: Inquiry,
+    /// About topics that somebody waits for. Only in it the brokers are let create them, so that one that was
+    /// deleted stays so; and one that is misspelt holds up no other.
+    awaited: Inquiry,
     identity: Option<Identity>,
     identity_inquiry: Inquiry,
     /// Requests to brokers that are elsewhere now.
@@ -218,6 +224,7 @@ impl Producer {
             rests: BTreeMap::new(),
             send_at: None,
             metadata: Inquiry::default(),
+            awaited: Inquiry::default(),
             identity: None,
             identity_inquiry: Inquiry::default(),
             moved: Vec::new(),
@@ -252,7 +259,8 @@ impl Producer {
     /// When to step it although nothing happens.
     pub fn deadline(&self, now: Now) -> Option<Duration> {
         let oldest = self.by_age.front().map(|&(created, ..)| created + self.settings.delivery_timeout);
-        let inquiries = [&self.metadata, &self.identity_inquiry].map(|inquiry| inquiry.deadline(now));
+        let inquiries =
+            [&self.metadata, &self.awaited, &self.identity_inquiry].map(|inquiry| inquiry.deadline(now));
         let all = [oldest, self.send_at, self.links.deadline(now)].into_iter().chain(inquiries);
         all.flatten().min()
     }
@@ -380,7 +388,7 @@ impl Producer {
     /// Whoever cannot be reached may not lead any more, whether or not anything was asked of it.
     fn on_connection_lost(&mut self, connection: ConnectionId) {
         self.metadata.is_wanted |=
-            self.links.peer(connection).is_some() && self.topics.names().next().is_some();
+            self.links.peer(connection).is_some() && self.topics.known().next().is_some();
     }
 
     /// The last word about a batch.

@@ -28,6 +28,10 @@ impl Producer {
                 (_, Ok(said)) => return self.on_metadata(&said, now, effects),
                 (about, Err(_)) => about,
             },
+            Asked::Topics => match answer.read::<MetadataResponse<'_>>() {
+                (_, Ok(said)) => return self.on_topics(&said, now, effects),
+                (about, Err(_)) => about,
+            },
             Asked::ProducerId => match answer.read::<InitProducerIdResponse>() {
                 (_, Ok(said)) => return self.on_producer_id(&said, now),
                 (about, Err(_)) => about,
@@ -49,6 +53,7 @@ impl Producer {
         for asked in unanswered {
             match asked {
                 Asked::Metadata => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+                Asked::Topics => self.on_topics_unanswered(now),
                 Asked::ProducerId => {
                     self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance)
                 }

@@ -6,6 +6,7 @@ use records::{BatchBuilder, Compression, HEADER_BYTES, Header};
 use super::batch::Open;
 use super::error::AppendError;
 use super::partitioner::partition_for_key;
+use super::topics::Wish;
 use super::{BatchId, Effect, Place, Producer, Work};
 
 /// Where a record is to go.
@@ -52,8 +53,8 @@ const RECORD_OVERHEAD_BYTES: usize = 40;
 const HEADER_OVERHEAD_BYTES: usize = 10;
 
 impl Producer {
-    /// How many partitions a topic has; `None` while that is not known. They become fewer only
-    /// if the topic is made anew.
+    /// How many partitions a topic has; `None` while that is not known, as at first and after a long
+    /// silence. They become fewer only if the topic is made anew.
     pub fn partition_count(&self, topic: &str) -> Option<usize> {
         self.topics.partition_count(topic)
     }
@@ -105,6 +106,7 @@ impl Producer {
             return Err(AppendError::Topic { topic, code: ErrorCode::InvalidTopicException });
         };
         let topic = self.topics.get_mut(number);
+        topic.used_at = now.elapsed;
         let count = topic.count;
         if count == 0 {
             return Err(self.not_known(now, number));
@@ -134,9 +136,12 @@ impl Producer {
             }
             topic.refused = None;
         }
+        if topic.wish == Wish::Nobody {
+            topic.wish = Wish::Waits;
+            self.needs_step |= !self.awaited.is_wanted;
+            self.awaited.is_wanted = true;
+        }
         self.somebody_waits = true;
-        self.needs_step |= !self.metadata.is_wanted;
-        self.metadata.is_wanted = true;
         AppendError::TopicNotKnownYet
     }
 

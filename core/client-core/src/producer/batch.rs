@@ -105,6 +105,11 @@ impl Partition {
         self.open.is_some() || !self.waiting.is_empty()
     }
 
+    /// Whether there never was a batch.
+    pub(crate) const fn is_untouched(&self) -> bool {
+        self.order_next == 0 && self.open.is_none()
+    }
+
     /// The open batch takes no more records.
     pub(crate) fn close_open(&mut self) -> Option<&mut Closed> {
         let open = self.open.take()?;

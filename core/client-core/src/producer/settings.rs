@@ -62,6 +62,8 @@ pub struct ProducerSettings {
     pub retry: Backoff,
     /// `metadata.max.age.ms`.
     pub metadata_age_max: Duration,
+    /// `metadata.max.idle.ms`: a topic that nothing was written to for so long is not asked for any more.
+    pub metadata_idle_max: Duration,
     /// How to connect.
     pub links: LinksSettings,
 }
@@ -83,6 +85,7 @@ impl Default for ProducerSettings {
             acks_timeout: Duration::from_secs(30),
             retry: Backoff { first: Duration::from_millis(100), max: Duration::from_secs(1) },
             metadata_age_max: Duration::from_secs(300),
+            metadata_idle_max: Duration::from_secs(300),
             links: LinksSettings::default(),
         }
     }

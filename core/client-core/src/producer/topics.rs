@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{ErrorCode, Map, TopicId, TopicName, Uuid};
+use base::{ErrorCode, Map, Now, TopicId, TopicName, Uuid};
 
 use super::Place;
 use super::batch::Partition;
@@ -22,12 +22,27 @@ pub(super) struct Topic {
     pub(super) sticky: Sticky,
     /// The cluster refuses it, until it is asked again.
     pub(super) refused: Option<(ErrorCode, Duration)>,
+    pub(super) wish: Wish,
+    /// When a record was last to go there.
+    pub(super) used_at: Duration,
 }
 
-/// All topics, numbered in the order in which they were first written to.
+/// Whether somebody waits to hear of a topic that is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wish {
+    #[default]
+    Nobody,
+    Waits,
+    /// And the question is on its way. Whoever waits still after the answer says so again.
+    Asked,
+}
+
+/// All topics, by number.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     all: Vec<Topic>,
+    /// Numbers that no topic has.
+    free: Vec<u32>,
     by_name: Map<Arc<str>, u32>,
     /// Most records go where the last one went.
     last: Option<u32>,
@@ -53,18 +68,39 @@ impl Topics {
     }
 
     fn add(&mut self, name: &str) -> u32 {
-        let number = u32::try_from(self.all.len()).expect("memory ends long before");
         let name: Arc<str> = name.into();
-        self.by_name.insert(name.clone(), number);
-        self.all.push(Topic {
-            name,
-            id: TopicId(Uuid::default()),
-            partitions: Vec::new(),
-            count: 0,
-            sticky: Sticky::default(),
-            refused: None,
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Topic::new("".into()));
+            u32::try_from(self.all.len() - 1).expect("memory ends long before")
         });
+        self.by_name.insert(name.clone(), number);
+        self.all[number as usize] = Topic::new(name);
         number
+    }
+
+    /// Lets go of topics that nothing was written to for so long: they are not asked for any more. What
+    /// the brokers know of the producer stays with those that were ever written to: a sequence that is
+    /// used twice would be taken for a repetition. Their names.
+    pub(super) fn let_idle_go(&mut self, idle_max: Duration, now: Now) -> Vec<Arc<str>> {
+        let mut idle = Vec::new();
+        for (topic, number) in self.all.iter_mut().zip(0..) {
+            let is_idle = now.elapsed >= topic.used_at + idle_max && topic.wish == Wish::Nobody;
+            if topic.name.is_empty() || !is_idle || topic.has_batches() {
+                continue;
+            }
+            idle.push(topic.name.clone());
+            if topic.partitions.iter().all(Partition::is_untouched) {
+                self.by_name.remove(&topic.name);
+                *topic = Topic::new("".into());
+                self.free.push(number);
+            } else {
+                topic.rest();
+            }
+        }
+        if !idle.is_empty() {
+            self.last = None;
+        }
+        idle
     }
 
     /// How many partitions a topic has, if that is known.
@@ -92,8 +128,14 @@ impl Topics {
         &mut self.all[place.topic as usize].partitions[place.partition as usize]
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.all.iter().map(|topic| &topic.name)
+    /// Those that are to be kept known.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Topic> {
+        self.all.iter().filter(|topic| topic.count > 0 || topic.has_batches())
+    }
+
+    /// Those that somebody waits for.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &Topic> {
+        self.all.iter().filter(|topic| topic.wish == Wish::Waits)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
@@ -111,6 +153,30 @@ impl Topics {
 }
 
 impl Topic {
+    fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            id: TopicId(Uuid::default()),
+            partitions: Vec::new(),
+            count: 0,
+            sticky: Sticky::default(),
+            refused: None,
+            wish: Wish::Nobody,
+            used_at: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn has_batches(&self) -> bool {
+        self.partitions.iter().any(|partition| partition.batches() > 0)
+    }
+
+    /// It is not known any more: who writes to it asks for it again.
+    pub(super) fn rest(&mut self) {
+        self.count = 0;
+        self.sticky = Sticky::default();
+        self.partitions.iter_mut().for_each(|partition| partition.leader = None);
+    }
+
     /// Takes over what the cluster says. Partitions only come; their batches stay with them, also when
     /// the topic was deleted and made anew.
     pub(super) fn learn(&mut self, said: &TopicMetadata, epoch: base::ProducerEpoch) {

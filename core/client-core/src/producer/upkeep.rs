@@ -1,5 +1,6 @@
 //! What is asked of the cluster by the way, and what ran out of time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, Effects, ErrorCode, Now, ProducerEpoch, ProducerId};
@@ -7,6 +8,7 @@ use wire::ApiKey;
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 
+use super::topics::Wish;
 use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
 use crate::inquiry::Inquiry;
 use crate::links::Asking;
@@ -17,67 +19,111 @@ const REFUSED_FOR: Duration = Duration::from_secs(1);
 impl Producer {
     /// Asks for the topics' metadata if something is missing or old.
     pub(super) fn keep_cluster_known(&mut self, now: Now) {
-        if !self.metadata.is_due(now) {
-            return;
+        if self.awaited.is_due(now) {
+            let names = self.topics.awaited().map(|topic| topic.name.clone()).collect();
+            if self.ask_cluster(names, Asked::Topics, now) {
+                self.awaited.is_wanted = false;
+                self.awaited.is_asked = true;
+                let awaited = self.topics.iter_mut().filter(|topic| topic.wish == Wish::Waits);
+                awaited.for_each(|topic| topic.wish = Wish::Asked);
+            }
         }
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
-        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
-        let topics =
-            self.topics.names().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-        let request = MetadataRequest {
-            topics: Some(topics.collect()),
-            // As Java's producer: the broker decides whether it creates topics.
-            allow_auto_topic_creation: true,
-            ..MetadataRequest::default()
-        };
-        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
-        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
-        match sent {
-            Ok(()) => self.metadata.is_asked = true,
-            // The name of a topic is longer than the protocol can say: it is refused.
-            Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
+        if self.metadata.is_due(now) {
+            for name in self.topics.let_idle_go(self.settings.metadata_idle_max, now) {
+                self.cluster.forget(&name);
+            }
+            let names = self.topics.known().map(|topic| topic.name.clone()).collect();
+            self.metadata.is_asked = self.ask_cluster(names, Asked::Metadata, now);
         }
     }
 
+    /// Whether the question is on its way.
+    fn ask_cluster(&mut self, names: Vec<Arc<str>>, about: Asked, now: Now) -> bool {
+        let Some(peer) = self.links.want_any(now, &mut self.net) else { return false };
+        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return false };
+        let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // The broker decides whether it does.
+            allow_auto_topic_creation: matches!(about, Asked::Topics),
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
+        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
+        sent.expect("topics have names that the protocol can say");
+        true
+    }
+
+    /// The answer about all topics that are known.
     pub(super) fn on_metadata(
         &mut self,
         said: &MetadataResponse<'_>,
         now: Now,
         effects: &mut Effects<Effect>,
     ) {
-        let mut is_incomplete = false;
-        for (name, code) in self.cluster.absorb(said) {
-            let Some(number) = self.topics.find(&name) else { continue };
-            let topic = self.topics.get_mut(number);
-            if code.is_retriable() {
-                is_incomplete = true;
-            } else if topic.partitions.is_empty() {
-                topic.refused = Some((code, now.elapsed + REFUSED_FOR));
-            }
-        }
-        let epoch = self.identity.map_or(ProducerEpoch(0), |identity| identity.epoch);
-        for topic in self.topics.iter_mut() {
-            match self.cluster.topic(&topic.name) {
-                Some(known) => {
-                    topic.learn(known, epoch);
-                    // A leader that nobody says the address of is as good as none.
-                    let brokers = self.cluster.brokers();
-                    let is_led =
-                        |leader: Option<BrokerId>| leader.is_some_and(|id| brokers.contains_key(&id));
-                    is_incomplete |=
-                        topic.partitions.iter().any(|part| !is_led(part.leader) && part.has_unsent());
-                }
-                // It was first written to while the answer was on its way.
-                None => is_incomplete |= topic.refused.is_none(),
-            }
-        }
-        if is_incomplete {
+        self.learn_topics(said, now, effects);
+        let brokers = self.cluster.brokers();
+        // A leader that nobody says the address of is as good as none.
+        let is_led = |leader: Option<BrokerId>| leader.is_some_and(|id| brokers.contains_key(&id));
+        let mut partitions = self.topics.known().flat_map(|topic| &topic.partitions);
+        if partitions.any(|part| !is_led(part.leader) && part.has_unsent()) {
             self.metadata.failed(&self.settings.retry, now, &mut self.chance);
         } else {
             self.metadata.answered(now, self.settings.metadata_age_max);
         }
+    }
+
+    /// The answer about topics that somebody waits for.
+    pub(super) fn on_topics(&mut self, said: &MetadataResponse<'_>, now: Now, effects: &mut Effects<Effect>) {
+        let mut is_incomplete = self.learn_topics(said, now, effects);
+        for topic in self.topics.iter_mut().filter(|topic| topic.wish == Wish::Asked) {
+            topic.wish = Wish::Nobody;
+            is_incomplete |= topic.count == 0 && topic.refused.is_none();
+        }
+        if is_incomplete {
+            self.awaited.failed(&self.settings.retry, now, &mut self.chance);
+        } else {
+            self.awaited = Inquiry::default();
+        }
+        self.awaited.is_wanted = self.topics.awaited().next().is_some();
+        self.metadata.keep_fresh(now, self.settings.metadata_age_max);
+    }
+
+    pub(super) fn on_topics_unanswered(&mut self, now: Now) {
+        self.awaited.failed(&self.settings.retry, now, &mut self.chance);
+        let asked = self.topics.iter_mut().filter(|topic| topic.wish == Wish::Asked);
+        asked.for_each(|topic| topic.wish = Wish::Waits);
+    }
+
+    /// Takes over what the cluster says. Whether it knows nothing of a topic that batches wait for.
+    fn learn_topics(&mut self, said: &MetadataResponse<'_>, now: Now, effects: &mut Effects<Effect>) -> bool {
+        let mut is_missing = false;
+        for (name, code) in self.cluster.absorb(said) {
+            let Some(number) = self.topics.find(&name) else { continue };
+            let topic = self.topics.get_mut(number);
+            if !code.is_retriable() {
+                if topic.count == 0 {
+                    topic.refused = Some((code, now.elapsed + REFUSED_FOR));
+                }
+            } else if topic.has_batches() {
+                topic.wish = Wish::Waits;
+                self.awaited.is_wanted = true;
+                is_missing = true;
+            } else if code == ErrorCode::UnknownTopicOrPartition {
+                // It was deleted. It is made anew only if somebody writes to it.
+                topic.rest();
+                self.cluster.forget(&name);
+            }
+        }
+        let epoch = self.identity.map_or(ProducerEpoch(0), |identity| identity.epoch);
+        for topic in self.topics.iter_mut() {
+            if let Some(known) = self.cluster.topic(&topic.name) {
+                topic.learn(known, epoch);
+            }
+        }
         self.learn_brokers();
         self.let_try_again(effects);
+        is_missing
     }
 
     /// Takes over where the brokers are.

@@ -7,3 +7,4 @@ mod memory; // what a broker forgot
 mod partitions; // that come, and go
 mod room; // within buffer.memory
 mod too_large; // for the topic
+mod topics; // that nobody knows, or writes to any more

@@ -12,7 +12,8 @@ use vltava_client_core::{Address, Chance, ConnectionId, NetEffect, Outgoing};
 use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use wire::messages::init_producer_id::InitProducerIdResponse;
 use wire::messages::metadata::{
-    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
 };
 use wire::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
