@@ -105,7 +105,7 @@ fn advice_on_send(error: &SendError, asked: Asked) -> Option<Cow<'static, str>> 
             let advice = "allows longer records, if the topic's max.message.bytes does, too";
             Some(Cow::Owned(format!("{setting} {advice}")))
         }
-        SendError::Full | SendError::TopicNotKnownYet => {
+        SendError::Full | SendError::TopicNotKnownYet { .. } => {
             Some(Cow::Borrowed("the server is busy or unwell; see its log"))
         }
         SendError::Partition { .. } | SendError::Timestamp(_) | SendError::Closed | SendError::Failed(_) => {

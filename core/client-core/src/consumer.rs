@@ -82,6 +82,9 @@ pub struct Consumer {
     parts: BTreeMap<TopicPartition, Part>,
     sessions: BTreeMap<BrokerId, Session>,
     metadata: Inquiry,
+    /// When the cluster last said anything of topics, and of which of them it could not tell.
+    told_at: Duration,
+    untold: Vec<(Arc<str>, ErrorCode)>,
     /// Bytes of chunks that were handed out and not read.
     unread_bytes: usize,
     /// When a partition may be tried again.
@@ -104,6 +107,8 @@ impl Consumer {
             parts: BTreeMap::new(),
             sessions: BTreeMap::new(),
             metadata: Inquiry::default(),
+            told_at: Duration::ZERO,
+            untold: Vec::new(),
             unread_bytes: 0,
             retry_at: None,
             moved: Vec::new(),
@@ -200,6 +205,28 @@ impl Consumer {
         self.parts.get(of).is_some_and(|part| part.generation == generation)
     }
 
+    /// Why nothing comes of a partition that is read, for people; `None` if nothing is known to be in the
+    /// way.
+    pub fn trouble(&self) -> Option<String> {
+        let parts = self.parts.iter().filter(|(_, part)| !part.is_failed && !part.is_paused);
+        parts.into_iter().find_map(|(of, part)| {
+            let led_by = part.leader.map(Peer::Broker).filter(|&leader| self.links.knows(leader));
+            if let Some(leader) = led_by {
+                return self.links.why_lost(leader).map(|why| why.as_ref().to_owned());
+            }
+            // What went wrong before the cluster answered is mended.
+            if let Some((_, why)) = self.links.trouble(None, self.told_at) {
+                return Some(why.as_ref().to_owned());
+            }
+            let untold = self.untold.iter().find(|(name, _)| **name == *of.topic.as_str());
+            match untold {
+                Some((name, code)) => Some(format!("the cluster says {} of topic {name}", code.name())),
+                None if self.told_at > Duration::ZERO => Some(format!("{of} has no leader")),
+                None => None,
+            }
+        })
+    }
+
     /// So many bytes of chunks were read or dropped.
     pub fn on_read(&mut self, bytes: usize) {
         self.unread_bytes = self.unread_bytes.saturating_sub(bytes);
@@ -213,6 +240,7 @@ impl Consumer {
     /// Does what can be done now: after a change, and when [`Consumer::deadline`] is over.
     pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
         for connection in self.links.late(now) {
+            self.links.on_late(connection, now);
             self.close_connection(connection, now);
         }
         for (peer, unanswered) in std::mem::take(&mut self.moved) {
@@ -239,6 +267,11 @@ impl Consumer {
         self.step(now, effects);
     }
 
+    /// Why a connection ended, or could not be opened; for people. [`Consumer::on_closed`] follows.
+    pub fn on_trouble(&mut self, connection: ConnectionId, why: &str, now: Now) {
+        self.links.on_trouble(connection, why, now);
+    }
+
     /// A connection ended, or could not be opened.
     pub fn on_closed(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
         let peer = self.links.peer(connection);
@@ -258,7 +291,10 @@ impl Consumer {
         match self.links.on_frame(connection, frame, &mut self.net) {
             Ok(None) => {}
             Ok(Some((peer, answer))) => self.on_answer((connection, peer), answer, frame, (now, effects)),
-            Err(_) => self.close_connection(connection, now),
+            Err(error) => {
+                self.links.on_trouble(connection, &format!("an answer cannot be understood: {error}"), now);
+                self.close_connection(connection, now);
+            }
         }
         self.step(now, effects);
     }

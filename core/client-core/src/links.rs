@@ -132,6 +132,8 @@ struct PeerState<T> {
     open: Option<Open<T>>,
     failures: u32,
     retry_at: Duration,
+    /// What went wrong last, and when.
+    trouble: Option<(Duration, Arc<str>)>,
 }
 
 /// The connections of one client. `T` is what it wants to know of each request.
@@ -309,6 +311,36 @@ impl<T> Links<T> {
         effects.push(NetEffect::Send { connection, outgoing: Outgoing::plain(frame) });
     }
 
+    /// Why a connection is about to end, or cannot be opened; for people.
+    pub fn on_trouble(&mut self, connection: ConnectionId, why: &str, now: Now) {
+        let peer = self.open.get(&connection).and_then(|peer| self.peers.get_mut(peer));
+        if let Some(state) = peer {
+            state.trouble = Some((now.elapsed, why.into()));
+        }
+    }
+
+    /// A connection is about to be closed because an answer, or its opening, is late.
+    pub fn on_late(&mut self, connection: ConnectionId, now: Now) {
+        let address =
+            self.peer(connection).and_then(|peer| self.peers.get(&peer)).map(|state| &state.address);
+        if let Some(why) = address.map(|address| format!("{address} does not answer in time")) {
+            self.on_trouble(connection, &why, now);
+        }
+    }
+
+    /// What last went wrong since then, with this peer or with any.
+    pub fn trouble(&self, with: Option<Peer>, since: Duration) -> Option<(Duration, Arc<str>)> {
+        let peers = self.peers.iter().filter(|&(&peer, _)| with.is_none_or(|with| with == peer));
+        let troubles = peers.filter_map(|(_, state)| state.trouble.as_ref());
+        troubles.filter(|(at, _)| *at >= since).max_by_key(|(at, _)| *at).cloned()
+    }
+
+    /// Why a peer cannot be asked, if it could not be reached when that was last tried.
+    pub fn why_lost(&self, peer: Peer) -> Option<Arc<str>> {
+        let state = self.peers.get(&peer).filter(|state| state.failures > 0)?;
+        state.trouble.as_ref().map(|(_, why)| why.clone())
+    }
+
     /// The connection ended, or could not be opened: what gets no answer for that, oldest first.
     pub fn on_closed(&mut self, connection: ConnectionId, now: Now) -> Vec<T> {
         let Some(peer) = self.open.remove(&connection) else { return Vec::new() };
@@ -385,7 +417,7 @@ impl<T> Links<T> {
 
 impl<T> PeerState<T> {
     fn new(address: Address) -> Self {
-        Self { address, open: None, failures: 0, retry_at: Duration::ZERO }
+        Self { address, open: None, failures: 0, retry_at: Duration::ZERO, trouble: None }
     }
 }
 

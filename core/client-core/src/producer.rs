@@ -182,6 +182,8 @@ pub struct Producer {
     /// About topics that somebody waits for. Only in it the brokers are let create them, so that one that was
     /// deleted stays so; and one that is misspelt holds up no other.
     awaited: Inquiry,
+    /// When the cluster last said anything of topics.
+    told_at: Duration,
     identity: Option<Identity>,
     identity_inquiry: Inquiry,
     /// Requests to brokers that are elsewhere now.
@@ -225,6 +227,7 @@ impl Producer {
             send_at: None,
             metadata: Inquiry::default(),
             awaited: Inquiry::default(),
+            told_at: Duration::ZERO,
             identity: None,
             identity_inquiry: Inquiry::default(),
             moved: Vec::new(),
@@ -243,6 +246,7 @@ impl Producer {
     pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
         self.is_woken = false;
         for connection in self.links.late(now) {
+            self.links.on_late(connection, now);
             self.close_connection(connection, now, effects);
         }
         let moved = std::mem::take(&mut self.moved);
@@ -271,6 +275,11 @@ impl Producer {
         self.step(now, effects);
     }
 
+    /// Why a connection ended, or could not be opened; for people. [`Producer::on_closed`] follows.
+    pub fn on_trouble(&mut self, connection: ConnectionId, why: &str, now: Now) {
+        self.links.on_trouble(connection, why, now);
+    }
+
     /// A connection ended, or could not be opened.
     pub fn on_closed(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
         self.on_connection_lost(connection);
@@ -290,7 +299,10 @@ impl Producer {
         match self.links.on_frame(connection, frame, &mut self.net) {
             Ok(None) => {}
             Ok(Some((peer, answer))) => self.on_answer((connection, peer), answer, now, effects),
-            Err(_) => self.close_connection(connection, now, effects),
+            Err(error) => {
+                self.links.on_trouble(connection, &format!("an answer cannot be understood: {error}"), now);
+                self.close_connection(connection, now, effects);
+            }
         }
         self.step(now, effects);
     }

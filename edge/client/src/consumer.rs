@@ -220,6 +220,12 @@ impl Consumer {
         self.after_change();
     }
 
+    /// Why nothing comes, for people: why a broker cannot be reached, or what the cluster says of a topic.
+    /// `None` if nothing is known to be in the way.
+    pub fn trouble(&self) -> Option<String> {
+        self.shared.state.lock().core.trouble()
+    }
+
     /// Goes on with a partition from elsewhere. Whether it is assigned.
     pub fn seek(&mut self, topic: &str, partition: i32, start: Start) -> bool {
         let Some(of) = of(topic, partition) else { return false };

@@ -354,7 +354,7 @@ fn an_address_where_nobody_answers_is_an_error_in_time() -> Result<()> {
     let producer = Producer::builder(&nobody.to_string()).block_max(Duration::from_millis(200)).build()?;
     let began = Instant::now();
     let error = producer.send_blocking(&Record::to(TOPIC).value("x")).err();
-    ensure!(error == Some(SendError::TopicNotKnownYet), "{error:?}");
+    ensure!(matches!(error, Some(SendError::TopicNotKnownYet { .. })), "{error:?}");
     ensure!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     ensure!(producer.close_blocking(Duration::from_secs(1)) == 0, "nothing was taken");
     Ok(())

@@ -73,6 +73,9 @@ Examples:
 /// How long nothing comes before it is looked whether anything else happened.
 const TICK: Duration = Duration::from_millis(100);
 
+/// After so many of them in a row it is said why, if there is a reason.
+const SILENT_TICKS: u32 = 50;
+
 /// What is printed leaves in pieces of this size, or when nothing more is there.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -104,6 +107,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
         format: arguments.printing.format(),
         places: places::ByPartition::new(places),
         left: arguments.count.unwrap_or(u64::MAX),
+        warns: !arguments.quiet,
         progress: Progress::begin(!arguments.quiet && !is_read_by_people),
         scratch: Scratch::default(),
         out: BufWriter::with_capacity(BUFFER_BYTES, out),
@@ -153,6 +157,8 @@ struct Reader<'a> {
     format: Format,
     places: places::ByPartition,
     left: u64,
+    /// It was not said yet why nothing comes.
+    warns: bool,
     progress: Progress,
     scratch: Scratch,
     out: BufWriter<&'a mut dyn Write>,
@@ -161,7 +167,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn run(&mut self, consumer: &mut Consumer, is_interrupted: &AtomicBool) -> Result<()> {
         consumer.assign(self.places.assignment());
-        let mut is_idle = false;
+        let (mut is_idle, mut silent_ticks) = (false, 0_u32);
         while self.left > 0 && !self.places.are_done() && !is_interrupted.load(Ordering::Relaxed) {
             let are_passed = is_idle && self.places.are_passed(consumer);
             let batch = match is_idle && !are_passed {
@@ -169,7 +175,7 @@ impl Reader<'_> {
                 false => consumer.try_next_batch()?,
             };
             if let Some(batch) = batch {
-                is_idle = false;
+                (is_idle, silent_ticks) = (false, 0);
                 let (topic, partition) = (batch.topic(), batch.partition().0);
                 let is_at_end = self.print(&batch).with_context(|| format!("{topic} [{partition}]"))?;
                 if is_at_end {
@@ -190,6 +196,14 @@ impl Reader<'_> {
                 break;
             }
             is_idle = true;
+            silent_ticks = silent_ticks.saturating_add(1);
+            if self.warns
+                && silent_ticks.is_multiple_of(SILENT_TICKS)
+                && let Some(why) = consumer.trouble()
+            {
+                self.warns = false;
+                eprintln!("warning: nothing comes: {why}");
+            }
         }
         Ok(())
     }

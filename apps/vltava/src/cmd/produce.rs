@@ -218,11 +218,11 @@ impl Run {
             Some(patience) => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
                 let send = async { tokio::time::timeout(patience, self.producer.send(record)).await };
-                runtime.block_on(send).unwrap_or(Err(SendError::TopicNotKnownYet))
+                runtime.block_on(send).unwrap_or(Err(SendError::TopicNotKnownYet { why: None }))
             }
         };
         match sent {
-            Err(SendError::TopicNotKnownYet) => {
+            Err(SendError::TopicNotKnownYet { .. }) => {
                 self.why_not_known(topic)?;
                 // It is there, and the rest of max.block.ms is for the producer to learn of it.
                 self.producer.send_blocking(&record).map(drop).map_err(Into::into)

@@ -46,6 +46,7 @@ impl Consumer {
         (now, effects): (Now, &mut Effects<Effect>),
     ) {
         let refused = self.cluster.absorb(said);
+        self.told_at = now.elapsed;
         let mut is_incomplete = refused.iter().any(|(_, code)| code.is_retriable());
         for (of, part) in &mut self.parts {
             let code = refused.iter().find(|(name, _)| **name == *of.topic.as_str()).map(|&(_, code)| code);
@@ -62,6 +63,7 @@ impl Consumer {
             let is_known = part.leader.is_some_and(|leader| self.cluster.brokers().contains_key(&leader));
             is_incomplete |= !is_known && !part.is_failed;
         }
+        self.untold = refused;
         if is_incomplete {
             self.metadata.failed(&self.settings.retry, now, &mut self.chance);
         } else {

@@ -141,8 +141,11 @@ impl Producer {
             self.needs_step |= !self.awaited.is_wanted;
             self.awaited.is_wanted = true;
         }
+        let of_topic = topic.trouble.as_ref().map(|(_, why)| why.clone());
         self.somebody_waits = true;
-        AppendError::TopicNotKnownYet
+        // What went wrong before the cluster answered is mended.
+        let of_links = self.links.trouble(None, self.told_at).map(|(_, why)| why);
+        AppendError::TopicNotKnownYet { why: of_links.or(of_topic) }
     }
 
     #[cold]

@@ -1,5 +1,7 @@
 //! Why a record was not taken, or not written.
 
+use std::sync::Arc;
+
 use base::{ErrorCode, PartitionIndex};
 
 /// Why a record was not taken. Nothing of it was kept.
@@ -9,8 +11,11 @@ pub enum AppendError {
     #[error("the producer's memory is full: records come faster than the brokers take them")]
     Full,
     /// The topic is not known yet; it is being asked for.
-    #[error("the cluster has not said yet what it knows of the topic")]
-    TopicNotKnownYet,
+    #[error("the cluster has not said yet what it knows of the topic{}", because(why.as_deref()))]
+    TopicNotKnownYet {
+        /// What is in the way, for people, if anything is.
+        why: Option<Arc<str>>,
+    },
     /// The cluster refuses the topic.
     #[error("topic {topic}: {}", code.message())]
     Topic {
@@ -51,7 +56,7 @@ pub enum AppendError {
 impl AppendError {
     /// Whether the same record may be taken later.
     pub const fn is_retriable(&self) -> bool {
-        matches!(self, Self::Full | Self::TopicNotKnownYet)
+        matches!(self, Self::Full | Self::TopicNotKnownYet { .. })
     }
 }
 
@@ -69,10 +74,13 @@ pub enum DeliveryError {
         may_be_written: bool,
     },
     /// Time ran out.
-    #[error("not acknowledged within delivery.timeout.ms{}{}", said(*last), doubt(*may_be_written))]
+    #[error("not acknowledged within delivery.timeout.ms{}{}{}", said(*last), because(trouble.as_deref()), doubt(*may_be_written))]
     TimedOut {
         /// The last refusal, if there was one.
         last: Option<ErrorCode>,
+        /// What else was in the way since they were taken, for people: why a connection ended, or what the
+        /// cluster says of the topic.
+        trouble: Option<Arc<str>>,
         /// Whether they were sent and the answer is missing, so that they may be in the log all the same.
         may_be_written: bool,
     },
@@ -100,8 +108,15 @@ fn told(code: ErrorCode, message: Option<&str>) -> String {
     }
 }
 
+fn because(why: Option<&str>) -> String {
+    why.map(|why| format!(": {why}")).unwrap_or_default()
+}
+
 fn said(last: Option<ErrorCode>) -> String {
-    last.map(|code| format!(" (the broker last said {})", code.name())).unwrap_or_default()
+    // That there was no answer is what the client itself calls so.
+    last.filter(|&code| code != ErrorCode::NetworkException)
+        .map(|code| format!(" (the broker last said {})", code.name()))
+        .unwrap_or_default()
 }
 
 impl DeliveryError {

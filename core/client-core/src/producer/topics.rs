@@ -23,6 +23,8 @@ pub(super) struct Topic {
     /// The cluster refuses it, until it is asked again.
     pub(super) refused: Option<(ErrorCode, Duration)>,
     pub(super) wish: Wish,
+    /// Why it is not known, and since when the cluster says so.
+    pub(super) trouble: Option<(Duration, Arc<str>)>,
     /// When a record was last to go there.
     pub(super) used_at: Duration,
 }
@@ -162,6 +164,7 @@ impl Topic {
             sticky: Sticky::default(),
             refused: None,
             wish: Wish::Nobody,
+            trouble: None,
             used_at: Duration::ZERO,
         }
     }
@@ -186,6 +189,7 @@ impl Topic {
         }
         self.id = said.id;
         self.refused = None;
+        self.trouble = None;
         self.count = said.partitions.len();
         self.partitions.iter_mut().skip(self.count).for_each(|partition| partition.leader = None);
         if self.sticky.current().is_some_and(|current| current >= self.count) {

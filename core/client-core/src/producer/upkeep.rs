@@ -11,7 +11,7 @@ use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataRe
 use super::topics::Wish;
 use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
 use crate::inquiry::Inquiry;
-use crate::links::Asking;
+use crate::links::{Asking, Peer};
 
 /// How long a topic that the cluster refused is not asked for again.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
@@ -78,7 +78,12 @@ impl Producer {
         let mut is_incomplete = self.learn_topics(said, now, effects);
         for topic in self.topics.iter_mut().filter(|topic| topic.wish == Wish::Asked) {
             topic.wish = Wish::Nobody;
-            is_incomplete |= topic.count == 0 && topic.refused.is_none();
+            if topic.count == 0 && topic.refused.is_none() {
+                is_incomplete = true;
+                topic
+                    .trouble
+                    .get_or_insert_with(|| (now.elapsed, "the cluster says no partition of it".into()));
+            }
         }
         if is_incomplete {
             self.awaited.failed(&self.settings.retry, now, &mut self.chance);
@@ -97,10 +102,12 @@ impl Producer {
 
     /// Takes over what the cluster says. Whether it knows nothing of a topic that batches wait for.
     fn learn_topics(&mut self, said: &MetadataResponse<'_>, now: Now, effects: &mut Effects<Effect>) -> bool {
+        self.told_at = now.elapsed;
         let mut is_missing = false;
         for (name, code) in self.cluster.absorb(said) {
             let Some(number) = self.topics.find(&name) else { continue };
             let topic = self.topics.get_mut(number);
+            topic.trouble = Some((now.elapsed, format!("the cluster says {} of it", code.name()).into()));
             if !code.is_retriable() {
                 if topic.count == 0 {
                     topic.refused = Some((code, now.elapsed + REFUSED_FOR));
@@ -118,7 +125,10 @@ impl Producer {
         let epoch = self.identity.map_or(ProducerEpoch(0), |identity| identity.epoch);
         for topic in self.topics.iter_mut() {
             if let Some(known) = self.cluster.topic(&topic.name) {
+                // Of one that it cannot tell of now, what it said before is known still.
+                let trouble = topic.trouble.take().filter(|&(at, _)| at == now.elapsed);
                 topic.learn(known, epoch);
+                topic.trouble = trouble;
             }
         }
         self.learn_brokers();
@@ -190,7 +200,7 @@ impl Producer {
                 }
                 // Each part of it, if it was split.
                 while self.slots.is_live(id) {
-                    self.expire_batch(place, id, effects);
+                    self.expire_batch((created, place, id), effects);
                 }
             }
             self.by_age.pop_front();
@@ -201,7 +211,23 @@ impl Producer {
         }
     }
 
-    fn expire_batch(&mut self, place: Place, id: BatchId, effects: &mut Effects<Effect>) {
+    /// What last was in the way of a partition's records, since then.
+    fn trouble(&self, place: Place, since: Duration) -> Option<Arc<str>> {
+        let topic = self.topics.get(place.topic);
+        let leader = topic.partitions[place.partition as usize].leader.map(Peer::Broker);
+        // Without a leader or an id of the producer's, any broker could have helped.
+        let is_named = self.identity.is_some() || !self.settings.idempotence;
+        let with = leader.filter(|&leader| is_named && self.links.knows(leader));
+        let of_topic = topic.trouble.clone().filter(|&(at, _)| at >= since);
+        let all = [self.links.trouble(with, since), of_topic].into_iter().flatten();
+        all.max_by_key(|&(at, _)| at).map(|(_, why)| why)
+    }
+
+    fn expire_batch(
+        &mut self,
+        (created, place, id): (Duration, Place, BatchId),
+        effects: &mut Effects<Effect>,
+    ) {
         let partition = self.topics.partition(place);
         if partition.open.as_ref().is_some_and(|open| open.id == id) {
             partition.close_open();
@@ -216,7 +242,8 @@ impl Producer {
             }
         };
         let batch = batch.expect("a live batch is somewhere in its partition");
-        let error = DeliveryError::TimedOut { last: batch.last_error, may_be_written };
+        let trouble = self.trouble(place, created);
+        let error = DeliveryError::TimedOut { last: batch.last_error, trouble, may_be_written };
         self.done(batch, Err(error), effects);
     }
 

@@ -8,3 +8,4 @@ mod partitions; // that come, and go
 mod room; // within buffer.memory
 mod too_large; // for the topic
 mod topics; // that nobody knows, or writes to any more
+mod trouble; // as it is told

@@ -60,6 +60,8 @@ pub(crate) struct Stage {
     pub(crate) topic_code: ErrorCode,
     /// What the broker says when it is asked for a producer's id.
     pub(crate) identity_code: ErrorCode,
+    /// Why the broker cannot be connected to, if so.
+    pub(crate) is_away: Option<&'static str>,
     /// What was asked of the cluster: the topics, and whether they are to be created.
     pub(crate) asked: Vec<(Vec<String>, bool)>,
 }
@@ -79,6 +81,7 @@ impl Stage {
             topic_id: Uuid([1; 16]),
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
+            is_away: None,
             asked: Vec::new(),
         }
     }
@@ -103,7 +106,7 @@ impl Stage {
             self.pass(Duration::ZERO);
             match appended {
                 Ok(appended) => return appended,
-                Err(AppendError::TopicNotKnownYet) => {}
+                Err(AppendError::TopicNotKnownYet { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }
@@ -119,6 +122,14 @@ impl Stage {
 
     pub(crate) fn send_value(&mut self, value: &[u8]) -> Appended {
         self.send(&NewRecord { value: Some(value), ..NewRecord::default() }, Some(0))
+    }
+
+    /// The connection that a batch went out on breaks.
+    pub(crate) fn lose(&mut self, sent: &Sent) {
+        let now = self.now();
+        self.producer.on_trouble(sent.connection, "one:9092 hung up", now);
+        self.producer.on_closed(sent.connection, now, &mut self.effects);
+        self.perform();
     }
 
     /// The oldest batch without an answer.
@@ -160,6 +171,11 @@ impl Stage {
             for effect in self.effects.drain().collect::<Vec<_>>() {
                 let now = self.now();
                 match effect {
+                    Effect::Net(NetEffect::Connect { connection, .. }) if self.is_away.is_some() => {
+                        let why = self.is_away.unwrap_or_default();
+                        self.producer.on_trouble(connection, why, now);
+                        self.producer.on_closed(connection, now, &mut self.effects);
+                    }
                     Effect::Net(NetEffect::Connect { connection, .. }) => {
                         self.producer.on_connected(connection, now, &mut self.effects);
                     }

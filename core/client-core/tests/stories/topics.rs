@@ -40,7 +40,7 @@ fn one_without_partitions_is_asked_for_now_and_then() {
     stage.partitions = 0;
     for _ in 0..1_000 {
         let refused = stage.try_send_value(b"again");
-        assert!(matches!(refused, Err(AppendError::TopicNotKnownYet)), "{refused:?}");
+        assert!(matches!(refused, Err(AppendError::TopicNotKnownYet { .. })), "{refused:?}");
         stage.pass(Duration::from_millis(10));
     }
     let count = asked(&stage).0;
@@ -55,7 +55,7 @@ fn one_that_is_not_there_is_asked_for_while_somebody_waits() {
     let mut stage = Stage::new(ProducerSettings::default());
     stage.topic_code = ErrorCode::UnknownTopicOrPartition;
     let refused = stage.try_send_value(b"misspelt");
-    assert!(matches!(refused, Err(AppendError::TopicNotKnownYet)), "{refused:?}");
+    assert!(matches!(refused, Err(AppendError::TopicNotKnownYet { .. })), "{refused:?}");
     pass_seconds(&mut stage, LONG);
     assert_eq!(asked(&stage), (1, 0));
     stage.topic_code = ErrorCode::None;
@@ -69,7 +69,7 @@ fn one_that_was_deleted_is_not_made_anew_unless_it_is_written_to() {
     pass_seconds(&mut stage, LONG);
     assert_eq!(asked(&stage).0, 1);
     let refused = stage.try_send_value(b"second");
-    assert!(matches!(refused, Err(AppendError::TopicNotKnownYet)), "{refused:?}");
+    assert!(matches!(refused, Err(AppendError::TopicNotKnownYet { .. })), "{refused:?}");
     stage.pass(SECOND);
     assert_eq!(asked(&stage).0, 2);
 }

@@ -22,7 +22,10 @@ impl Machine for Shared {
         match happened {
             None => core.step(now, effects),
             Some(Event::Connected(connection)) => core.on_connected(connection, now, effects),
-            Some(Event::Closed(connection, _)) => core.on_closed(connection, now, effects),
+            Some(Event::Closed(connection, why)) => {
+                core.on_trouble(connection, &why, now);
+                core.on_closed(connection, now, effects);
+            }
             Some(Event::Frame(connection, frame)) => {
                 core.on_frame(connection, &Arc::new(frame), now, effects);
             }

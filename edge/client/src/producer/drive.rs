@@ -91,7 +91,10 @@ impl Shared {
         match happened {
             Happened::Nothing => core.step(now, effects),
             Happened::Net(Event::Connected(connection)) => core.on_connected(connection, now, effects),
-            Happened::Net(Event::Closed(connection, _)) => core.on_closed(connection, now, effects),
+            Happened::Net(Event::Closed(connection, why)) => {
+                core.on_trouble(connection, &why, now);
+                core.on_closed(connection, now, effects);
+            }
             Happened::Net(Event::Frame(connection, frame)) => {
                 core.on_frame(connection, &frame, now, effects);
             }

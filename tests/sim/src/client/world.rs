@@ -192,7 +192,7 @@ impl World {
                         self.producer.step(now, &mut self.effects);
                     }
                 }
-                Err(AppendError::Full | AppendError::TopicNotKnownYet) => {
+                Err(AppendError::Full | AppendError::TopicNotKnownYet { .. }) => {
                     let now = self.now();
                     self.producer.step(now, &mut self.effects);
                 }
