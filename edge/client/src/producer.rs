@@ -16,6 +16,7 @@ mod delivery;
 mod drive; // the machine and who is told
 mod partitioner;
 mod properties;
+mod waiting; // for room, in turn
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use base::{Effects, PartitionIndex, TimestampMs};
 use client_core::producer::{self as core, Destination, Effect, NewRecord, Work};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use records::{Compression, Header};
 
 use crate::clock::{Clock, Reading};
@@ -41,6 +42,7 @@ pub use properties::PropertyError;
 use delivery::{Fate, OnDelivery};
 use drive::Settled;
 use partitioner::Partitioner;
+use waiting::{Left, Ticket, Waiting, Wanted};
 
 /// A record to be sent. Nothing of it is kept by reference: it is encoded before `send` returns.
 #[derive(Debug, Clone, Copy)]
@@ -154,8 +156,7 @@ struct State {
     /// Lists of batches that are done, for the next ones.
     reported_spare: Vec<Vec<Reported>>,
     reading: Reading,
-    /// Who waits for room or for metadata, and until when.
-    waiting: Vec<(Duration, Waker)>,
+    waiting: Waiting,
     is_stopping: bool,
 }
 
@@ -177,33 +178,42 @@ impl Producer {
         ProducerBuilder::new(bootstrap_servers)
     }
 
-    /// Takes a record at once or not at all: [`SendError::Full`] if there is no room,
+    /// Takes a record at once or not at all: [`SendError::Full`] if there is no room, or others wait for it,
     /// [`SendError::TopicNotKnownYet`] before the first answer about its topic.
     pub fn try_send(&self, record: &Record<'_>) -> Result<Delivery, SendError> {
-        self.append(record, None)
+        self.append(record, &mut None, None)
     }
 
-    /// Takes a record, once there is room for it and its topic is known: within `max.block.ms`.
+    /// Takes a record, once there is room for it and its topic is known: within `max.block.ms`. Room goes
+    /// to whoever waits the longest.
     ///
     /// The future is done when the record is encoded; the [`Delivery`] it gives, when the record is
     /// acknowledged. The delivery may be dropped: the record is sent all the same, as long as there is a
     /// producer to send it. [`Producer::close`] or [`Producer::flush`] before the last clone is dropped.
     pub fn send<'a>(&'a self, record: Record<'a>) -> Send<'a> {
-        Send { producer: self, record, until: None }
+        Send { producer: self, record, until: None, ticket: None }
     }
 
     /// [`Producer::send`] for a thread that may block.
     pub fn send_blocking(&self, record: &Record<'_>) -> Result<Delivery, SendError> {
-        match self.append(record, None) {
+        match self.append(record, &mut None, None) {
             Err(error) if error.is_retriable() => crate::block::on(self.send(*record)),
             sent => sent,
         }
     }
 
     #[inline]
-    fn append(&self, record: &Record<'_>, waits: Option<(Duration, &Waker)>) -> Result<Delivery, SendError> {
+    fn append(
+        &self,
+        record: &Record<'_>,
+        ticket: &mut Option<Ticket>,
+        waits: Option<(Duration, &Waker)>,
+    ) -> Result<Delivery, SendError> {
         let mut to = Destination { topic: record.topic, partition: record.partition };
         let mut state = self.shared.state.lock();
+        if !state.waiting.is_turn(*ticket) {
+            return Err(self.not_taken(state, SendError::Full, ticket, waits));
+        }
         if let Some(partitioner) = &self.shared.partitioner {
             to.partition = partitioner::choose(partitioner, &mut state, record);
         }
@@ -211,19 +221,7 @@ impl Producer {
         let now = self.shared.clock.now_cached(reading);
         let appended = match core.append(now, to, &record.fields, effects) {
             Ok(appended) => appended,
-            Err(error) => {
-                // Whoever tries again and again must not keep the producer's thread from its work.
-                let mut has_work = state.core.take_needs_step() || !state.effects.is_empty();
-                if let Some((until, waker)) = waits.filter(|_| error.is_retriable()) {
-                    state.wait(until, waker);
-                    has_work = true;
-                }
-                drop(state);
-                if has_work {
-                    self.shared.driver.ring();
-                }
-                return Err(error);
-            }
+            Err(error) => return Err(self.not_taken(state, error, ticket, waits)),
         };
         let slot = appended.batch.slot as usize;
         if appended.is_first {
@@ -236,11 +234,39 @@ impl Producer {
         let has_work = appended.wakes || !state.effects.is_empty();
         // The first of all leaves at once: nothing else is to be done meanwhile.
         let is_alone = appended.is_first && state.core.outstanding() == 1;
+        let left = state.waiting.leave(ticket);
         drop(state);
+        left.into_iter().for_each(Left::wake_next);
         if has_work && !(is_alone && self.shared.driver.try_turn(&*self.shared)) {
             self.shared.driver.ring();
         }
         Ok(Delivery::new(fate, appended.offset_delta, appended.timestamp))
+    }
+
+    /// A record has to wait, or is refused.
+    #[cold]
+    fn not_taken(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        error: SendError,
+        ticket: &mut Option<Ticket>,
+        waits: Option<(Duration, &Waker)>,
+    ) -> SendError {
+        // Whoever tries again and again must not keep the producer's thread from its work.
+        let has_work = state.core.take_needs_step() || !state.effects.is_empty();
+        let waits = waits.filter(|_| error.is_retriable());
+        let wanted = if error == SendError::Full { Wanted::Room } else { Wanted::Other };
+        let left = match waits {
+            Some(waits) => state.waiting.wait(ticket, wanted, waits),
+            None => state.waiting.leave(ticket),
+        };
+        drop(state);
+        left.into_iter().for_each(Left::wake_next);
+        // Its thread is to know until when somebody waits.
+        if has_work || waits.is_some() {
+            self.shared.driver.ring();
+        }
+        error
     }
 
     /// Waits until all records sent before are acknowledged or given up, and reported.
@@ -264,7 +290,7 @@ impl Producer {
         let flushing = Flushing::begin(&self.shared);
         let mut given_up = 0;
         for fate in &flushing.fates {
-            Until { shared: &self.shared, until, future: fate.known() }.await;
+            Until { shared: &self.shared, until, future: fate.known(), ticket: None }.await;
         }
         {
             let mut state = self.shared.state.lock();
@@ -308,15 +334,17 @@ impl Shared {
     }
 }
 
-impl State {
-    /// Remembers whom to wake, once.
-    fn wait(&mut self, until: Duration, waker: &Waker) {
-        let is_known = |(at, known): &(Duration, Waker)| *at == until && known.will_wake(waker);
-        if !self.waiting.iter().any(is_known) {
-            self.waiting.push((until, waker.clone()));
+impl Shared {
+    /// Somebody does not wait any more.
+    fn leave(&self, ticket: &mut Option<Ticket>) {
+        if ticket.is_some() {
+            let left = self.state.lock().waiting.leave(ticket);
+            left.into_iter().for_each(Left::wake_next);
         }
     }
+}
 
+impl State {
     #[cold]
     fn put_fate(&mut self, slot: usize, topic: &str, partition: PartitionIndex, of: &Weak<Shared>) {
         if self.fates.len() <= slot {
@@ -374,6 +402,13 @@ pub struct Send<'a> {
     producer: &'a Producer,
     record: Record<'a>,
     until: Option<Duration>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Send<'_> {
+    fn drop(&mut self) {
+        self.producer.shared.leave(&mut self.ticket);
+    }
 }
 
 impl Future for Send<'_> {
@@ -384,7 +419,8 @@ impl Future for Send<'_> {
         let now = shared.clock.now().elapsed;
         let until = self.until.unwrap_or(now + shared.block_max.min(LONGEST));
         let waits = (now < until).then(|| (until, context.waker()));
-        match self.producer.append(&self.record, waits) {
+        let Self { producer, record, ticket, .. } = &mut *self;
+        match producer.append(record, ticket, waits) {
             Err(error) if error.is_retriable() && waits.is_some() => {
                 self.until = Some(until);
                 Poll::Pending
@@ -399,6 +435,13 @@ struct Until<'a, F> {
     shared: &'a Shared,
     until: Duration,
     future: F,
+    ticket: Option<Ticket>,
+}
+
+impl<F> Drop for Until<'_, F> {
+    fn drop(&mut self) {
+        self.shared.leave(&mut self.ticket);
+    }
 }
 
 impl<F: Future + Unpin> Future for Until<'_, F> {
@@ -411,7 +454,10 @@ impl<F: Future + Unpin> Future for Until<'_, F> {
         if self.shared.clock.now().elapsed >= self.until {
             return Poll::Ready(None);
         }
-        self.shared.state.lock().wait(self.until, context.waker());
+        let waits = (self.until, context.waker());
+        let Self { shared, ticket, .. } = &mut *self;
+        let left = shared.state.lock().waiting.wait(ticket, Wanted::Other, waits);
+        left.into_iter().for_each(Left::wake_next);
         self.shared.driver.ring();
         Poll::Pending
     }

@@ -246,7 +246,7 @@ impl ProducerBuilder {
                 settling: Vec::new(),
                 reported_spare: Vec::new(),
                 reading: Reading::default(),
-                waiting: Vec::new(),
+                waiting: super::Waiting::default(),
                 is_stopping: false,
             }),
             driver,

@@ -114,22 +114,17 @@ impl Shared {
                         None => told.settled.push(settled),
                     }
                 }
-                Effect::TryAgain => told.woken.extend(state.waiting.drain(..).map(|(_, waker)| waker)),
+                Effect::TryAgain => state.waiting.try_again(&mut told.woken),
                 Effect::Compress(work) => self.compress(work),
                 Effect::Net(effect) => net.push(effect),
             }
         }
         state.effects = decided;
-        let is_stopping = state.is_stopping;
-        state.waiting.retain(|(until, waker)| {
-            let is_over = is_stopping || *until <= now.elapsed;
-            if is_over {
-                told.woken.push(waker.clone());
-            }
-            !is_over
-        });
-        let first = state.waiting.iter().map(|&(until, _)| until).min();
-        let deadline = [first, state.core.deadline(now)].into_iter().flatten().min();
+        match state.is_stopping {
+            true => state.waiting.end(&mut told.woken),
+            false => state.waiting.expire(now.elapsed, &mut told.woken),
+        }
+        let deadline = [state.waiting.deadline(), state.core.deadline(now)].into_iter().flatten().min();
         drop(state);
         // Writing takes its time, in which records go on coming.
         net.into_iter().for_each(|effect| wires.perform(effect));
@@ -234,12 +229,14 @@ impl Drop for End {
             state.is_stopping = true;
             let settling = std::mem::take(&mut state.settling);
             let fates: Vec<_> = state.fates.iter_mut().filter_map(Option::take).chain(settling).collect();
-            (fates, std::mem::take(&mut state.waiting))
+            let mut waiting = Vec::new();
+            state.waiting.end(&mut waiting);
+            (fates, waiting)
         };
         for fate in fates {
             fate.settle_rest(DeliveryError::Closed { may_be_written: true });
         }
-        waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        waiting.into_iter().for_each(Waker::wake);
         // A caller may sit in the seat.
         self.0.driver.ring();
     }
