@@ -222,7 +222,8 @@ impl Producer {
         } else if partition.in_flight.is_empty() {
             partition.begin_epoch();
         }
-        // Else those in flight come back refused, and the last of them begins it.
+        // Else those in flight come back refused as well, for the lack of this one. When all are back it is sent
+        // once more, refused once more, and begins it then.
     }
 }
 

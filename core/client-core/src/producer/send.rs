@@ -103,8 +103,7 @@ impl Producer {
         }
         let is_busy = cargo.bytes >= BUSY_BYTES;
         self.rests.insert(leader, if is_busy { now.elapsed + REST } else { Duration::ZERO });
-        // Who did not fit is first in the next request.
-        self.listed.rotate_left(1);
+        self.move_behind(&cargo);
         self.ship(peer, cargo, now, effects)
     }
 
@@ -127,6 +126,17 @@ impl Producer {
             }
         }
         cargo
+    }
+
+    /// Who was loaded is last from now on: who did not fit is first in the next request.
+    fn move_behind(&mut self, cargo: &Cargo) {
+        if cargo.parts.len() == self.listed.len() {
+            return;
+        }
+        // They were loaded in the order of the list.
+        let mut loaded = cargo.parts.iter().map(|(place, _)| place).peekable();
+        self.listed.retain(|place| loaded.next_if_eq(&place).is_none());
+        self.listed.extend(cargo.parts.iter().map(|&(place, _)| place));
     }
 
     fn readiness(&mut self, place: Place, now: Now) -> Readiness {

@@ -61,3 +61,30 @@ fn a_topic_that_is_made_anew_with_fewer_is_written_where_it_is() {
     stage.pass(SETTINGS_AGE);
     assert_eq!(destinations(&mut stage, 2), (all(2), all(2)));
 }
+
+#[test]
+fn each_has_its_turn_when_not_all_fit_into_a_request() {
+    let settings = ProducerSettings {
+        batch_bytes_max: 512,
+        // Two batches.
+        request_bytes_max: 1_100,
+        in_flight_max: 1,
+        ..ProducerSettings::default()
+    };
+    let mut stage = Stage::new(settings);
+    stage.partitions = 5;
+    for _ in 0..4 {
+        for partition in 0..5 {
+            // One fills its batch.
+            stage.send(&NewRecord { value: Some(&[7; 400]), ..NewRecord::default() }, Some(partition));
+        }
+    }
+    stage.acknowledge_request();
+    let mut counts = [0_usize; 5];
+    for _ in 0..5 {
+        stage.acknowledge_request().into_iter().for_each(|partition| counts[partition as usize] += 1);
+        let [least, most] = [counts.iter().min(), counts.iter().max()].map(|count| count.copied());
+        assert!(most <= least.map(|least| least + 1), "{counts:?}");
+    }
+    assert_eq!(counts, [2; 5], "ten batches of five partitions");
+}

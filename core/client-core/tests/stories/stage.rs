@@ -25,7 +25,7 @@ pub(crate) const TOPIC: &str = "orders";
 /// The first of some records of a batch, how many they are, and what became of them.
 pub(crate) type Done = (usize, usize, Result<Written, DeliveryError>);
 
-/// A batch that waits for its answer, alone in its request.
+/// A batch that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Sent {
     connection: ConnectionId,
@@ -137,18 +137,32 @@ impl Stage {
         self.sent.pop_front().expect("a batch was sent")
     }
 
-    /// Answers a batch.
+    /// Answers a batch that is alone in its request.
     pub(crate) fn answer(&mut self, sent: &Sent, code: ErrorCode, base_offset: i64) {
-        let answer = PartitionProduceResponse {
+        self.answer_parts(std::slice::from_ref(sent), code, base_offset);
+    }
+
+    /// Takes the batches of the oldest request without an answer: of which partitions they are.
+    pub(crate) fn acknowledge_request(&mut self) -> Vec<i32> {
+        let first = self.sent.front().expect("a request was sent").correlation_id;
+        let count = self.sent.iter().take_while(|sent| sent.correlation_id == first).count();
+        let all: Vec<_> = self.sent.drain(..count).collect();
+        self.answer_parts(&all, ErrorCode::None, 0);
+        all.iter().map(|sent| sent.partition).collect()
+    }
+
+    fn answer_parts(&mut self, all: &[Sent], code: ErrorCode, base_offset: i64) {
+        let sent = &all[0];
+        let answers = all.iter().map(|sent| PartitionProduceResponse {
             index: sent.partition,
             error_code: code.code(),
             base_offset,
             log_append_time_ms: -1,
             ..Default::default()
-        };
+        });
         let topic = TopicProduceResponse {
             topic_id: sent.topic_id,
-            partition_responses: vec![answer],
+            partition_responses: answers.collect(),
             ..Default::default()
         };
         let said = ProduceResponse { responses: vec![topic], ..Default::default() };
@@ -236,9 +250,10 @@ impl Stage {
             ApiKey::Produce => {
                 let request = ProduceRequest::decode(&mut body, header.api_version).expect("it is one");
                 let [topic] = &request.topic_data[..] else { panic!("there is one topic") };
-                let [part] = &topic.partition_data[..] else { panic!("the story has one batch a request") };
-                let Some(Records::Bytes(bytes)) = part.records else { panic!("there are records") };
-                self.sent.push_back(sent(&to, topic.topic_id, part.index, bytes));
+                for part in &topic.partition_data {
+                    let Some(Records::Bytes(bytes)) = part.records else { panic!("there are records") };
+                    self.sent.push_back(sent(&to, topic.topic_id, part.index, bytes));
+                }
             }
             other => panic!("the producer asks {other}"),
         }
