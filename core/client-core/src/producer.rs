@@ -81,7 +81,7 @@ pub struct Counters {
 pub enum Effect {
     /// Something with a connection.
     Net(NetEffect),
-    /// Compress this batch, and say so with [`Producer::on_compressed`].
+    /// Compress or halve this batch, and say so with [`Producer::on_compressed`].
     Compress(Work),
     /// The last word about records of a batch: all of them, unless it was too large for the broker and was
     /// sent in parts.
@@ -101,20 +101,39 @@ pub enum Effect {
     TryAgain,
 }
 
-/// A batch to be compressed.
+/// A batch to be compressed, or one that was too large, to be halved.
 #[derive(Debug)]
 pub struct Work {
     place: Place,
     id: BatchId,
     first: usize,
-    batch: ClosedBatch,
+    task: Task,
+}
+
+/// What is to be done with a batch, or was.
+#[derive(Debug)]
+enum Task {
+    Compress(ClosedBatch),
+    Halve(Arc<ClosedBatch>),
+    Halved([ClosedBatch; 2]),
 }
 
 impl Work {
-    /// Compresses it; the buffer it does not need any more comes back.
+    /// Does it; a buffer that it does not need any more comes back.
     pub fn compress(self, to: Compression, level: Option<i32>, scratch: &mut Scratch) -> (Self, Vec<u8>) {
-        let (batch, spare) = self.batch.compressed(to, level, scratch, Vec::new());
-        (Self { batch, ..self }, spare)
+        let (task, spare) = match self.task {
+            Task::Compress(batch) => {
+                let (batch, spare) = batch.compressed(to, level, scratch, Vec::new());
+                (Task::Compress(batch), spare)
+            }
+            Task::Halve(batch) => {
+                let halves = batch.halves(scratch).expect("it was sealed and has several records");
+                let halves = halves.map(|half| half.compressed(to, level, scratch, Vec::new()).0);
+                (Task::Halved(halves), Vec::new())
+            }
+            done @ Task::Halved(_) => (done, Vec::new()),
+        };
+        (Self { task, ..self }, spare)
     }
 }
 
@@ -323,11 +342,22 @@ impl Producer {
     /// A batch was compressed; `spare` is the buffer it does not need any more.
     pub fn on_compressed(&mut self, work: Work, spare: Vec<u8>, now: Now, effects: &mut Effects<Effect>) {
         drop(spare);
-        let partition = self.topics.partition(work.place);
-        if let Some(waiting) =
-            partition.waiting.iter_mut().find(|waiting| (waiting.id, waiting.first) == (work.id, work.first))
-        {
-            waiting.body = Some(Arc::new(work.batch));
+        let waiting = &mut self.topics.partition(work.place).waiting;
+        let index = waiting.iter().position(|waiting| (waiting.id, waiting.first) == (work.id, work.first));
+        // It may have been given up meanwhile.
+        if let Some(index) = index {
+            match work.task {
+                Task::Compress(batch) => waiting[index].body = Some(Arc::new(batch)),
+                // Nobody did it.
+                Task::Halve(batch) => {
+                    effects.push(Effect::Compress(Work { task: Task::Halve(batch), ..work }))
+                }
+                Task::Halved(halves) => {
+                    if let Some(whole) = waiting.remove(index) {
+                        self.put_halves(work.place, whole, halves);
+                    }
+                }
+            }
         }
         self.step(now, effects);
     }

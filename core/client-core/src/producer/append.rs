@@ -7,7 +7,7 @@ use super::batch::Open;
 use super::error::AppendError;
 use super::partitioner::partition_for_key;
 use super::topics::Wish;
-use super::{BatchId, Effect, Place, Producer, Work};
+use super::{BatchId, Effect, Place, Producer, Task, Work};
 
 /// Where a record is to go.
 #[derive(Clone, Copy, Debug)]
@@ -222,7 +222,12 @@ impl Producer {
             return;
         }
         let batch = closed.body.take().and_then(std::sync::Arc::into_inner).expect("it was just closed");
-        effects.push(Effect::Compress(Work { place, id: closed.id, first: closed.first, batch }));
+        effects.push(Effect::Compress(Work {
+            place,
+            id: closed.id,
+            first: closed.first,
+            task: Task::Compress(batch),
+        }));
     }
 
     /// A partition has something to send.
