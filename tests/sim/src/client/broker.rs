@@ -31,6 +31,13 @@ struct Remembered {
     last: VecDeque<(i32, i32, i64)>,
 }
 
+impl Remembered {
+    /// What a snapshot of Kafka's keeps of a producer: its last batch.
+    fn restart(&mut self) {
+        self.last.drain(..self.last.len().saturating_sub(1));
+    }
+}
+
 /// One partition, the same whoever leads it.
 #[derive(Debug)]
 pub(super) struct Partition {
@@ -83,7 +90,12 @@ impl Brokers {
         let (&(topic, index), partition) = self.partitions.iter_mut().nth(place).expect("it was counted");
         partition.leader = self.random.below(brokers) as i32;
         partition.leader_epoch += 1;
-        format!("{}-{index} is led by {}", TOPICS[topic], partition.leader)
+        let has_restarted = self.random.chance(500);
+        if has_restarted {
+            partition.producers.values_mut().for_each(Remembered::restart);
+        }
+        let from = if has_restarted { ", from its snapshot" } else { "" };
+        format!("{}-{index} is led by {}{from}", TOPICS[topic], partition.leader)
     }
 
     /// A topic gets one partition more, unless it has got enough.
