@@ -48,7 +48,8 @@ impl Consumer {
             };
             let told = parts.into_iter().filter_map(|of| {
                 let topic_id = self.cluster.topic(of.topic.as_str()).map(|topic| topic.id.0);
-                let mut told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO))?;
+                let is_by_id = version > VERSION_BY_NAME_MAX;
+                let mut told = self.parts.get_mut(&of)?.told(topic_id.unwrap_or(Uuid::ZERO), is_by_id)?;
                 if version < VERSION_WITH_EPOCH_MIN {
                     told.last_epoch = LeaderEpoch::NONE;
                 }
@@ -214,7 +215,8 @@ impl Consumer {
         let Some(state) = self.parts.get_mut(of).filter(is_wanted) else { return };
         let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if code == ErrorCode::None && part.diverging_epoch.end_offset >= 0 {
-            let at = Offset(part.diverging_epoch.end_offset);
+            // An older epoch may reach further than what was read; what was read is not of it.
+            let at = Offset(part.diverging_epoch.end_offset).min(told.offset);
             effects.push(state.fail(of, ConsumeError::Truncated { at, position: told.offset }));
             return;
         }
@@ -333,11 +335,14 @@ fn whole_batches(bytes: &[u8], from: Offset) -> Result<Option<Whole>, ConsumeErr
 }
 
 impl super::Part {
-    fn told(&mut self, topic_id: Uuid) -> Option<Told> {
+    fn told(&mut self, topic_id: Uuid, is_by_id: bool) -> Option<Told> {
         if self.topic_id != topic_id {
-            // What was read is of another topic of that name: its epochs say nothing of this one's.
             self.topic_id = topic_id;
-            self.position = self.position.without_epoch();
+            // What was read is of another topic of that name: its epochs say nothing of this one's. Who reads by
+            // name may have read this one before anybody said its id; then its epoch is the only sign of a cut.
+            if is_by_id {
+                self.position = self.position.without_epoch();
+            }
         }
         let Position::Known(offset, last_epoch) = self.position else { return None };
         let (leader_epoch, generation) = (self.leader_epoch, self.generation);
@@ -362,7 +367,7 @@ mod tests {
         let settings = ConsumerSettings { reset: Reset::None, ..ConsumerSettings::default() };
         let mut consumer = Consumer::new(settings, Vec::new(), Chance::new(1));
         consumer.assign([(of(), Start::Offset(Offset(offset)))]);
-        let told = consumer.parts.get_mut(&of()).and_then(|part| part.told(Uuid::ZERO));
+        let told = consumer.parts.get_mut(&of()).and_then(|part| part.told(Uuid::ZERO, true));
         (consumer, told.expect("the position is known"))
     }
 

@@ -109,11 +109,11 @@ impl Follow {
         // In a topic that was made anew the reader goes on at the offset where it was in the old one.
         let before = self.last.map_or(0, |(before, _)| before);
         let is_run = |from: i64| {
-            let skipped = |log: &Log, upto| log.skipped(from..upto, before_us, is_committed_only);
-            from <= offset
-                && skipped(&logs[number], offset).is_none_or(|last| {
-                    logs[before..number].iter().any(|log| skipped(log, last + 1).is_none())
-                })
+            let first_due = |log: &Log, from: i64| log.first_due(from..offset, before_us, is_committed_only);
+            // In each of those before, it may have gone on to the first record that was due there.
+            let reached =
+                logs[before..number].iter().fold(from, |from, log| first_due(log, from).unwrap_or(offset));
+            from <= offset && first_due(&logs[number], reached).is_none()
         };
         let said = brokers.said.get(&place).into_iter().flatten();
         let mut since = said.filter(|(at_us, _)| *at_us >= self.since_us).copied();

@@ -246,9 +246,9 @@ impl Log {
         Some(later.base).filter(|&base| base < upto)
     }
 
-    /// The last record that a reader who goes from one offset to another should have seen, if what is there
+    /// The first record that a reader who goes from one offset to another should have seen, if what is there
     /// was in the log at a time.
-    pub(super) fn skipped(
+    pub(super) fn first_due(
         &self,
         offsets: Range<i64>,
         before_us: u64,
@@ -259,7 +259,7 @@ impl Log {
             let is_shown = !is_committed_only || truth.fate != Fate::Aborted;
             offsets.contains(&truth.offset) && truth.written_us < before_us && is_there && is_shown
         };
-        self.written.iter().filter(is_due).map(|truth| truth.offset).max()
+        self.written.iter().filter(is_due).map(|truth| truth.offset).min()
     }
 
     /// Whether two records were never in the log at once: one was cut before the other was written.

@@ -61,7 +61,7 @@ impl World {
             partition_bytes_max: options.partition_bytes_max,
             prefetch_bytes_max: options.prefetch_bytes_max,
             retry: Backoff { first: millis(20), max: millis(200) },
-            metadata_age_max: millis(300_000),
+            metadata_age_max: millis(5_000),
             links: LinksSettings {
                 request_timeout: millis(1_500),
                 connect_timeout: millis(1_000),
@@ -394,7 +394,7 @@ impl World {
                     && is_said(&|said| matches!(said, Said::OutOfRange(offset) if offset == at.0))
             }
             ConsumeError::Truncated { at, position } => {
-                at < position && is_said(&|said| matches!(said, Said::Diverges(end) if end == at.0))
+                is_said(&|said| matches!(said, Said::Diverges(end) if end.min(position.0) == at.0))
             }
             ConsumeError::Corrupt { .. } => self.options.rot_per_thousand > 0,
             ConsumeError::Refused(_) => false,
