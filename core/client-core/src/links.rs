@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base::{BrokerId, Effects, Now};
 use records::ClosedBatch;
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use wire::{ApiKey, Frame, Request};
 
 use crate::backoff::Backoff;
@@ -290,6 +291,28 @@ impl<T> Links<T> {
         let outgoing = Outgoing { frame, fills, is_unanswered: !is_answered };
         effects.push(NetEffect::Send { connection: open.id, outgoing });
         Ok(())
+    }
+
+    /// Asks whoever can be asked about topics. Whether the question is on its way; an error if one of the names
+    /// cannot be said.
+    pub(crate) fn ask_about_topics<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a str>,
+        may_create: bool,
+        (about, now): (T, Now),
+        effects: &mut Effects<NetEffect>,
+    ) -> Result<bool, LinkError> {
+        let Some(peer) = self.want_any(now, effects) else { return Ok(false) };
+        let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(false) };
+        let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // The broker decides whether it does.
+            allow_auto_topic_creation: may_create,
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
+        self.send((peer, now), &request, asking, effects).map(|()| true)
     }
 
     fn usable(&mut self, peer: Peer) -> &mut Open<T> {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, Effects, ErrorCode, Now};
-use wire::ApiKey;
-use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::messages::metadata::MetadataResponse;
 
 use super::{AdminSettings, Asked, Cause, Route};
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
 use crate::inquiry::Inquiry;
-use crate::links::{Asking, Links, NetEffect, Peer};
+use crate::links::{Links, NetEffect, Peer};
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -89,19 +88,10 @@ impl World {
     }
 
     pub(super) fn ask_metadata(&mut self, topics: &BTreeSet<&str>, now: Now) {
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
-        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
-        let topics =
-            topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-        let request = MetadataRequest {
-            topics: Some(topics.collect()),
-            // Whoever looks at a topic that is not there is to hear so, not to make it.
-            allow_auto_topic_creation: false,
-            ..MetadataRequest::default()
-        };
-        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
-        match self.links.send((peer, now), &request, asking, &mut self.net) {
-            Ok(()) => self.metadata.is_asked = true,
+        // Whoever looks at a topic that is not there is to hear so, not to make it.
+        let names = topics.iter().copied();
+        match self.links.ask_about_topics(names, false, (Asked::Metadata, now), &mut self.net) {
+            Ok(is_asked) => self.metadata.is_asked = is_asked,
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }
     }

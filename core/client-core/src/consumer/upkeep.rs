@@ -6,7 +6,7 @@ use wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopic,
 };
-use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::messages::metadata::MetadataResponse;
 
 use super::position::Position;
 use super::{Asked, ConsumeError, Consumer, Effect, Isolation, Start};
@@ -21,21 +21,13 @@ impl Consumer {
         if self.parts.is_empty() || !self.metadata.is_due(now) {
             return;
         }
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
-        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return };
         let wanted = self.parts.iter().filter(|(_, part)| !part.is_failed);
         let mut names: Vec<&str> = wanted.map(|(of, _)| of.topic.as_str()).collect();
         names.dedup();
-        let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-        let request = MetadataRequest {
-            topics: Some(topics.collect()),
-            // Whoever reads a topic that is not there is to hear so, not to make it.
-            allow_auto_topic_creation: false,
-            ..MetadataRequest::default()
-        };
-        let asking = Asking { version, about: Asked::Metadata, fills: Vec::new(), is_answered: true };
-        match self.links.send((peer, now), &request, asking, &mut self.net) {
-            Ok(()) => self.metadata.is_asked = true,
+        // Whoever reads a topic that is not there is to hear so, not to make it.
+        let names = names.into_iter();
+        match self.links.ask_about_topics(names, false, (Asked::Metadata, now), &mut self.net) {
+            Ok(is_asked) => self.metadata.is_asked = is_asked,
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::{BrokerId, Effects, ErrorCode, Now, ProducerEpoch, ProducerId};
 use wire::ApiKey;
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
-use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::messages::metadata::MetadataResponse;
 
 use super::topics::Wish;
 use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
@@ -39,19 +39,10 @@ impl Producer {
 
     /// Whether the question is on its way.
     fn ask_cluster(&mut self, names: Vec<Arc<str>>, about: Asked, now: Now) -> bool {
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return false };
-        let Ok(version) = self.links.version(peer, ApiKey::Metadata) else { return false };
-        let topics = names.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-        let request = MetadataRequest {
-            topics: Some(topics.collect()),
-            // The broker decides whether it does.
-            allow_auto_topic_creation: matches!(about, Asked::Topics),
-            ..MetadataRequest::default()
-        };
-        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
-        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
-        sent.expect("topics have names that the protocol can say");
-        true
+        let may_create = matches!(about, Asked::Topics);
+        let names = names.iter().map(|name| &**name);
+        let sent = self.links.ask_about_topics(names, may_create, (about, now), &mut self.net);
+        sent.expect("topics have names that the protocol can say")
     }
 
     /// The answer about all topics that are known.

@@ -40,21 +40,13 @@ pub(super) fn topic(admin: &Admin, name: &str) -> Result<Option<Topic>> {
 
 /// Creates a topic with one partition and one replica, and waits until it is led.
 pub(super) fn create(admin: &Admin, name: &str) -> Result<(Topic, Ends)> {
-    const TIME_MAX: Duration = Duration::from_secs(30);
     let (partitions, replication_factor) = (Some(1), Some(1));
     admin.create_topic(NewTopic { partitions, replication_factor, ..NewTopic::named(name) }).wait()?;
-    let deadline = Instant::now() + TIME_MAX;
-    loop {
-        // What the controller decided, the brokers may not know yet.
-        let found = match topic(admin, name)? {
-            Some(topic) => offsets(admin, &topic, At::Latest).map(|ends| (topic, ends)),
-            None => Err(anyhow!("topic {name} was created and is not there")),
-        };
-        if found.is_ok() || Instant::now() > deadline {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    // What the controller decided, the brokers may not know yet: an offset is waited for.
+    admin.list_offsets([(name, 0, At::Latest)]).wait().into_iter().try_for_each(|found| found.map(drop))?;
+    let topic = topic(admin, name)?.with_context(|| format!("topic {name} was created and is not there"))?;
+    let ends = offsets(admin, &topic, At::Latest)?;
+    Ok((topic, ends))
 }
 
 /// A topic as it was before a run.
