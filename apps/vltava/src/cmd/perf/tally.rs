@@ -10,11 +10,7 @@ use client::producer::{DeliveryReport, Reported};
 use super::stats::Stats;
 
 pub(super) struct Tally {
-    window: Mutex<Stats>,
-    total: Mutex<Stats>,
-    steady: Mutex<Option<Stats>>,
-    /// The window that the steady state cut short.
-    warm_up: Mutex<Option<Window>>,
+    measured: Mutex<Measured>,
     acknowledged: AtomicU64,
     failed: AtomicU64,
     first_failure: Mutex<Option<String>>,
@@ -24,6 +20,15 @@ pub(super) struct Tally {
     is_due_by_tag: bool,
     warmup_records: u64,
     is_steady_said: AtomicBool,
+}
+
+/// Under one lock: else a window could be taken before the end of the warm-up and counted behind it.
+struct Measured {
+    window: Stats,
+    total: Stats,
+    steady: Option<Stats>,
+    /// The window that the steady state cut short.
+    warm_up: Option<Window>,
 }
 
 /// An interval.
@@ -38,10 +43,7 @@ impl Tally {
         Self {
             given_up: keeps_given_up.then(Mutex::default),
             is_due_by_tag,
-            window: Mutex::new(Stats::since(Duration::ZERO)),
-            total: Mutex::new(Stats::since(Duration::ZERO)),
-            steady: Mutex::new(None),
-            warm_up: Mutex::new(None),
+            measured: Mutex::new(Measured::since(Duration::ZERO)),
             acknowledged: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             first_failure: Mutex::new(None),
@@ -51,8 +53,7 @@ impl Tally {
     }
 
     pub(super) fn start(&self, at: Duration) {
-        *lock(&self.window) = Stats::since(at);
-        *lock(&self.total) = Stats::since(at);
+        *lock(&self.measured) = Measured::since(at);
     }
 
     /// Runs on a producer's own thread, once for each batch.
@@ -61,15 +62,16 @@ impl Tally {
         if let Err(error) = report.outcome {
             return self.fail(producer, report.records.iter().map(|record| record.tag), error);
         }
+        let mut measured = lock(&self.measured);
         let before = self.acknowledged.fetch_add(count, Ordering::Relaxed);
         // The last record of the warm-up may be any of a batch.
         let left = self.warmup_records.checked_sub(before).filter(|left| (1..=count).contains(left));
         let (warm_up, rest) = report.records.split_at(left.unwrap_or(0) as usize);
-        self.record(warm_up, report.at);
+        measured.record(warm_up, report.at, self.is_due_by_tag);
         if left.is_some() {
-            self.begin_steady_state(report.at);
+            measured.begin_steady_state(report.at);
         }
-        self.record(rest, report.at);
+        measured.record(rest, report.at, self.is_due_by_tag);
     }
 
     /// The records with these tags were given up.
@@ -96,57 +98,29 @@ impl Tally {
         tags
     }
 
-    fn record(&self, records: &[Reported], at: Duration) {
-        let mut window = lock(&self.window);
-        for record in records {
-            let service = at.saturating_sub(Duration::from_nanos(record.taken_ns));
-            let latency = match self.is_due_by_tag {
-                true => at.saturating_sub(Duration::from_nanos(record.tag)),
-                false => service,
-            };
-            window.record(record.value_bytes.into(), latency, service);
-        }
-    }
-
-    /// What came before is warm-up.
-    fn begin_steady_state(&self, at: Duration) {
-        let mut steady = lock(&self.steady);
-        if steady.is_none() {
-            *lock(&self.warm_up) = Some(Window { stats: self.take(at), ended: at, is_warm_up: true });
-            *steady = Some(Stats::since(at));
-        }
-    }
-
-    /// Adds the window to the total, and begins the next.
-    fn take(&self, at: Duration) -> Stats {
-        let window = std::mem::replace(&mut *lock(&self.window), Stats::since(at));
-        lock(&self.total).add(&window);
-        window
-    }
-
     /// How long until an interval is over.
     pub(super) fn until_next_line(&self, now: Duration, interval: Duration) -> Duration {
-        (lock(&self.window).started() + interval).saturating_sub(now)
+        (lock(&self.measured).window.started() + interval).saturating_sub(now)
     }
 
     /// The window that the end of the warm-up cut short, once it is over.
     pub(super) fn take_warm_up(&self) -> Option<Window> {
-        lock(&self.warm_up).take()
+        lock(&self.measured).warm_up.take()
     }
 
     /// The window up to now, and begins the next.
     pub(super) fn take_window(&self, now: Duration) -> Window {
-        let stats = self.take(now);
-        let mut steady = lock(&self.steady);
-        if let Some(steady) = &mut *steady {
+        let mut measured = lock(&self.measured);
+        let stats = measured.take(now);
+        if let Some(steady) = &mut measured.steady {
             steady.add(&stats);
         }
-        Window { stats, ended: now, is_warm_up: self.warmup_records > 0 && steady.is_none() }
+        Window { stats, ended: now, is_warm_up: self.warmup_records > 0 && measured.steady.is_none() }
     }
 
     /// Whether the steady state began since it was asked last.
     pub(super) fn became_steady(&self) -> bool {
-        lock(&self.steady).is_some() && !self.is_steady_said.swap(true, Ordering::Relaxed)
+        lock(&self.measured).steady.is_some() && !self.is_steady_said.swap(true, Ordering::Relaxed)
     }
 
     /// Records whose fate is known.
@@ -165,20 +139,96 @@ impl Tally {
 
     /// Kafka's lines about the whole run, and about its steady state if there is one.
     pub(super) fn total_lines(&self, now: Duration) -> Vec<String> {
-        let total = lock(&self.total).total_line(now, false);
-        let steady = lock(&self.steady).as_ref().map(|steady| steady.total_line(now, true));
+        let measured = lock(&self.measured);
+        let total = measured.total.total_line(now, false);
+        let steady = measured.steady.as_ref().map(|steady| steady.total_line(now, true));
         [total].into_iter().chain(steady).collect()
     }
 
     /// What the result is taken from: the steady state, or all if there was no warm-up.
     pub(super) fn with_result<T>(&self, of: impl FnOnce(&Stats) -> T) -> T {
-        match &*lock(&self.steady) {
-            Some(steady) => of(steady),
-            None => of(&lock(&self.total)),
+        let measured = lock(&self.measured);
+        of(measured.steady.as_ref().unwrap_or(&measured.total))
+    }
+}
+
+impl Measured {
+    fn since(at: Duration) -> Self {
+        Self { window: Stats::since(at), total: Stats::since(at), steady: None, warm_up: None }
+    }
+
+    fn record(&mut self, records: &[Reported], at: Duration, is_due_by_tag: bool) {
+        for record in records {
+            let service = at.saturating_sub(Duration::from_nanos(record.taken_ns));
+            let latency = match is_due_by_tag {
+                true => at.saturating_sub(Duration::from_nanos(record.tag)),
+                false => service,
+            };
+            self.window.record(record.value_bytes.into(), latency, service);
         }
+    }
+
+    /// What came before is warm-up.
+    fn begin_steady_state(&mut self, at: Duration) {
+        if self.steady.is_none() {
+            self.warm_up = Some(Window { stats: self.take(at), ended: at, is_warm_up: true });
+            self.steady = Some(Stats::since(at));
+        }
+    }
+
+    /// Adds the window to the total, and begins the next.
+    fn take(&mut self, at: Duration) -> Stats {
+        let window = std::mem::replace(&mut self.window, Stats::since(at));
+        self.total.add(&window);
+        window
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread::scope;
+
+    use base::PartitionIndex;
+
+    use super::*;
+
+    /// Whoever shows the run takes windows when it likes, also while the warm-up ends.
+    #[test]
+    fn no_window_of_the_warm_up_counts_in_the_steady_state() {
+        let record = Reported { tag: 0, taken_ns: 0, value_bytes: 1 };
+        for _ in 0..60 {
+            let tally = Tally::new(7 * 5 + 3, false, false);
+            let is_over = AtomicBool::new(false);
+            let begin = Barrier::new(2);
+            scope(|scope| {
+                scope.spawn(|| {
+                    begin.wait();
+                    while !is_over.load(Ordering::Relaxed) {
+                        tally.take_window(Duration::ZERO);
+                    }
+                });
+                begin.wait();
+                for _ in 0..10 {
+                    tally.on_delivery(
+                        0,
+                        &DeliveryReport {
+                            topic: "t",
+                            partition: PartitionIndex(0),
+                            records: &[record; 7],
+                            at: Duration::ZERO,
+                            outcome: Ok(None),
+                        },
+                    );
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            tally.take_window(Duration::ZERO);
+            tally.with_result(|steady| assert_eq!(steady.records, 70 - 38));
+        }
+    }
 }
