@@ -61,7 +61,7 @@ impl World {
             partition_bytes_max: options.partition_bytes_max,
             prefetch_bytes_max: options.prefetch_bytes_max,
             retry: Backoff { first: millis(20), max: millis(200) },
-            metadata_age_max: millis(5_000),
+            metadata_age_max: millis(300_000),
             links: LinksSettings {
                 request_timeout: millis(1_500),
                 connect_timeout: millis(1_000),
