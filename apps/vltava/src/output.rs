@@ -4,6 +4,7 @@ use std::fmt;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, ContentArrangement};
+use jiff::Timestamp;
 
 /// Rows under a headline, in columns that fit the terminal.
 pub(crate) struct Table(comfy_table::Table);
@@ -53,32 +54,12 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A time in milliseconds since 1970 as a date and a time of day, UTC.
+/// A time in milliseconds since 1970 as a date and a time of day, UTC; as it is where no calendar has it.
 pub(crate) fn utc(ms: i64) -> String {
-    let (days, ms_of_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    let (year, month, day) = date(days);
-    let (seconds, ms) = (ms_of_day / 1000, ms_of_day % 1000);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar.
-///
-/// Counts years from March, so that the day that only some years have is the last of its year.
-fn date(days: i64) -> (i64, i64, i64) {
-    const DAYS_IN_400_YEARS: i64 = 146_097;
-    const DAYS_FROM_MARCH_OF_YEAR_0: i64 = 719_468;
-    let days = days + DAYS_FROM_MARCH_OF_YEAR_0;
-    let (era, day_of_era) = (days.div_euclid(DAYS_IN_400_YEARS), days.rem_euclid(DAYS_IN_400_YEARS));
-    let leaps = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leaps) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // From March on, five months have 153 days.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day)
+    match Timestamp::from_millisecond(ms) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => format!("{ms} ms since 1970"),
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +74,7 @@ mod tests {
             (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
             (-1, "1969-12-31T23:59:59.999Z"),
+            (i64::MAX, "9223372036854775807 ms since 1970"),
         ];
         for (ms, expected) in cases {
             assert_eq!(utc(ms), expected);

@@ -20,6 +20,7 @@ mod readback;
 mod verify;
 
 // What is told of it.
+mod date_format;
 mod hlog;
 mod metrics;
 mod millis;

@@ -10,6 +10,7 @@ use client::consumer::{Consumer, Start};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
+use super::date_format::{self, DateFormat};
 use super::hlog::Intervals;
 use super::metrics;
 use super::places::Places;
@@ -17,7 +18,6 @@ use super::settings::Settings;
 use super::stamp::Stamp;
 use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
 use super::verify::{Checker, Verdict};
-use crate::output;
 use crate::progress::Progress;
 
 /// Read a topic as fast as it comes, and measure it
@@ -62,9 +62,9 @@ pub(super) struct Arguments {
     /// Leave out the headline
     #[arg(long)]
     hide_header: bool,
-    /// How times are printed; only as Kafka prints them by default. They are in UTC
-    #[arg(long, default_value = DATE_FORMAT, value_parser = [DATE_FORMAT])]
-    date_format: String,
+    /// How times are printed, in the time zone of this system: a pattern of Java's SimpleDateFormat
+    #[arg(long, default_value = date_format::KAFKAS, value_parser = DateFormat::parse)]
+    date_format: DateFormat,
     /// Print what the consumer counted
     #[arg(long)]
     print_metrics: bool,
@@ -107,9 +107,6 @@ Examples:
   vltava perf consumer --include 'orders-.*' --num-records 1000000
   vltava perf consumer --topic t --num-records 1000000 --verify";
 
-/// The only one of Kafka's that this tool knows.
-const DATE_FORMAT: &str = "yyyy-MM-dd HH:mm:ss:SSS";
-
 /// What was read so far.
 #[derive(Clone, Copy, Default)]
 struct Count {
@@ -148,7 +145,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let elapsed = began.elapsed();
     if !arguments.show_detailed_stats {
         let line = line(&reader.count, &reader.count, elapsed);
-        writeln!(out, "{}, {}, {line}", kafka_time(wall_began), kafka_time(now_ms()))?;
+        let [from, to] = [wall_began, now_ms()].map(|ms| arguments.date_format.format(ms));
+        writeln!(out, "{from}, {to}, {line}")?;
         out.flush()?;
     }
     if arguments.print_metrics {
@@ -258,7 +256,8 @@ impl Arguments {
             progress.set(reader.count.records);
             if self.show_detailed_stats && window.1.elapsed() >= interval {
                 let line = line(&reader.count.since(&window.0), &reader.count, window.1.elapsed());
-                progress.line(out, &format!("{}, 0, {line}", kafka_time(now_ms())))?;
+                let time = self.date_format.format(now_ms());
+                progress.line(out, &format!("{time}, 0, {line}"))?;
                 window = (reader.count, Instant::now());
             }
         }
@@ -343,13 +342,6 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// `yyyy-MM-dd HH:mm:ss:SSS`, in UTC.
-fn kafka_time(ms: i64) -> String {
-    let iso = output::utc(ms);
-    let (date, time) = iso.trim_end_matches('Z').split_once('T').unwrap_or_default();
-    format!("{date} {}", time.replace('.', ":"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,6 +352,5 @@ mod tests {
         let read = Count { records: 20_000_000, bytes: 2_000_000_000 };
         let line = line(&read, &read, Duration::from_millis(4_198));
         assert_eq!(line, "1907.3486, 454.3470, 20000000, 4764173.4159, 0, 4198, 454.3470, 4764173.4159");
-        assert_eq!(kafka_time(1_795_273_682_717), "2026-11-21 15:08:02:717");
     }
 }

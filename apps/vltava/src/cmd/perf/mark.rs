@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0 ..... 4 ....... 8 ........ 16 ......... 18 ....... 24
-//!   | magic | crc32c  | run u64  | producer   | number   |  the value goes on
+//!   | magic | crc32c  | run u64  | sender     | number   |  the value goes on
 //!           |         |          | u16        | u48      |        little-endian
 //!                     └───────── checked, with the value and the key ─────────▶
 //! ```
@@ -18,8 +18,8 @@ use records::crc32c;
 pub(super) struct Mark {
     /// Which run wrote it, so that it is told from what was in the topic before.
     pub(super) run: u64,
-    pub(super) producer: u16,
-    /// The how-manieth of its producer, from 0, below 2⁴⁸.
+    pub(super) sender: u16,
+    /// The how-manieth of its sender, from 0, below 2⁴⁸.
     pub(super) number: u64,
 }
 
@@ -42,7 +42,7 @@ impl Mark {
         let mut bytes = [0; MARK_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.run.to_le_bytes());
-        bytes[16..18].copy_from_slice(&self.producer.to_le_bytes());
+        bytes[16..18].copy_from_slice(&self.sender.to_le_bytes());
         bytes[18..24].copy_from_slice(&self.number.to_le_bytes()[..6]);
         let checksum = checksum(&bytes[8..], key, rest);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -60,7 +60,7 @@ impl Mark {
         let [r0, r1, r2, r3, r4, r5, r6, r7, p0, p1, n0, n1, n2, n3, n4, n5] = *behind;
         Found::Sent(Self {
             run: u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7]),
-            producer: u16::from_le_bytes([p0, p1]),
+            sender: u16::from_le_bytes([p0, p1]),
             number: u64::from_le_bytes([n0, n1, n2, n3, n4, n5, 0, 0]),
         })
     }
@@ -87,7 +87,7 @@ fn checksum(mark: &[u8], key: Option<&[u8]>, rest: &[u8]) -> u32 {
     crc32c(mark) ^ crc32c(rest).rotate_left(7) ^ of_key
 }
 
-/// Marks the records of one producer, one after the other.
+/// Marks the records of one sender, one after the other.
 pub(super) struct Marker {
     next: Mark,
     is_in_value: bool,
@@ -97,8 +97,8 @@ pub(super) struct Marker {
 
 impl Marker {
     /// For values whose first bytes mean nothing, as many as are given.
-    pub(super) fn new(run: u64, producer: u16, free_bytes: usize) -> Self {
-        let next = Mark { run, producer, number: 0 };
+    pub(super) fn new(run: u64, sender: u16, free_bytes: usize) -> Self {
+        let next = Mark { run, sender, number: 0 };
         Self { next, is_in_value: free_bytes >= MARK_BYTES, value: Vec::new(), mark: [0; MARK_BYTES] }
     }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_found_and_every_other_byte_is_not_it() {
-        let mark = Mark { run: 0x0123_4567_89ab_cdef, producer: 0xfedc, number: (1 << 48) - 1 };
+        let mark = Mark { run: 0x0123_4567_89ab_cdef, sender: 0xfedc, number: (1 << 48) - 1 };
         let (key, rest) = (Some(&b"key"[..]), &b"the rest of the value"[..]);
         let bytes = mark.encode(key, rest);
         assert_eq!(Mark::decode(&bytes, key, rest), Found::Sent(mark));

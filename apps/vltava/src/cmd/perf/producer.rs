@@ -83,9 +83,12 @@ pub(super) struct Arguments {
     /// Milliseconds from one line to the next
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..))]
     reporting_interval: u64,
-    /// Producers, each with a connection and a thread of its own
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    producers: u16,
+    /// Producers, each with connections and threads of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    producers: u8,
+    /// Threads that send by the same producer, of each
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    threads: u8,
     /// Number the records, read them back, and fail if one is lost, duplicated, reordered or corrupt
     ///
     /// The number and a checksum take the place of the first 24 bytes of --record-size; other and smaller
@@ -169,8 +172,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let is_due_by_tag = arguments.schedule(0).is_some();
     let tally = Arc::new(Tally::new(arguments.warmup_records, is_due_by_tag, arguments.verify));
     let producer = |number| {
-        let tally = tally.clone();
-        builder.clone().on_delivery(move |report| tally.on_delivery(number, report)).build()
+        let (tally, first) = (tally.clone(), arguments.first_sender(number));
+        builder.clone().on_delivery(move |report| tally.on_delivery(first, report)).build()
     };
     let producers = (0..arguments.producers).map(producer).collect::<Result<Vec<_>, _>>()?;
     let hlog = arguments.hlog.as_deref().map(|path| Hlog::create(path, "latency from when a record was due"));
@@ -274,15 +277,25 @@ impl Arguments {
         Ok(())
     }
 
-    fn chance(&self, producer: u16, draws: Draws) -> Chance {
-        Chance::new(self.seed, u64::from(producer) << 2 | draws as u64)
+    /// The first of a producer's threads, among all of all producers.
+    fn first_sender(&self, producer: u8) -> u16 {
+        u16::from(producer) * u16::from(self.threads)
     }
 
-    fn payload(&self, number: u64) -> Result<Payload> {
-        let chance = self.chance(number as u16, Draws::Payload);
-        // As many as the producers before it send.
-        let first = number * (self.num_records / u64::from(self.producers))
-            + number.min(self.num_records % u64::from(self.producers));
+    /// Threads of all producers.
+    fn senders(&self) -> u16 {
+        u16::from(self.producers) * u16::from(self.threads)
+    }
+
+    fn chance(&self, sender: u16, draws: Draws) -> Chance {
+        Chance::new(self.seed, u64::from(sender) << 2 | draws as u64)
+    }
+
+    fn payload(&self, sender: u16) -> Result<Payload> {
+        let chance = self.chance(sender, Draws::Payload);
+        // As many as those before it send.
+        let (number, senders) = (u64::from(sender), u64::from(self.senders()));
+        let first = number * (self.num_records / senders) + number.min(self.num_records % senders);
         match (&self.payload, self.compressibility) {
             (PayloadArguments { record_size: Some(size), .. }, Some(share)) => {
                 Ok(Payload::compressible(*size, share, chance))
@@ -299,11 +312,11 @@ impl Arguments {
     }
 
     /// `None` for as fast as records are taken.
-    fn schedule(&self, number: u16) -> Option<Schedule> {
+    fn schedule(&self, sender: u16) -> Option<Schedule> {
         let LoadArguments { throughput, arrivals, ramp } = self.load;
         let rate = ramp.or_else(|| (throughput > 0.0).then(|| Rate::constant(throughput)))?;
-        let chance = self.chance(number, Draws::Arrivals);
-        Some(Schedule::new(arrivals, rate, number.into(), self.producers.into(), chance))
+        let chance = self.chance(sender, Draws::Arrivals);
+        Some(Schedule::new(arrivals, rate, sender.into(), self.senders().into(), chance))
     }
 
     /// What Kafka's tool does not say: for people on stderr, for programs in the last line.
@@ -321,6 +334,7 @@ impl Arguments {
             said["send_call_ns"] = quantiles(&sent.call);
             said["failed"] = json!(tally.failed());
             said["producers"] = json!(self.producers);
+            said["threads"] = json!(self.senders());
             said["schedule"] = sent.punctuality.json();
             said["verified"] = verdict.map_or(Value::Null, Verdict::json);
             stamp.put_into(&mut said);

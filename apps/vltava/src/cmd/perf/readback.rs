@@ -80,7 +80,7 @@ impl ReadBack {
         self.run
     }
 
-    /// Reads what came since, and tells whether it is what was sent: so many records of each producer, of
+    /// Reads what came since, and tells whether it is what was sent: so many records of each sender, of
     /// which those with these numbers were given up. A cluster that acknowledges records before they can be read
     /// is given some time to show them.
     pub(super) fn check(

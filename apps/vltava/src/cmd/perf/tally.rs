@@ -14,12 +14,34 @@ pub(super) struct Tally {
     acknowledged: AtomicU64,
     failed: AtomicU64,
     first_failure: Mutex<Option<String>>,
-    /// The producers and the tags of the records that were given up, if somebody wants to know them.
+    /// Which threads' records were given up, and which of them, if somebody wants to know.
     given_up: Option<Mutex<Vec<(u16, u64)>>>,
-    /// Whether a tag is the time when a record was due, and not its number.
+    /// Whether a tag tells when a record was due, and not its number.
     is_due_by_tag: bool,
     warmup_records: u64,
     is_steady_said: AtomicBool,
+}
+
+/// What a record is sent with, to know it again when its fate is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tag {
+    /// Of those that send by the same producer.
+    pub(super) thread: u8,
+    /// Its number among those of the thread, or when it was due, in nanoseconds: below 2⁵⁶, which is two years.
+    pub(super) which: u64,
+}
+
+impl Tag {
+    const WHICH_BITS: u32 = 56;
+
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.thread) << Self::WHICH_BITS | self.which
+    }
+
+    fn unpack(packed: u64) -> Self {
+        let which = packed & ((1 << Self::WHICH_BITS) - 1);
+        Self { thread: (packed >> Self::WHICH_BITS) as u8, which }
+    }
 }
 
 /// Under one lock: else a window could be taken before the end of the warm-up and counted behind it.
@@ -56,11 +78,11 @@ impl Tally {
         *lock(&self.measured) = Measured::since(at);
     }
 
-    /// Runs on a producer's own thread, once for each batch.
-    pub(super) fn on_delivery(&self, producer: u16, report: &DeliveryReport<'_>) {
+    /// Runs on a producer's own thread, once for each batch. Its threads are those from the `first` on.
+    pub(super) fn on_delivery(&self, first: u16, report: &DeliveryReport<'_>) {
         let count = report.records.len() as u64;
         if let Err(error) = report.outcome {
-            return self.fail(producer, report.records.iter().map(|record| record.tag), error);
+            return self.fail(first, report.records.iter().map(|record| record.tag), error);
         }
         let mut measured = lock(&self.measured);
         let before = self.acknowledged.fetch_add(count, Ordering::Relaxed);
@@ -74,11 +96,12 @@ impl Tally {
         measured.record(rest, report.at, self.is_due_by_tag);
     }
 
-    /// The records with these tags were given up.
-    pub(super) fn fail(&self, producer: u16, tags: impl ExactSizeIterator<Item = u64>, why: &dyn Error) {
+    /// The records with these tags were given up, by the producer whose threads are those from the `first` on.
+    pub(super) fn fail(&self, first: u16, tags: impl ExactSizeIterator<Item = u64>, why: &dyn Error) {
         self.fail_untaken(tags.len() as u64, why);
         if let Some(given_up) = &self.given_up {
-            lock(given_up).extend(tags.map(|tag| (producer, tag)));
+            lock(given_up)
+                .extend(tags.map(Tag::unpack).map(|tag| (first + u16::from(tag.thread), tag.which)));
         }
     }
 
@@ -88,14 +111,14 @@ impl Tally {
         lock(&self.first_failure).get_or_insert_with(|| why.to_string());
     }
 
-    /// The tags of the records of a producer that were given up, in their order.
-    pub(super) fn given_up(&self, producer: u16) -> Vec<u64> {
+    /// Which records of a thread were given up, in their order.
+    pub(super) fn given_up(&self, sender: u16) -> Vec<u64> {
         let Some(given_up) = &self.given_up else { return Vec::new() };
         let given_up = lock(given_up);
-        let of_producer = given_up.iter().filter(|(number, _)| *number == producer);
-        let mut tags: Vec<u64> = of_producer.map(|&(_, tag)| tag).collect();
-        tags.sort_unstable();
-        tags
+        let of_sender = given_up.iter().filter(|(number, _)| *number == sender);
+        let mut which: Vec<u64> = of_sender.map(|&(_, which)| which).collect();
+        which.sort_unstable();
+        which
     }
 
     /// How long until an interval is over.
@@ -161,7 +184,7 @@ impl Measured {
         for record in records {
             let service = at.saturating_sub(Duration::from_nanos(record.taken_ns));
             let latency = match is_due_by_tag {
-                true => at.saturating_sub(Duration::from_nanos(record.tag)),
+                true => at.saturating_sub(Duration::from_nanos(Tag::unpack(record.tag).which)),
                 false => service,
             };
             self.window.record(record.value_bytes.into(), latency, service);

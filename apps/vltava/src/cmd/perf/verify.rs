@@ -1,6 +1,6 @@
 //! Whether what is read is what was written: nothing lost, duplicated, reordered or corrupt.
 //!
-//! Each producer numbers its records, whatever partition they go to. So a number that is missing among all
+//! Each sender numbers its records, whatever partition they go to. So a number that is missing among all
 //! partitions was lost; one that is there twice was duplicated; and within a partition a number that is
 //! lower than the one before it was reordered.
 
@@ -39,11 +39,11 @@ pub(super) struct Verdict {
     first: Option<String>,
 }
 
-/// One producer of one run.
+/// One sender of one run.
 #[derive(Debug)]
 struct Writer {
     run: u64,
-    producer: u16,
+    sender: u16,
     numbers: Numbers,
     /// The first and the last number in each place.
     spans: Vec<Option<(u64, u64)>>,
@@ -58,7 +58,7 @@ pub(super) struct Extent {
     pub(super) to_end: bool,
 }
 
-/// A topic to which more producers wrote is not that of a measurement.
+/// A topic to which more senders wrote is not that of a measurement.
 const WRITERS_MAX: usize = 10_000;
 
 impl Checker {
@@ -107,16 +107,16 @@ impl Checker {
 
     #[inline]
     fn writer(&mut self, mark: Mark) -> Result<usize> {
-        let is = |writer: &Writer| writer.run == mark.run && writer.producer == mark.producer;
+        let is = |writer: &Writer| writer.run == mark.run && writer.sender == mark.sender;
         if self.writers.get(self.last_writer).is_some_and(is) {
             return Ok(self.last_writer);
         }
         self.last_writer = match self.writers.iter().position(is) {
             Some(at) => at,
             None => {
-                ensure!(self.writers.len() < WRITERS_MAX, "more than {WRITERS_MAX} producers wrote there");
-                let Mark { run, producer, .. } = mark;
-                self.writers.push(Writer { run, producer, numbers: Numbers::default(), spans: Vec::new() });
+                ensure!(self.writers.len() < WRITERS_MAX, "more than {WRITERS_MAX} senders wrote there");
+                let Mark { run, sender, .. } = mark;
+                self.writers.push(Writer { run, sender, numbers: Numbers::default(), spans: Vec::new() });
                 self.writers.len() - 1
             }
         };
@@ -128,12 +128,12 @@ impl Checker {
         &self.verdict
     }
 
-    /// How many of so many records of each producer did not come yet, without those that it gave up, whose
+    /// How many of so many records of each sender did not come yet, without those that it gave up, whose
     /// numbers are in order.
     pub(super) fn missing(&self, sent: &[u64], given_up: &[Vec<u64>]) -> u64 {
-        let of = |(producer, &sent): (u16, &u64)| {
-            let given_up = given_up.get(usize::from(producer)).map_or(&[][..], Vec::as_slice);
-            let Some(writer) = self.of_producer(producer) else { return sent - given_up.len() as u64 };
+        let of = |(sender, &sent): (u16, &u64)| {
+            let given_up = given_up.get(usize::from(sender)).map_or(&[][..], Vec::as_slice);
+            let Some(writer) = self.of_sender(sender) else { return sent - given_up.len() as u64 };
             let are_excused =
                 given_up.iter().filter(|&&number| !writer.numbers.contains(number)).count() as u64;
             writer.numbers.missing(0..sent).0 - are_excused
@@ -141,26 +141,26 @@ impl Checker {
         (0..).zip(sent).map(of).sum()
     }
 
-    /// The first record of a producer that is missing and was not given up.
-    fn first_missing(&self, producer: u16, sent: u64, given_up: &[u64]) -> Option<u64> {
+    /// The first record of a sender that is missing and was not given up.
+    fn first_missing(&self, sender: u16, sent: u64, given_up: &[u64]) -> Option<u64> {
         let none = Numbers::default();
-        let numbers = self.of_producer(producer).map_or(&none, |writer| &writer.numbers);
+        let numbers = self.of_sender(sender).map_or(&none, |writer| &writer.numbers);
         (0..sent).find(|number| !numbers.contains(*number) && given_up.binary_search(number).is_err())
     }
 
-    fn of_producer(&self, producer: u16) -> Option<&Writer> {
-        self.writers.iter().find(|writer| writer.producer == producer)
+    fn of_sender(&self, sender: u16) -> Option<&Writer> {
+        self.writers.iter().find(|writer| writer.sender == sender)
     }
 
-    /// For one who knows what was sent by each producer of the run, and which of them were given up: those
+    /// For one who knows what was sent by each sender of the run, and which of them were given up: those
     /// may have come or not.
     pub(super) fn verdict_on(mut self, sent: &[u64], given_up: &[Vec<u64>]) -> Verdict {
         self.verdict.lost = self.missing(sent, given_up);
-        for (producer, &sent) in (0..).zip(sent).filter(|_| self.verdict.lost > 0) {
-            let given_up = given_up.get(usize::from(producer)).map_or(&[][..], Vec::as_slice);
-            if let Some(number) = self.first_missing(producer, sent, given_up) {
+        for (sender, &sent) in (0..).zip(sent).filter(|_| self.verdict.lost > 0) {
+            let given_up = given_up.get(usize::from(sender)).map_or(&[][..], Vec::as_slice);
+            if let Some(number) = self.first_missing(sender, sent, given_up) {
                 let run = self.run.unwrap_or_default();
-                self.verdict.note(|| format!("{} did not come", Mark { run, producer, number }));
+                self.verdict.note(|| format!("{} did not come", Mark { run, sender, number }));
                 break;
             }
         }
@@ -173,8 +173,8 @@ impl Checker {
             let (missing, first) = writer.numbers.missing(writer.known_range(extents));
             self.verdict.lost += missing;
             if let Some(number) = first {
-                let Writer { run, producer, .. } = *writer;
-                self.verdict.note(|| format!("{} did not come", Mark { run, producer, number }));
+                let Writer { run, sender, .. } = *writer;
+                self.verdict.note(|| format!("{} did not come", Mark { run, sender, number }));
             }
         }
         self.verdict
@@ -206,7 +206,7 @@ impl Writer {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "record {} of producer {} of run {:016x}", self.number, self.producer, self.run)
+        write!(f, "record {} of sender {} of run {:016x}", self.number, self.sender, self.run)
     }
 }
 

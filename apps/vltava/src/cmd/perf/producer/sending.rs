@@ -1,4 +1,4 @@
-//! The threads of a run: each sends the records of one producer when they are due.
+//! The threads of a run: each sends its records by one producer when they are due.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::super::arrivals::{Punctuality, Schedule, wait_until};
 use super::super::keys::KeyStream;
 use super::super::mark::Marker;
 use super::super::stats::histogram;
-use super::super::tally::Tally;
+use super::super::tally::{Tag, Tally};
 use super::show::Show;
 use super::{Arguments, Draws};
 
@@ -20,13 +20,29 @@ pub(super) struct Sent {
     /// How long each call of `send` took.
     pub(super) call: Histogram<u64>,
     pub(super) punctuality: Punctuality,
-    /// How many records each producer was to take.
+    /// How many records each thread was to send.
     pub(super) records: Vec<u64>,
-    /// The numbers of those that it gave up, in their order; only if they are to be verified.
+    /// The numbers of those that were given up, in their order; only if they are to be verified.
     pub(super) given_up: Vec<Vec<u64>>,
 }
 
-/// Runs the producers, each in a thread of its own, and shows how it goes.
+/// One of the threads.
+#[derive(Clone, Copy)]
+struct Sender<'a> {
+    producer: &'a Producer,
+    /// The first thread of that producer, among all.
+    first: u16,
+    /// Among those of its producer.
+    thread: u8,
+}
+
+impl Sender<'_> {
+    fn number(self) -> u16 {
+        self.first + u16::from(self.thread)
+    }
+}
+
+/// Runs the threads of the producers, and shows how it goes.
 pub(super) fn send(
     arguments: &Arguments,
     producers: &[Producer],
@@ -38,14 +54,18 @@ pub(super) fn send(
     std::thread::scope(|scope| {
         // Nothing is sent here: the last sender that goes says that all threads are done.
         let (working, all_done) = mpsc::channel::<()>();
-        let spawn = |(producer, number)| {
+        let senders = producers.iter().zip(0..).flat_map(|(producer, number)| {
+            let first = arguments.first_sender(number);
+            (0..arguments.threads).map(move |thread| Sender { producer, first, thread })
+        });
+        let spawn = |sender| {
             let working = working.clone();
             scope.spawn(move || {
                 let _working = working;
-                send_all(arguments, producer, number, (run, tally))
+                send_all(arguments, sender, run, tally)
             })
         };
-        let threads: Vec<_> = producers.iter().zip(0..).map(spawn).collect();
+        let threads: Vec<_> = senders.map(spawn).collect();
         drop(working);
         let interval = Duration::from_millis(arguments.reporting_interval);
         let look_again = show.progress.interval();
@@ -60,7 +80,7 @@ pub(super) fn send(
             given_up: Vec::new(),
         };
         for thread in threads {
-            let of_thread = thread.join().map_err(|_| anyhow::anyhow!("a producer's thread panicked"))??;
+            let of_thread = thread.join().map_err(|_| anyhow::anyhow!("a thread that sends panicked"))??;
             sent.call.add(&of_thread.call).context("histograms have the same bounds")?;
             sent.punctuality.add(&of_thread.punctuality);
             sent.records.extend(of_thread.records);
@@ -70,8 +90,8 @@ pub(super) fn send(
     })
 }
 
-/// When the records of a producer are due, by its clock: no two at the same time, so that a time tells
-/// which of them it is of.
+/// When the records of a thread are due, by its producer's clock: no two at the same time, so that a time
+/// tells which of them it is of.
 struct Dues {
     schedule: Schedule,
     started: Duration,
@@ -100,19 +120,15 @@ impl Dues {
     }
 }
 
-/// Sends the records of one producer, and waits until their fate is known.
-fn send_all(
-    arguments: &Arguments,
-    producer: &Producer,
-    number: u16,
-    (run, tally): (Option<u64>, &Tally),
-) -> Result<Sent> {
+/// Sends the records of one thread, and waits until their fate is known.
+fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: &Tally) -> Result<Sent> {
+    let (producer, number) = (sender.producer, sender.number());
     let (mut call, mut punctuality) = (histogram(), Punctuality::default());
-    let mut payload = arguments.payload(number.into())?;
+    let mut payload = arguments.payload(number)?;
     let mut keys = KeyStream::new(arguments.keys, number.into(), arguments.chance(number, Draws::Keys));
     let mut marker = run.map(|run| Marker::new(run, number, payload.free_bytes()));
-    let producers = u64::from(arguments.producers);
-    let of_each = |records| records / producers + u64::from(u64::from(number) < records % producers);
+    let senders = u64::from(arguments.senders());
+    let of_each = |records| records / senders + u64::from(u64::from(number) < records % senders);
     let (mut records, warm_up) = (of_each(arguments.num_records), of_each(arguments.warmup_records));
     let started = producer.elapsed();
     let dues = || arguments.schedule(number).map(|schedule| Dues::new(schedule, started));
@@ -122,7 +138,7 @@ fn send_all(
         if let Some(due) = due {
             wait_until(due, || producer.elapsed());
         }
-        let tag = due.map_or(index, |due| due.as_nanos() as u64);
+        let tag = Tag { thread: sender.thread, which: due.map_or(index, |due| due.as_nanos() as u64) }.pack();
         let mut record = Record::to(&arguments.topic).tag(tag);
         let key = keys.as_mut().map(KeyStream::next);
         if let Some(key) = key {
@@ -154,7 +170,7 @@ fn send_all(
             producer.send_blocking(&record)
         };
         let Err(error) = sent else { continue };
-        tally.fail(number, [tag].into_iter(), &error);
+        tally.fail(sender.first, [tag].into_iter(), &error);
         if !may_take_the_next(&error) {
             tally.fail_untaken(records - index - 1, &error);
             records = index + 1;

@@ -11,12 +11,12 @@ type Read = &'static [&'static [u64]];
 /// Lost, duplicated, reordered.
 type Counts = (u64, u64, u64);
 
-/// Reads the records of producer 0: each line is a place.
+/// Reads the records of sender 0: each line is a place.
 fn read(places: Read) -> Checker {
     let mut checker = Checker::new(Some(7));
     for (place, numbers) in places.iter().enumerate() {
         for &number in *numbers {
-            checker.take(place, Mark { run: 7, producer: 0, number }).expect("it can be verified");
+            checker.take(place, Mark { run: 7, sender: 0, number }).expect("it can be verified");
         }
     }
     checker
@@ -34,7 +34,7 @@ fn each_fault_has_its_name() {
         (
             &[&[0, 1, 3]],
             (1, 0, 0),
-            "records 1 lost: record 2 of producer 0 of run 0000000000000007 did not come",
+            "records 1 lost: record 2 of sender 0 of run 0000000000000007 did not come",
         ),
         (&[&[0, 1, 2]], (1, 0, 0), "record 3 of"),
         (&[&[0, 1, 2, 1, 2, 3]], (0, 2, 0), "records 2 duplicated: record 1 of"),
@@ -42,7 +42,7 @@ fn each_fault_has_its_name() {
         (
             &[&[0, 2, 1, 3]],
             (0, 0, 1),
-            "records 1 reordered: record 1 of producer 0 of run 0000000000000007 came behind record 2",
+            "records 1 reordered: record 1 of sender 0 of run 0000000000000007 came behind record 2",
         ),
     ];
     for (places, expected, says) in cases {
@@ -61,10 +61,10 @@ fn what_was_given_up_may_be_missing() {
     };
     assert_eq!(lost(&[2, 3]), (0, String::new()));
     let (count, first) = lost(&[2]);
-    assert!(count == 1 && first.starts_with("record 3 of producer 0"), "{first}");
+    assert!(count == 1 && first.starts_with("record 3 of sender 0"), "{first}");
     // What was given up and came does not stand for what was acknowledged and did not.
     let (count, first) = lost(&[0, 1]);
-    assert!(count == 2 && first.starts_with("record 2 of producer 0"), "{first}");
+    assert!(count == 2 && first.starts_with("record 2 of sender 0"), "{first}");
     // Producers of which nothing came.
     assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[])), (3, 0, 0));
     assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[vec![], vec![0, 1, 2]])), (0, 0, 0));
