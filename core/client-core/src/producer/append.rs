@@ -85,10 +85,12 @@ impl Producer {
             return Err(AppendError::TooLarge { size: bytes, max: bytes_max });
         }
         let place = self.choose(now, to, record)?;
-        let appended = self.put(now, place, record, bytes, effects);
+        // Without a key all records go to one partition until its batch is full.
+        let is_sticky = to.partition.is_none() && record.key.is_none();
+        let appended = self.put(now, (place, is_sticky), record, bytes, effects);
         if appended.is_err() {
             self.somebody_waits = true;
-        } else if to.partition.is_none() && record.key.is_none() {
+        } else if is_sticky {
             self.after_sticky(place, bytes);
         }
         appended
@@ -164,11 +166,12 @@ impl Producer {
         }
     }
 
-    #[inline]
+    // A call of its own costs 8 % of the throughput.
+    #[inline(always)]
     fn put(
         &mut self,
         now: Now,
-        place: Place,
+        (place, is_sticky): (Place, bool),
         record: &NewRecord<'_>,
         bytes: usize,
         effects: &mut Effects<Effect>,
@@ -192,10 +195,24 @@ impl Producer {
             }
             self.close_open(place, effects);
         }
-        let Some(buffer) = self.memory.take(HEADER_BYTES + bytes) else {
+        let begun = self.begin(now, (place, is_sticky), (record, timestamp), bytes);
+        let Some((id, delta)) = begun else {
             self.memory.shrink(kept_bytes);
             return Err(self.no_room());
         };
+        Ok(appended(id, true, delta, self.wakes(place, now)))
+    }
+
+    /// Opens a batch with this record, if there is room.
+    #[cold]
+    fn begin(
+        &mut self,
+        now: Now,
+        (place, is_sticky): (Place, bool),
+        (record, timestamp): (&NewRecord<'_>, TimestampMs),
+        bytes: usize,
+    ) -> Option<(BatchId, i32)> {
+        let buffer = self.memory.take(HEADER_BYTES + bytes, is_sticky)?;
         let counted_bytes = buffer.capacity();
         let mut builder = BatchBuilder::in_buffer(buffer, self.settings.batch_bytes_max);
         let delta = builder.try_append(timestamp, record.key, record.value, record.headers);
@@ -205,7 +222,7 @@ impl Producer {
         self.by_age.push_back((created, place, id));
         self.topics.partition(place).open = Some(Open { id, builder, counted_bytes, created });
         self.list(place);
-        Ok(appended(id, true, delta, self.wakes(place, now)))
+        Some((id, delta))
     }
 
     fn no_room(&mut self) -> AppendError {

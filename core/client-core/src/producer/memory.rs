@@ -20,10 +20,13 @@ impl Memory {
     }
 
     /// A buffer with room for `bytes`, and for a whole batch if there is plenty; `None` if it is full.
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+    ///
+    /// `is_sure` is whether the batch will be filled. Of those that may not be, there can be as many as
+    /// partitions: they begin whole only while half is free, so that many more can.
+    pub(crate) fn take(&mut self, bytes: usize, is_sure: bool) -> Option<Vec<u8>> {
         let whole = bytes.max(self.batch_bytes);
-        // With half of it free, many more batches can begin whole.
-        let wanted = match self.used_bytes + whole <= self.bytes_max / 2 {
+        let plenty = if is_sure { self.bytes_max } else { self.bytes_max / 2 };
+        let wanted = match self.used_bytes + whole <= plenty {
             true => whole,
             false => bytes.max(SMALL_BYTES.min(self.batch_bytes)),
         };
@@ -83,15 +86,18 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_out_and_what_is_kept_stay_within_the_bound(
-            steps in proptest::collection::vec((0_u8..3, 1_usize..40_000), 0..200),
+            steps in proptest::collection::vec((0_u8..4, 1_usize..40_000), 0..200),
         ) {
             let (bytes_max, batch_bytes) = (100_000, 16_384);
             let mut memory = Memory::new(bytes_max, batch_bytes);
             let mut out: Vec<(usize, Vec<u8>)> = Vec::new();
             for (step, bytes) in steps {
                 match step {
-                    0 => out.extend(memory.take(bytes).map(|buffer| (buffer.capacity(), buffer))),
-                    1 => if let Some((counted, buffer)) = out.last_mut()
+                    0 | 1 => {
+                        let taken = memory.take(bytes, step == 0);
+                        out.extend(taken.map(|buffer| (buffer.capacity(), buffer)));
+                    }
+                    2 => if let Some((counted, buffer)) = out.last_mut()
                         && memory.grow(*counted, *counted + bytes)
                     {
                         buffer.reserve_exact(*counted + bytes);

@@ -245,6 +245,7 @@ impl ProducerBuilder {
                 unreported: Vec::new(),
                 settling: Vec::new(),
                 reported_spare: Vec::new(),
+                reported_len: 0,
                 reading: Reading::default(),
                 waiting: super::Waiting::default(),
                 is_stopping: false,
