@@ -84,7 +84,7 @@ impl Client {
         let mut command = match self {
             Self::Ours => {
                 let settings = self.producer_settings(acks);
-                return Ok(ours(site, to, records, -1.0, &words(&settings))?.0);
+                return Ok(ours(site, to, records, (-1.0, 0), &words(&settings))?.0);
             }
             Self::Java => {
                 let acks = format!("acks={acks}");
@@ -194,20 +194,22 @@ impl Client {
 const CONSUMER_SETTINGS: [&str; 3] =
     ["queued.min.messages=1000000", "queued.max.messages.kbytes=262144", "fetch.queue.backoff.ms=1"];
 
-/// Writes with ours, at most so many records a second; all that it said, too.
+/// Writes with ours, at most so many records a second, of which the first so many do not count; all that it
+/// said, too.
 pub(super) fn ours(
     site: &Site,
     to: SocketAddr,
     records: Records,
-    rate: f64,
+    (rate, warm_up): (f64, u64),
     settings: &[&str],
 ) -> Result<(Ran, Value)> {
     let Records { topic, count, bytes } = records;
     let mut command = Command::new(&site.vltava);
     command.args(["perf", "producer", "--bootstrap-server", &to.to_string(), "--topic", topic]);
     command.args(["--num-records", &count.to_string(), "--record-size", &bytes.to_string()]);
+    command.args(["--warmup-records", &warm_up.to_string()]);
     command.args(["--throughput", &rate.to_string(), "--json", "--command-property"]).args(settings);
-    ran(&output(site, &mut command, count)?, count)
+    ran(&output(site, &mut command, count)?, count - warm_up)
 }
 
 /// Our program with librdkafka in it.

@@ -19,6 +19,8 @@ const ACKS: &str = "1";
 /// Records sent slowly, to see what the program needs without anything in its buffer.
 const IDLE_RECORDS: u64 = 1_000;
 const IDLE_RATE: f64 = 1_000.0;
+/// This part of the records comes before those whose times count.
+const WARM_UP_PART: u64 = 10;
 
 /// How a producer is set and what is wanted of it: a column.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +107,8 @@ fn section_of_send(bench: &Bench) -> Section {
     rows.extend(Measure::noise());
     let about = format!(
         "Half as many records a second as were written as fast as it goes in the same run, on a fresh node each. \
-         Each call of `send` is timed, and each record from when it was due. {} `--throughput` half the peak.",
+         Calls of `send` are timed, and each record from when it was due; the first {WARM_UP_PART}th of them, which \
+         wait for connections, do not count. {} `--throughput` half the peak.",
         about(bench)
     );
     Section::new(Part::Send, ("send() at half the peak", about), &[HALF.column], rows)
@@ -168,14 +171,19 @@ struct Pressed {
 }
 
 /// Runs ours under a pressure, on a node of its own, after it has had nothing to do.
-fn press(bench: &Bench, pressure: Pressure, count: u64, peak: Option<f64>) -> Result<Pressed> {
+fn press(
+    bench: &Bench,
+    pressure: Pressure,
+    (count, warm_up): (u64, u64),
+    peak: Option<f64>,
+) -> Result<Pressed> {
     let (broker, warm) = warmed(bench, Side::Vltava("os"), "acks=1")?;
     let settings = settings(pressure.buffer_mib);
-    let run = |count, rate| ours(&bench.site, broker.address, records(count), rate, &words(&settings));
-    let (idle, _) = run(IDLE_RECORDS, IDLE_RATE)?;
+    let run = |count, offered| ours(&bench.site, broker.address, records(count), offered, &words(&settings));
+    let (idle, _) = run(IDLE_RECORDS, (IDLE_RATE, 0))?;
     let rate = pressure.rate.zip(peak).map_or(-1.0, |(of_peak, peak)| (of_peak * peak).round());
     let before = Clocks::read(broker.pid())?;
-    let (ran, said) = run(count, rate)?;
+    let (ran, said) = run(count, (rate, warm_up))?;
     let used = before.used(broker.pid())?;
     ensure_there(&broker, warm + IDLE_RECORDS + count)?;
     broker.remove()?;
@@ -193,7 +201,7 @@ fn settings(buffer_mib: u64) -> Vec<String> {
 /// One column of overload; how many records a second it came to.
 fn turn(bench: &Bench, section: &mut Section, turn: (usize, Pressure), peak: Option<f64>) -> Result<f64> {
     let (run, pressure) = turn;
-    let Pressed { ran, idle_rss_mib, used, .. } = press(bench, pressure, bench.options.records, peak)?;
+    let Pressed { ran, idle_rss_mib, used, .. } = press(bench, pressure, (bench.options.records, 0), peak)?;
     let held = (ran.rss_peak_mib - idle_rss_mib) / pressure.buffer_mib as f64;
     let said = format!("{:.0} rec/s, {:.1} MiB at most", ran.records_per_second, ran.rss_peak_mib);
     bench.say(Part::Overload, run, pressure.column, &said);
@@ -207,7 +215,8 @@ fn turn(bench: &Bench, section: &mut Section, turn: (usize, Pressure), peak: Opt
 }
 
 fn half(bench: &Bench, section: &mut Section, run: usize, peak: f64) -> Result<()> {
-    let Pressed { ran, said, used, .. } = press(bench, HALF, bench.options.records / 2, Some(peak))?;
+    let count = bench.options.records / 2;
+    let Pressed { ran, said, used, .. } = press(bench, HALF, (count, count / WARM_UP_PART), Some(peak))?;
     let mut add = |measure: &str, value| section.add(HALF.column, measure, value);
     add(WANTED, peak / 2.0);
     add(RATE, ran.records_per_second);

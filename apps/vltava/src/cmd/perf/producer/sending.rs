@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use client::producer::{Producer, Record, SendError};
+use client::producer::{Delivery, Producer, Record, SendError};
 use hdrhistogram::Histogram;
 
 use super::super::arrivals::{Punctuality, Schedule, wait_until};
@@ -14,6 +14,9 @@ use super::super::stats::histogram;
 use super::super::tally::{Tag, Tally};
 use super::show::Show;
 use super::{Arguments, Draws};
+
+/// Calls of `send` for each that is timed, when they follow each other without a wait.
+const CALLS_OF_A_LOOK: u64 = 8;
 
 /// What the threads of a run found out.
 pub(super) struct Sent {
@@ -120,10 +123,48 @@ impl Dues {
     }
 }
 
+/// What a thread sees of the time.
+struct Watch {
+    /// When it looked last.
+    seen: Duration,
+    call: Histogram<u64>,
+    punctuality: Punctuality,
+}
+
+impl Watch {
+    /// Sends a record: which of the thread's it is, when it was due, and whether its times count.
+    #[inline]
+    fn send(
+        &mut self,
+        producer: &Producer,
+        record: &Record<'_>,
+        (index, due, counts): (u64, Option<Duration>, bool),
+    ) -> Result<Delivery, SendError> {
+        // Where nothing was waited for, each look at the clock would be measured, too: one call stands for
+        // several.
+        let stands_for = if due.is_some_and(|due| due > self.seen) { 1 } else { CALLS_OF_A_LOOK };
+        if index % stands_for != 0 {
+            if let Some(due) = due.filter(|_| counts) {
+                self.punctuality.record(self.seen.saturating_sub(due));
+            }
+            return producer.send_blocking(record);
+        }
+        let before = producer.elapsed();
+        let sent = producer.send_blocking(record);
+        self.seen = producer.elapsed();
+        if counts {
+            self.call.saturating_record_n((self.seen - before).as_nanos() as u64, stands_for);
+            if let Some(due) = due {
+                self.punctuality.record(before.saturating_sub(due));
+            }
+        }
+        sent
+    }
+}
+
 /// Sends the records of one thread, and waits until their fate is known.
 fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: &Tally) -> Result<Sent> {
     let (producer, number) = (sender.producer, sender.number());
-    let (mut call, mut punctuality) = (histogram(), Punctuality::default());
     let mut payload = arguments.payload(number)?;
     let mut keys = KeyStream::new(arguments.keys, number.into(), arguments.chance(number, Draws::Keys));
     let mut marker = run.map(|run| Marker::new(run, number, payload.free_bytes()));
@@ -133,9 +174,10 @@ fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: 
     let started = producer.elapsed();
     let dues = || arguments.schedule(number).map(|schedule| Dues::new(schedule, started));
     let mut schedule = dues();
+    let mut watch = Watch { seen: started, call: histogram(), punctuality: Punctuality::default() };
     for index in 0..records {
         let due = schedule.as_mut().map(Dues::next);
-        if let Some(due) = due {
+        if let Some(due) = due.filter(|&due| due > watch.seen) {
             wait_until(due, || producer.elapsed());
         }
         let tag = Tag { thread: sender.thread, which: due.map_or(index, |due| due.as_nanos() as u64) }.pack();
@@ -154,21 +196,7 @@ fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: 
                 record = record.value(marker.value()).headers(header.as_slice());
             }
         }
-        // At full speed each look at the clock would be measured, too: every eighth call stands for all.
-        let sent = if due.is_some() || index % 8 == 0 {
-            let before = producer.elapsed();
-            let sent = producer.send_blocking(&record);
-            let after = producer.elapsed();
-            if index >= warm_up {
-                call.saturating_record((after - before).as_nanos() as u64);
-                if let Some(due) = due {
-                    punctuality.record(before.saturating_sub(due));
-                }
-            }
-            sent
-        } else {
-            producer.send_blocking(&record)
-        };
+        let sent = watch.send(producer, &record, (index, due, index >= warm_up));
         let Err(error) = sent else { continue };
         tally.fail(sender.first, [tag].into_iter(), &error);
         if !may_take_the_next(&error) {
@@ -182,6 +210,7 @@ fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: 
     if let Some(dues) = dues().filter(|_| !given_up.is_empty()) {
         given_up = dues.numbers(&given_up, records);
     }
+    let Watch { call, punctuality, .. } = watch;
     Ok(Sent { call, punctuality, records: vec![records], given_up: vec![given_up] })
 }
 
