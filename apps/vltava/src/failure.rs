@@ -118,6 +118,7 @@ fn advice_on_delivery(error: &DeliveryError, asked: Asked) -> Option<&'static st
     match error {
         DeliveryError::Refused { code, .. } => advice_on_refusal(*code, asked),
         DeliveryError::TimedOut { .. } => Some("the server is busy or unwell; see its log"),
+        DeliveryError::Failed { code, .. } => advice_on_refusal(*code, asked),
         DeliveryError::Closed { .. } => None,
     }
 }

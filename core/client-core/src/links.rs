@@ -406,7 +406,14 @@ impl<T> Links<T> {
         }
     }
 
-    /// The broker wants to be left alone for a while (KIP-219).
+    /// A broker's answer says for how many milliseconds it wants to be left alone (KIP-219).
+    pub fn throttle(&mut self, peer: Peer, now: Now, throttle_time_ms: i32) {
+        if throttle_time_ms > 0 {
+            self.mute(peer, now.elapsed + Duration::from_millis(throttle_time_ms.unsigned_abs().into()));
+        }
+    }
+
+    /// The peer is asked for nothing before this.
     pub fn mute(&mut self, peer: Peer, until: Duration) {
         if let Some(open) = self.peers.get_mut(&peer).and_then(|state| state.open.as_mut()) {
             open.muted_until = open.muted_until.max(until);

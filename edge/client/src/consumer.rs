@@ -242,18 +242,10 @@ impl Consumer {
         {
             let mut state = self.shared.state.lock();
             let State { core, arrived, .. } = &mut *state;
-            let arrived = arrived.iter().filter_map(|arrived| match arrived {
-                Arrived::Chunk(chunk) => Some(chunk),
-                Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
-            });
-            let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
-            let at_hand = self.current.iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
-            let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
-            let unlent =
-                all.find(|(chunk, _)| *chunk.of() == of && core.is_current(chunk.of(), chunk.generation()));
             // A partition whose failure was told has none. If one is still to be told, it comes again once
             // what lies before it was.
-            if let Some((chunk, next)) = unlent {
+            let at_hand = (self.current.as_ref(), self.rest.as_ref());
+            if let Some((chunk, next)) = unlent(&of, at_hand, arrived, core) {
                 core.go_back(chunk, next);
             }
             if !core.set_paused(&of, true) {
@@ -272,9 +264,14 @@ impl Consumer {
         is_assigned
     }
 
-    /// Where the next answer of a partition will begin; `None` while it is not known, or not assigned.
+    /// The next offset of a partition that will be lent, whatever was fetched already; `None` while it is not
+    /// known, or not assigned.
     pub fn position(&self, topic: &str, partition: i32) -> Option<Offset> {
-        self.shared.state.lock().core.position(&of(topic, partition)?)
+        let of = of(topic, partition)?;
+        let state = self.shared.state.lock();
+        let at_hand = (self.current.as_ref(), self.rest.as_ref());
+        let unlent = unlent(&of, at_hand, &state.arrived, &state.core);
+        unlent.map(|(_, next)| next).or_else(|| state.core.position(&of))
     }
 
     /// Bytes that were fetched and not lent yet.
@@ -428,6 +425,23 @@ impl Consumer {
             self.shared.spare.give_back(frame);
         }
     }
+}
+
+/// What was fetched of a partition and is not lent yet: the first chunk of it, and where in it.
+fn unlent<'a>(
+    of: &TopicPartition,
+    (current, rest): (Option<&'a Chunk>, Option<&Rest>),
+    arrived: &'a VecDeque<Arrived>,
+    core: &core::Consumer,
+) -> Option<(&'a Chunk, Offset)> {
+    let arrived = arrived.iter().filter_map(|arrived| match arrived {
+        Arrived::Chunk(chunk) => Some(chunk),
+        Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
+    });
+    let of_rest = rest.and_then(Rest::next_offset);
+    let at_hand = current.into_iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
+    let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
+    all.find(|(chunk, _)| chunk.of() == of && core.is_current(chunk.of(), chunk.generation()))
 }
 
 impl Shared {

@@ -155,8 +155,6 @@ struct State {
     settling: Vec<Arc<Fate>>,
     /// Lists of batches that are done, for the next ones.
     reported_spare: Vec<Vec<Reported>>,
-    /// How many records the last batch had: a new list begins with room for as many.
-    reported_len: usize,
     reading: Reading,
     waiting: Waiting,
     is_stopping: bool,
@@ -354,8 +352,7 @@ impl State {
             self.reported.resize(slot + 1, Vec::new());
         }
         self.fates[slot] = Some(Arc::new(Fate::new(topic, partition, of.clone())));
-        self.reported[slot] =
-            self.reported_spare.pop().unwrap_or_else(|| Vec::with_capacity(self.reported_len));
+        self.reported[slot] = self.reported_spare.pop().unwrap_or_default();
     }
 }
 

@@ -112,6 +112,11 @@ fn reads_from_anywhere(node: &Node) -> Result<()> {
     for partition in 0..PARTITIONS {
         ensure!(consumer.seek(TOPIC, partition, Start::Offset(Offset(700))), "it is assigned");
     }
+    wait::until("something is fetched", PATIENCE, || Ok((consumer.unread_bytes() > 0).then_some(())))?;
+    for partition in 0..PARTITIONS {
+        let position = consumer.position(TOPIC, partition);
+        ensure!(position == Some(Offset(700)), "nothing was lent, and it is at {position:?}");
+    }
     ensure!(read(&mut consumer, 900)? == expected(count, |_| 700), "from an offset");
 
     consumer.assign([]);

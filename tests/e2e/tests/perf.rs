@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use client::Scratch;
 use client::consumer::{Consumer, Start};
 use client::producer::{Producer, Record};
-use conformance::{Node, Setup, home};
+use conformance::{Node, Program, Setup, home};
+use serde_json::Value;
 use vltava_e2e::churn::{Churn, admin};
 use vltava_e2e::liar::{Liar, Lie};
 use vltava_e2e::process::{setup, with_node};
@@ -170,6 +171,36 @@ fn latency_of_records_that_are_lost_or_come_twice_is_none() -> Result<()> {
         }
         let output = perf(liar, &[&arguments[..], &more].concat())?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    })
+}
+
+/// What a tool says of Apache Kafka in its last line; it must find nothing wrong.
+fn measured(node: &Node, arguments: &[&str]) -> Result<Value> {
+    let mut command = Command::new(home::vltava()?);
+    command.arg("perf").args(arguments).args(["--bootstrap-server", &node.bootstrap(), "--json"]);
+    let output = command.output()?;
+    let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{arguments:?}: {out}{error}");
+    Ok(serde_json::from_str(out.lines().last().unwrap_or_default())?)
+}
+
+/// The tools measure Apache Kafka as they do a node of ours, and do not say that it is durable.
+#[test]
+fn kafka_is_measured_too() -> Result<()> {
+    with_node(Node::start(Setup::of(Program::Kafka))?, |node| {
+        topic(node, "t", 3)?;
+        let write =
+            ["producer", "--topic", "t", "--num-records", RECORDS, "--record-size", "100", "--verify"];
+        let read = ["consumer", "--topic", "t", "--num-records", RECORDS, "--verify"];
+        let latency = ["e2e-latency", "--topic", "t", "--num-records", "200", "--producer-acks", "all"];
+        let latency = [&latency[..], &["--record-size", "100"]].concat();
+        for arguments in [&write[..], &read, &latency] {
+            let said = measured(node, arguments)?;
+            ensure!(said["verified"]["lost"] == 0 && said["latency_ns"]["p50"].as_u64() > Some(0), "{said}");
+            let mode = said["durability"]["mode"].as_str().unwrap_or_default();
+            ensure!(!mode.contains("is on the medium"), "{said}");
+        }
         Ok(())
     })
 }

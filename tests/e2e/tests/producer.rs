@@ -22,6 +22,7 @@ use vltava_e2e::wait;
 const TOPIC: &str = "orders";
 const PLACED: &str = "placed";
 const PARTITIONS: i32 = 3;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A record as it was read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -284,6 +285,35 @@ fn bad_connections_to_our_node_cost_and_double_nothing() -> Result<()> {
 #[test]
 fn bad_connections_to_kafka_cost_and_double_nothing() -> Result<()> {
     survives_bad_connections(Setup::of(Program::Kafka))
+}
+
+/// The topic is deleted and made anew under a producer that goes on: it writes to the one that there is.
+fn goes_on_in_a_topic_made_anew(of: Setup) -> Result<()> {
+    with_node(Node::start(of)?, |node| {
+        with_topic(node)?;
+        let mut stream = Stream::new(&node.bootstrap())?;
+        stream.send(300)?;
+        stream.producer.flush_blocking();
+        admin(&node.bootstrap())?.delete_topic(TOPIC).wait()?;
+        // The name is free when the last of the topic is gone.
+        wait::until("the topic can be made anew", PATIENCE, || Ok(with_topic(node).ok()))?;
+        for (number, delivery) in stream.deliveries.drain(..) {
+            delivery.wait().with_context(|| format!("record {number} of the first topic"))?;
+        }
+        stream.next = 0;
+        stream.send(300)?;
+        stream.check(&node.bootstrap())
+    })
+}
+
+#[test]
+fn a_topic_that_our_node_makes_anew_is_written_to() -> Result<()> {
+    goes_on_in_a_topic_made_anew(setup()?)
+}
+
+#[test]
+fn a_topic_that_kafka_makes_anew_is_written_to() -> Result<()> {
+    goes_on_in_a_topic_made_anew(Setup::of(Program::Kafka))
 }
 
 /// The broker is killed or stopped, and comes back, while records are on their way.

@@ -305,10 +305,7 @@ impl<A: Ask> Running for Call<A> {
             (Name::All, said) => results.extend(places.first().map(|&place| (place, said))),
             (name, result) => results.extend(by_name.get(&name).map(|&place| (place, result))),
         });
-        if throttle_ms > 0 {
-            let wait = Duration::from_millis(throttle_ms.unsigned_abs().into());
-            world.links.mute(peer, now.elapsed + wait);
-        }
+        world.links.throttle(peer, now, throttle_ms);
         let mut is_again = false;
         for (place, result) in results {
             // What is said of it twice counts the first time.

@@ -29,3 +29,16 @@ pub enum ConsumeError {
         error: BatchError,
     },
 }
+
+impl ConsumeError {
+    /// Whether the same may go well if the partition is sought where it was. Everything else needs another
+    /// position, another broker, or somebody who looks into it.
+    pub const fn is_retriable(&self) -> bool {
+        match self {
+            // What came may have been damaged on its way.
+            Self::Corrupt { .. } => true,
+            Self::Refused(code) => code.is_retriable(),
+            Self::OutOfRange(_) | Self::Truncated { .. } => false,
+        }
+    }
+}

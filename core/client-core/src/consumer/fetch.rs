@@ -118,11 +118,17 @@ impl Consumer {
     ) {
         let unreadable = match answer.about {
             Asked::Metadata => match answer.read::<MetadataResponse<'_>>() {
-                (_, Ok(said)) => return self.on_metadata(&said, (now, effects)),
+                (_, Ok(said)) => {
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_metadata(&said, (now, effects));
+                }
                 (about, Err(_)) => about,
             },
             Asked::Offsets(_) => match answer.read::<ListOffsetsResponse<'_>>() {
-                (Asked::Offsets(parts), Ok(said)) => return self.on_offsets(parts, &said, (now, effects)),
+                (Asked::Offsets(parts), Ok(said)) => {
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_offsets(parts, &said, (now, effects));
+                }
                 (about, _) => about,
             },
             Asked::Fetch => match answer.read::<FetchResponse<'_>>() {
@@ -143,10 +149,7 @@ impl Consumer {
         (now, effects): Out<'_>,
     ) {
         let Peer::Broker(broker) = peer else { return };
-        if said.throttle_time_ms > 0 {
-            let wait = std::time::Duration::from_millis(said.throttle_time_ms.unsigned_abs().into());
-            self.links.mute(peer, now.elapsed + wait);
-        }
+        self.links.throttle(peer, now, said.throttle_time_ms);
         let Some(session) = self.sessions.get_mut(&broker) else { return };
         let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if !code.is_none() {

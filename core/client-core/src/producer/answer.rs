@@ -25,20 +25,30 @@ impl Producer {
     ) {
         let unreadable = match answer.about {
             Asked::Metadata => match answer.read::<MetadataResponse<'_>>() {
-                (_, Ok(said)) => return self.on_metadata(&said, now, effects),
+                (_, Ok(said)) => {
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_metadata(&said, now, effects);
+                }
                 (about, Err(_)) => about,
             },
             Asked::Topics => match answer.read::<MetadataResponse<'_>>() {
-                (_, Ok(said)) => return self.on_topics(&said, now, effects),
+                (_, Ok(said)) => {
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_topics(&said, now, effects);
+                }
                 (about, Err(_)) => about,
             },
             Asked::ProducerId => match answer.read::<InitProducerIdResponse>() {
-                (_, Ok(said)) => return self.on_producer_id(&said, now),
+                (_, Ok(said)) => {
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_producer_id(&said, now);
+                }
                 (about, Err(_)) => about,
             },
             Asked::Produce(_) => match answer.read::<ProduceResponse<'_>>() {
                 (Asked::Produce(asked), Ok(said)) => {
-                    return self.on_produced(peer, asked, &said, (now, effects));
+                    self.links.throttle(peer, now, said.throttle_time_ms);
+                    return self.on_produced(asked, &said, (now, effects));
                 }
                 (about, _) => about,
             },
@@ -70,15 +80,10 @@ impl Producer {
 
     fn on_produced(
         &mut self,
-        peer: Peer,
         Produced { mut parts, ids }: Produced,
         said: &ProduceResponse<'_>,
         (now, effects): (Now, &mut Effects<Effect>),
     ) {
-        if said.throttle_time_ms > 0 {
-            let wait = Duration::from_millis(said.throttle_time_ms.unsigned_abs().into());
-            self.links.mute(peer, now.elapsed + wait);
-        }
         for topic in &said.responses {
             for part in &topic.partition_responses {
                 let is_asked = |&(place, _): &(Place, BatchId)| {

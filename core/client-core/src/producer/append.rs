@@ -85,7 +85,6 @@ impl Producer {
             return Err(AppendError::TooLarge { size: bytes, max: bytes_max });
         }
         let place = self.choose(now, to, record)?;
-        // Without a key all records go to one partition until its batch is full.
         let is_sticky = to.partition.is_none() && record.key.is_none();
         let appended = self.put(now, (place, is_sticky), record, bytes, effects);
         if appended.is_err() {
@@ -162,8 +161,18 @@ impl Producer {
     fn after_sticky(&mut self, place: Place, bytes: usize) {
         let share = self.settings.batch_bytes_max;
         if self.topics.get_mut(place.topic).sticky.put(bytes, share) {
+            self.note_filling(place);
             self.draw(place.topic);
         }
+    }
+
+    /// The open batch of a partition is about to leave, or is left: whether it became about as large as it may
+    /// tells what to expect of the next one.
+    pub(super) fn note_filling(&mut self, place: Place) {
+        let half = self.settings.batch_bytes_max / 2;
+        let open = &self.topics.partition(place).open;
+        let fills = open.as_ref().is_some_and(|open| open.builder.size_bytes() >= half);
+        self.topics.get_mut(place.topic).sticky.fills = fills;
     }
 
     // A call of its own costs 8 % of the throughput.
@@ -212,7 +221,10 @@ impl Producer {
         (record, timestamp): (&NewRecord<'_>, TimestampMs),
         bytes: usize,
     ) -> Option<(BatchId, i32)> {
-        let buffer = self.memory.take(HEADER_BYTES + bytes, is_sticky)?;
+        // Without a key all records of a topic go to one partition; it depends on how fast they come, and on
+        // the brokers, whether a batch of it is full before it leaves.
+        let is_sure = is_sticky && self.topics.get_mut(place.topic).sticky.fills;
+        let buffer = self.memory.take(HEADER_BYTES + bytes, is_sure)?;
         let counted_bytes = buffer.capacity();
         let mut builder = BatchBuilder::in_buffer(buffer, self.settings.batch_bytes_max);
         let delta = builder.try_append(timestamp, record.key, record.value, record.headers);

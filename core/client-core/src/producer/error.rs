@@ -58,6 +58,11 @@ impl AppendError {
     pub const fn is_retriable(&self) -> bool {
         matches!(self, Self::Full | Self::TopicNotKnownYet { .. })
     }
+
+    /// Whether no record will ever be taken again: another producer is needed.
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Closed | Self::Failed(_))
+    }
 }
 
 /// Why the records of a batch were not acknowledged.
@@ -82,6 +87,14 @@ pub enum DeliveryError {
         /// cluster says of the topic.
         trouble: Option<Arc<str>>,
         /// Whether they were sent and the answer is missing, so that they may be in the log all the same.
+        may_be_written: bool,
+    },
+    /// The producer can write nothing more, these as little as any others.
+    #[error("the producer failed: {}{}", code.message(), doubt(*may_be_written))]
+    Failed {
+        /// Kafka's code.
+        code: ErrorCode,
+        /// Whether they were sent, so that they may be in the log all the same.
         may_be_written: bool,
     },
     /// The producer was closed before they were acknowledged.
@@ -125,6 +138,7 @@ impl DeliveryError {
         match self {
             Self::Refused { may_be_written, .. }
             | Self::TimedOut { may_be_written, .. }
+            | Self::Failed { may_be_written, .. }
             | Self::Closed { may_be_written } => *may_be_written,
         }
     }
@@ -134,7 +148,12 @@ impl DeliveryError {
         match self {
             Self::Refused { code, .. } => code.is_retriable(),
             Self::TimedOut { .. } => true,
-            Self::Closed { .. } => false,
+            Self::Failed { .. } | Self::Closed { .. } => false,
         }
+    }
+
+    /// Whether the producer is of no use any more: another is needed, whether for these records or others.
+    pub const fn is_fatal(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Closed { .. })
     }
 }

@@ -21,8 +21,8 @@ impl Memory {
 
     /// A buffer with room for `bytes`, and for a whole batch if there is plenty; `None` if it is full.
     ///
-    /// `is_sure` is whether the batch will be filled. Of those that may not be, there can be as many as
-    /// partitions: they begin whole only while half is free, so that many more can.
+    /// `is_sure` is whether the batch will be filled, as far as anybody can know. Of those that may not be,
+    /// there can be as many as partitions: they begin whole only while half is free, so that many more can.
     pub(crate) fn take(&mut self, bytes: usize, is_sure: bool) -> Option<Vec<u8>> {
         let whole = bytes.max(self.batch_bytes);
         let plenty = if is_sure { self.bytes_max } else { self.bytes_max / 2 };

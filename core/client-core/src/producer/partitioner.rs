@@ -38,6 +38,8 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
 pub(crate) struct Sticky {
     current: Option<usize>,
     bytes: usize,
+    /// Whether the last batch of such records was about full when it left.
+    pub(crate) fills: bool,
 }
 
 impl Sticky {

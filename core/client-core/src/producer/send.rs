@@ -29,7 +29,7 @@ struct Cargo {
 /// What of a partition may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Readiness {
-    /// A batch that is full, or lingered long enough, or has to leave for another reason.
+    /// A batch that is full, or lingered as long as was chosen, or has to leave for another reason.
     Full,
     /// A batch that more records would fit into: it leaves if nothing is in flight.
     Partial,
@@ -142,7 +142,8 @@ impl Producer {
     fn readiness(&mut self, place: Place, now: Now) -> Readiness {
         let in_flight_max = self.in_flight_max();
         // Room is worth more than gathering.
-        let lingers = if self.is_flushing() || self.is_full { Duration::ZERO } else { self.settings.linger };
+        let is_pressed = self.is_flushing() || self.is_full;
+        let linger = self.settings.linger;
         let partition = self.topics.partition(place);
         if !partition.may_send(in_flight_max, now) {
             return Readiness::Not;
@@ -152,10 +153,10 @@ impl Producer {
         }
         match (partition.waiting.is_empty(), &partition.open) {
             (false, _) => Readiness::Full,
-            (true, Some(open)) if now.elapsed < open.created + lingers => {
-                Readiness::At(open.created + lingers)
-            }
-            (true, Some(_)) => Readiness::Partial,
+            (true, Some(_)) if linger.is_zero() => Readiness::Partial,
+            (true, Some(open)) if open.created + linger <= now.elapsed => Readiness::Full,
+            (true, Some(_)) if is_pressed => Readiness::Partial,
+            (true, Some(open)) => Readiness::At(open.created + linger),
             (true, None) => Readiness::Not,
         }
     }
@@ -163,6 +164,7 @@ impl Producer {
     /// Takes the first batch of a partition along, numbered and sealed.
     fn load_from(&mut self, place: Place, cargo: &mut Cargo, effects: &mut Effects<Effect>) {
         if self.topics.partition(place).waiting.is_empty() {
+            self.note_filling(place);
             self.close_open(place, effects);
         }
         let identity = self.identity;

@@ -39,7 +39,8 @@ pub struct ProducerSettings {
     pub idempotence: bool,
     /// `batch.size`, in bytes before compression. A batch leaves earlier when its connection is free.
     pub batch_bytes_max: usize,
-    /// `linger.ms`: how long the first record of a batch waits for others although it could leave.
+    /// `linger.ms`: how long the first record of a batch waits for others although it could leave, and after
+    /// which it leaves although other requests are without their answer. Zero: as soon as there is none.
     pub linger: Duration,
     /// `buffer.memory`, in bytes: what records that are not acknowledged may occupy.
     pub memory_bytes_max: usize,

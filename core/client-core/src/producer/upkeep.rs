@@ -245,11 +245,7 @@ impl Producer {
             partition.close_open();
             for batch in std::mem::take(&mut partition.waiting) {
                 let may_be_written = batch.is_in_doubt;
-                self.done(
-                    batch,
-                    Err(DeliveryError::Refused { code, message: None, may_be_written }),
-                    effects,
-                );
+                self.done(batch, Err(DeliveryError::Failed { code, may_be_written }), effects);
             }
         }
         self.let_try_again(effects);

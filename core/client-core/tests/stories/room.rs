@@ -1,5 +1,7 @@
 //! What records occupy stays within `buffer.memory`.
 
+use std::time::Duration;
+
 use base::ErrorCode;
 use vltava_client_core::producer::{AppendError, ProducerSettings};
 
@@ -41,4 +43,22 @@ fn what_is_kept_for_each_record_counts() {
     }
     assert_eq!(usize::try_from(offset), Ok(count));
     assert_eq!(stage.producer.memory_used_bytes(), 0, "all of it is given back");
+}
+
+/// A batch takes its room when it begins. Of many topics that get a record now and then, none may take as
+/// much as one that is full.
+#[test]
+fn records_of_many_topics_have_room() {
+    let mut stage = Stage::new(ProducerSettings::default());
+    // Nothing else leaves before this one is answered.
+    stage.send_value(b"first");
+    let topics: Vec<String> = (0..2_000).map(|number| format!("t{number}")).collect();
+    for topic in &topics {
+        assert!(stage.try_send_to(topic, b"not known yet").is_err());
+    }
+    stage.pass(Duration::ZERO);
+    for topic in &topics {
+        stage.try_send_to(topic, &[0; 100]).unwrap_or_else(|error| panic!("{topic}: {error}"));
+    }
+    assert_eq!(stage.sent.len(), 1);
 }

@@ -60,6 +60,8 @@ pub(crate) struct Stage {
     pub(crate) topic_code: ErrorCode,
     /// What the broker says when it is asked for a producer's id.
     pub(crate) identity_code: ErrorCode,
+    /// For how long the broker wants to be left alone, as all its answers say.
+    pub(crate) throttle_time_ms: i32,
     /// Why the broker cannot be connected to, if so.
     pub(crate) is_away: Option<&'static str>,
     /// What was asked of the cluster: the topics, and whether they are to be created.
@@ -81,6 +83,7 @@ impl Stage {
             topic_id: Uuid([1; 16]),
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
+            throttle_time_ms: 0,
             is_away: None,
             asked: Vec::new(),
         }
@@ -118,6 +121,12 @@ impl Stage {
         let to = Destination { topic: TOPIC, partition: Some(PartitionIndex(0)) };
         let record = NewRecord { value: Some(value), ..NewRecord::default() };
         self.producer.append(self.now(), to, &record, &mut self.effects)
+    }
+
+    /// Takes a record of a topic, wherever in it, at once or not at all.
+    pub(crate) fn try_send_to(&mut self, topic: &str, value: &[u8]) -> Result<Appended, AppendError> {
+        let record = NewRecord { value: Some(value), ..NewRecord::default() };
+        self.producer.append(self.now(), Destination { topic, partition: None }, &record, &mut self.effects)
     }
 
     pub(crate) fn send_value(&mut self, value: &[u8]) -> Appended {
@@ -165,7 +174,8 @@ impl Stage {
             partition_responses: answers.collect(),
             ..Default::default()
         };
-        let said = ProduceResponse { responses: vec![topic], ..Default::default() };
+        let throttle_time_ms = self.throttle_time_ms;
+        let said = ProduceResponse { responses: vec![topic], throttle_time_ms, ..Default::default() };
         self.reply((sent.connection, sent.correlation_id, ApiKey::Produce, sent.version), &said);
         self.perform();
     }
@@ -234,12 +244,15 @@ impl Stage {
                 let topics = topics.collect();
                 self.asked.push((names.clone(), request.allow_auto_topic_creation));
                 let broker = MetadataResponseBroker { node_id: 1, host: "one", port: 9092, rack: None };
-                let said = MetadataResponse { brokers: vec![broker], topics, ..Default::default() };
+                let throttle_time_ms = self.throttle_time_ms;
+                let brokers = vec![broker];
+                let said = MetadataResponse { throttle_time_ms, brokers, topics, ..Default::default() };
                 self.reply(to, &said);
             }
             ApiKey::InitProducerId => {
                 let error_code = self.identity_code.code();
                 let said = InitProducerIdResponse {
+                    throttle_time_ms: self.throttle_time_ms,
                     error_code,
                     producer_id: 7,
                     producer_epoch: 0,

@@ -79,7 +79,8 @@ impl ProducerBuilder {
         self
     }
 
-    /// `linger.ms`: how long the first record of a batch waits for others although it could leave.
+    /// `linger.ms`: how long the first record of a batch waits for others although it could leave, and after
+    /// which it leaves although other requests are without their answer. 0: as soon as there is none.
     /// Records gather anyway while a request is on its way, so there is seldom a reason for it.
     pub fn linger(mut self, linger: Duration) -> Self {
         self.settings.linger = linger;
@@ -245,7 +246,6 @@ impl ProducerBuilder {
                 unreported: Vec::new(),
                 settling: Vec::new(),
                 reported_spare: Vec::new(),
-                reported_len: 0,
                 reading: Reading::default(),
                 waiting: super::Waiting::default(),
                 is_stopping: false,

@@ -190,10 +190,7 @@ impl State {
     fn take_done(&mut self, slot: usize, done: Range<usize>, is_last: bool) -> (Arc<Fate>, Vec<Reported>) {
         let reported = &mut self.reported[slot];
         let reported = match is_last && (reported.is_empty() || reported.len() == done.len()) {
-            true => {
-                self.reported_len = reported.len();
-                std::mem::take(reported)
-            }
+            true => std::mem::take(reported),
             // Of a part: the others are still to be reported.
             false => reported.get(done).unwrap_or_default().to_vec(),
         };

@@ -77,7 +77,7 @@ impl FromStr for Rate {
     }
 }
 
-/// When the records of one producer are due.
+/// When the records of one sender are due.
 #[derive(Debug)]
 pub(super) struct Schedule {
     rate: Rate,
@@ -87,11 +87,11 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Of the producer with this number among `producers` that keep to a rate together.
-    pub(super) fn new(arrivals: Arrivals, rate: Rate, number: u64, producers: u64, chance: Chance) -> Self {
+    /// Of the sender with this number among `senders` that keep to a rate together.
+    pub(super) fn new(arrivals: Arrivals, rate: Rate, number: u64, senders: u64, chance: Chance) -> Self {
         // Fixed distances hold for all of them: each begins in its turn.
-        let passed = number as f64 / producers as f64;
-        let mut schedule = Self { rate: rate.divided(producers as f64), passed, chance: None };
+        let passed = number as f64 / senders as f64;
+        let mut schedule = Self { rate: rate.divided(senders as f64), passed, chance: None };
         if arrivals == Arrivals::Poisson {
             schedule.chance = Some(chance);
             schedule.passed = 0.0;
@@ -178,13 +178,13 @@ pub(super) fn wait_until(due: Duration, clock: impl Fn() -> Duration) {
 mod tests {
     use super::*;
 
-    fn due(arrivals: Arrivals, rate: Rate, number: u64, producers: u64, records: usize) -> Vec<f64> {
-        let mut schedule = Schedule::new(arrivals, rate, number, producers, Chance::new(3, number));
+    fn due(arrivals: Arrivals, rate: Rate, number: u64, senders: u64, records: usize) -> Vec<f64> {
+        let mut schedule = Schedule::new(arrivals, rate, number, senders, Chance::new(3, number));
         (0..records).map(|_| schedule.next().as_secs_f64()).collect()
     }
 
     #[test]
-    fn a_rate_is_kept_by_all_producers_together() {
+    fn a_rate_is_kept_by_all_senders_together() {
         let rate = Rate::constant(10.0);
         assert_eq!(due(Arrivals::Fixed, rate, 0, 1, 3), [0.0, 0.1, 0.2]);
         let (first, second) = (due(Arrivals::Fixed, rate, 0, 2, 2), due(Arrivals::Fixed, rate, 1, 2, 2));

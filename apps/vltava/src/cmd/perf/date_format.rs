@@ -26,7 +26,8 @@ enum Piece {
 impl DateFormat {
     /// Reads a pattern, or says what in it is not understood.
     ///
-    /// Weeks (`w`, `W`, `Y`) are not, for in which week a day is depends on the country.
+    /// Weeks (`w`, `W`, `Y`) are not, for in which week a day is depends on the country; nor are the names of
+    /// time zones in full (`zzzz`).
     pub(super) fn parse(pattern: &str) -> Result<Self> {
         let mut pieces = Vec::new();
         let mut rest = pattern;
@@ -87,7 +88,8 @@ fn field(letter: char, rest: &str) -> Result<(Piece, &str)> {
         "GyMLdDFEuaHkKhmsSzZX".contains(letter),
         "'{letter}' means nothing, or a week, which this tool cannot tell; text goes between quotes ('…')"
     );
-    ensure!(!"Xz".contains(letter) || width <= 3, "there are at most three {letter}");
+    ensure!(letter != 'X' || width <= 3, "there are at most three X");
+    ensure!(letter != 'z' || width <= 3, "this tool knows time zones by their short names only: z");
     ensure!(width <= WIDTH_MAX, "'{letter}' comes {width} times");
     Ok((Piece::Field(letter, width), behind))
 }

@@ -39,7 +39,7 @@ impl FromStr for Keys {
     }
 }
 
-/// The keys of one producer's records, one after the other.
+/// The keys of one sender's records, one after the other.
 pub(super) struct KeyStream {
     kind: Kind,
     chance: Chance,
@@ -59,10 +59,10 @@ enum Kind {
 
 impl KeyStream {
     /// `None` if records have no keys.
-    pub(super) fn new(keys: Keys, producer: u64, chance: Chance) -> Option<Self> {
+    pub(super) fn new(keys: Keys, sender: u64, chance: Chance) -> Option<Self> {
         let kind = match keys {
             Keys::None => return None,
-            Keys::RoundRobin { keys } => Kind::RoundRobin { keys, next: producer % keys },
+            Keys::RoundRobin { keys } => Kind::RoundRobin { keys, next: sender % keys },
             Keys::Uniform { keys } => Kind::Uniform { keys },
             Keys::Zipf { keys, exponent } => Kind::Zipf(Zipf::new(keys, exponent)),
         };

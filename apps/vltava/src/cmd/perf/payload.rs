@@ -1,6 +1,7 @@
 //! What the records say.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 
@@ -12,9 +13,9 @@ use crate::escape::unescaped;
 pub(super) enum Payload {
     /// Bytes that mean nothing: one stretch after the other of a long text of them, since drawing each byte
     /// takes longer than sending it.
-    Bytes { text: Vec<u8>, size: usize, at: usize, chance: Chance },
+    Bytes { text: Arc<[u8]>, size: usize, at: usize, chance: Chance },
     /// Lines of a file, drawn by chance.
-    Lines { lines: Vec<Vec<u8>>, chance: Chance },
+    Lines { lines: Arc<[Vec<u8>]>, chance: Chance },
     /// The number of the record, as text.
     Monotonic { text: String, next: u64 },
     /// A text with places that are filled anew for each record.
@@ -50,7 +51,20 @@ impl Payload {
     fn bytes(size: usize, mut chance: Chance, fill: impl Fn(&mut [u8], &mut Chance)) -> Self {
         let mut text = vec![b'.'; TEXT_BYTES + size];
         fill(&mut text, &mut chance);
-        Self::Bytes { text, size, at: 0, chance }
+        Self::Bytes { text: text.into(), size, at: 0, chance }
+    }
+
+    /// The same for another sender: what is long is shared, chance is its own, and numbers begin at `first`.
+    pub(super) fn another(&self, first: u64, mut chance: Chance) -> Self {
+        match self {
+            Self::Bytes { text, size, .. } => {
+                let at = chance.below(TEXT_BYTES as u64) as usize;
+                Self::Bytes { text: text.clone(), size: *size, at, chance }
+            }
+            Self::Lines { lines, .. } => Self::Lines { lines: lines.clone(), chance },
+            Self::Monotonic { .. } => Self::monotonic(first),
+            Self::Template(template) => Self::Template(template.another(first, chance)),
+        }
     }
 
     pub(super) fn monotonic(first: u64) -> Self {
@@ -62,7 +76,7 @@ impl Payload {
         if text.is_empty() {
             bail!("{} is empty: there is nothing to send", path.display());
         }
-        let lines = split(&text, &unescaped(delimiter));
+        let lines = split(&text, &unescaped(delimiter)).into();
         Ok(Self::Lines { lines, chance })
     }
 
@@ -161,6 +175,18 @@ mod tests {
     fn lines_are_split_at_their_delimiter() {
         assert_eq!(split(b"a\nbc\n", b"\n"), [b"a".to_vec(), b"bc".to_vec()]);
         assert_eq!(split(b"a||b|c", b"||"), [b"a".to_vec(), b"b|c".to_vec()]);
+    }
+
+    #[test]
+    fn senders_share_a_text_and_not_their_records() {
+        let mut first = Payload::letters(100, Chance::new(5, 0));
+        let mut second = first.another(7, Chance::new(5, 1));
+        let mut drawn: Vec<_> =
+            (0..50).flat_map(|_| [first.next().to_vec(), second.next().to_vec()]).collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn.len(), 100);
+        assert_eq!(Payload::monotonic(0).another(7, Chance::new(5, 1)).next(), b"7");
     }
 
     #[test]

@@ -164,6 +164,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     arguments.warn(out)?;
     let settings = arguments.settings()?;
     let (servers, builder) = (settings.servers(), settings.producer()?);
+    let payloads = arguments.payloads()?;
     crate::reach::reach(servers, super::TIME_MAX)?;
     let read_back = match arguments.verify {
         true => Some(ReadBack::begin(servers, &arguments.topic, super::run_id())?),
@@ -190,7 +191,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
             ),
         )?;
     }
-    let sent = send(arguments, &producers, read_back.as_ref().map(ReadBack::run), &tally, &mut show)?;
+    let run = read_back.as_ref().map(ReadBack::run);
+    let sent = send(arguments, (&producers, payloads), run, &tally, &mut show)?;
     let ended = producers[0].elapsed();
     show.end(&tally, ended)?;
     for line in tally.total_lines(ended) {
@@ -291,11 +293,21 @@ impl Arguments {
         Chance::new(self.seed, u64::from(sender) << 2 | draws as u64)
     }
 
-    fn payload(&self, sender: u16) -> Result<Payload> {
-        let chance = self.chance(sender, Draws::Payload);
-        // As many as those before it send.
-        let (number, senders) = (u64::from(sender), u64::from(self.senders()));
-        let first = number * (self.num_records / senders) + number.min(self.num_records % senders);
+    /// What each thread sends.
+    fn payloads(&self) -> Result<Vec<Payload>> {
+        let of_first = self.payload(self.chance(0, Draws::Payload))?;
+        let (records, senders) = (self.num_records, u64::from(self.senders()));
+        let another = |sender: u16| {
+            // As many as those before it send.
+            let number = u64::from(sender);
+            let first = number * (records / senders) + number.min(records % senders);
+            of_first.another(first, self.chance(sender, Draws::Payload))
+        };
+        let others: Vec<Payload> = (1..self.senders()).map(another).collect();
+        Ok([of_first].into_iter().chain(others).collect())
+    }
+
+    fn payload(&self, chance: Chance) -> Result<Payload> {
         match (&self.payload, self.compressibility) {
             (PayloadArguments { record_size: Some(size), .. }, Some(share)) => {
                 Ok(Payload::compressible(*size, share, chance))
@@ -305,9 +317,9 @@ impl Arguments {
                 Payload::lines(path, &self.payload_delimiter, chance)
             }
             (PayloadArguments { payload_template: Some(text), .. }, _) => {
-                Ok(Payload::Template(Template::new(text, first, chance)?))
+                Ok(Payload::Template(Template::new(text, 0, chance)?))
             }
-            _ => Ok(Payload::monotonic(first)),
+            _ => Ok(Payload::monotonic(0)),
         }
     }
 
@@ -334,7 +346,7 @@ impl Arguments {
             said["send_call_ns"] = quantiles(&sent.call);
             said["failed"] = json!(tally.failed());
             said["producers"] = json!(self.producers);
-            said["threads"] = json!(self.senders());
+            said["threads"] = json!(self.threads);
             said["schedule"] = sent.punctuality.json();
             said["verified"] = verdict.map_or(Value::Null, Verdict::json);
             stamp.put_into(&mut said);

@@ -254,4 +254,24 @@ mod tests {
             tally.with_result(|steady| assert_eq!(steady.records, 70 - 38));
         }
     }
+
+    /// A record that had to wait is charged for it from when it was due, not from when it was taken.
+    #[test]
+    fn a_latency_begins_when_the_record_was_due() {
+        let at_ms = |ms: u64| ms * 1_000_000;
+        for (is_due_by_tag, latency_ms) in [(true, 90), (false, 20)] {
+            let tally = Tally::new(0, is_due_by_tag, false);
+            let tag = Tag { thread: 3, which: at_ms(10) }.pack();
+            let records = [Reported { tag, taken_ns: at_ms(80), value_bytes: 1 }];
+            let (at, outcome) = (Duration::from_millis(100), Ok(None));
+            let partition = PartitionIndex(0);
+            tally.on_delivery(0, &DeliveryReport { topic: "t", partition, records: &records, at, outcome });
+            tally.take_window(at);
+            tally.with_result(|stats| {
+                let about = |found: u64, ms| assert!((at_ms(ms)..at_ms(ms + 1)).contains(&found), "{found}");
+                about(stats.latency.max(), latency_ms);
+                about(stats.service.max(), 20);
+            });
+        }
+    }
 }

@@ -54,6 +54,11 @@ impl Template {
         Ok(Self { parts: parts?, value: Vec::new(), number: first, chance })
     }
 
+    /// The same for another sender, whose numbers begin at `first`.
+    pub(super) fn another(&self, first: u64, chance: Chance) -> Self {
+        Self { parts: self.parts.clone(), value: Vec::new(), number: first, chance }
+    }
+
     #[inline]
     pub(super) fn next(&mut self) -> &[u8] {
         self.value.clear();

@@ -59,7 +59,7 @@ pub(super) struct Extent {
 }
 
 /// A topic to which more senders wrote is not that of a measurement.
-const WRITERS_MAX: usize = 10_000;
+const WRITERS_MAX: usize = 1 << 16;
 
 impl Checker {
     pub(super) fn new(run: Option<u64>) -> Self {

@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use super::super::arrivals::{Punctuality, Schedule, wait_until};
 use super::super::keys::KeyStream;
 use super::super::mark::Marker;
+use super::super::payload::Payload;
 use super::super::stats::histogram;
 use super::super::tally::{Tag, Tally};
 use super::show::Show;
@@ -48,7 +49,7 @@ impl Sender<'_> {
 /// Runs the threads of the producers, and shows how it goes.
 pub(super) fn send(
     arguments: &Arguments,
-    producers: &[Producer],
+    (producers, payloads): (&[Producer], Vec<Payload>),
     run: Option<u64>,
     tally: &Tally,
     show: &mut Show<'_>,
@@ -61,14 +62,14 @@ pub(super) fn send(
             let first = arguments.first_sender(number);
             (0..arguments.threads).map(move |thread| Sender { producer, first, thread })
         });
-        let spawn = |sender| {
+        let spawn = |(sender, payload)| {
             let working = working.clone();
             scope.spawn(move || {
                 let _working = working;
-                send_all(arguments, sender, run, tally)
+                send_all(arguments, sender, payload, (run, tally))
             })
         };
-        let threads: Vec<_> = senders.map(spawn).collect();
+        let threads: Vec<_> = senders.zip(payloads).map(spawn).collect();
         drop(working);
         let interval = Duration::from_millis(arguments.reporting_interval);
         let look_again = show.progress.interval();
@@ -163,9 +164,13 @@ impl Watch {
 }
 
 /// Sends the records of one thread, and waits until their fate is known.
-fn send_all(arguments: &Arguments, sender: Sender<'_>, run: Option<u64>, tally: &Tally) -> Result<Sent> {
+fn send_all(
+    arguments: &Arguments,
+    sender: Sender<'_>,
+    mut payload: Payload,
+    (run, tally): (Option<u64>, &Tally),
+) -> Result<Sent> {
     let (producer, number) = (sender.producer, sender.number());
-    let mut payload = arguments.payload(number)?;
     let mut keys = KeyStream::new(arguments.keys, number.into(), arguments.chance(number, Draws::Keys));
     let mut marker = run.map(|run| Marker::new(run, number, payload.free_bytes()));
     let senders = u64::from(arguments.senders());

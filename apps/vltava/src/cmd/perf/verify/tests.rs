@@ -65,7 +65,7 @@ fn what_was_given_up_may_be_missing() {
     // What was given up and came does not stand for what was acknowledged and did not.
     let (count, first) = lost(&[0, 1]);
     assert!(count == 2 && first.starts_with("record 2 of sender 0"), "{first}");
-    // Producers of which nothing came.
+    // Senders of which nothing came.
     assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[])), (3, 0, 0));
     assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[vec![], vec![0, 1, 2]])), (0, 0, 0));
 }

@@ -1,0 +1,49 @@
+//! When a batch leaves that more records would fit into.
+
+use std::time::Duration;
+
+use base::ErrorCode;
+use vltava_client_core::producer::ProducerSettings;
+
+use crate::stage::Stage;
+
+/// A producer that the broker knows, with nothing on its way.
+fn known(linger: Duration) -> Stage {
+    let mut stage = Stage::new(ProducerSettings { linger, ..ProducerSettings::default() });
+    stage.send_value(b"first");
+    stage.pass(linger);
+    let sent = stage.next();
+    stage.answer(&sent, ErrorCode::None, 0);
+    stage
+}
+
+#[test]
+fn it_leaves_when_its_linger_has_passed_whatever_is_on_its_way() {
+    let mut stage = known(Duration::from_millis(5));
+    for expected in 1..=3 {
+        stage.send_value(b"one");
+        stage.pass(Duration::from_millis(4));
+        stage.send_value(b"another");
+        assert_eq!(stage.sent.len(), expected - 1, "they linger");
+        let deadline = stage.producer.deadline(stage.now());
+        assert_eq!(deadline, Some(stage.now().elapsed + Duration::from_millis(1)));
+        stage.pass(Duration::from_millis(1));
+        assert_eq!(stage.sent.len(), expected, "five milliseconds are over since the first of them");
+    }
+    assert_eq!(stage.sent.iter().map(|sent| sent.values.len()).collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
+fn without_a_linger_it_leaves_when_nothing_is_on_its_way() {
+    let mut stage = known(Duration::ZERO);
+    stage.send_value(b"alone");
+    assert_eq!(stage.sent.len(), 1, "it leaves at once");
+    for value in [b"one", b"two", b"six"] {
+        stage.send_value(value);
+        stage.pass(Duration::from_secs(1));
+    }
+    assert_eq!(stage.sent.len(), 1, "the others gather");
+    let alone = stage.next();
+    stage.answer(&alone, ErrorCode::None, 1);
+    assert_eq!(stage.next().values, [b"one", b"two", b"six"]);
+}
