@@ -33,6 +33,8 @@ enum Readiness {
     Full,
     /// A batch that more records would fit into: it leaves if nothing is in flight.
     Partial,
+    /// The same, but at this time it leaves whatever is in flight.
+    PartialUntil(Duration),
     /// Nothing before this time.
     At(Duration),
     /// Nothing before something else happens.
@@ -117,8 +119,12 @@ impl Producer {
             }
             match self.readiness(place, now) {
                 Readiness::Full => self.load_from(place, &mut cargo, effects),
-                Readiness::Partial if is_free => self.load_from(place, &mut cargo, effects),
-                Readiness::At(at) => self.send_at = Some(self.send_at.map_or(at, |other| other.min(at))),
+                Readiness::Partial | Readiness::PartialUntil(_) if is_free => {
+                    self.load_from(place, &mut cargo, effects);
+                }
+                Readiness::At(at) | Readiness::PartialUntil(at) => {
+                    self.send_at = Some(self.send_at.map_or(at, |other| other.min(at)))
+                }
                 Readiness::Partial | Readiness::Not => {}
             }
             if cargo.bytes >= self.settings.request_bytes_max {
@@ -155,7 +161,7 @@ impl Producer {
             (false, _) => Readiness::Full,
             (true, Some(_)) if linger.is_zero() => Readiness::Partial,
             (true, Some(open)) if open.created + linger <= now.elapsed => Readiness::Full,
-            (true, Some(_)) if is_pressed => Readiness::Partial,
+            (true, Some(open)) if is_pressed => Readiness::PartialUntil(open.created + linger),
             (true, Some(open)) => Readiness::At(open.created + linger),
             (true, None) => Readiness::Not,
         }

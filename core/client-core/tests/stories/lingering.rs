@@ -47,3 +47,19 @@ fn without_a_linger_it_leaves_when_nothing_is_on_its_way() {
     stage.answer(&alone, ErrorCode::None, 1);
     assert_eq!(stage.next().values, [b"one", b"two", b"six"]);
 }
+
+#[test]
+fn while_somebody_waits_for_all_it_lingers_no_longer_than_was_chosen() {
+    let mut stage = known(Duration::from_millis(5));
+    stage.send_value(b"slow");
+    stage.pass(Duration::from_millis(5));
+    assert_eq!(stage.sent.len(), 1);
+    stage.send_value(b"behind it");
+    stage.producer.begin_flush();
+    stage.pass(Duration::from_millis(1));
+    assert_eq!(stage.sent.len(), 1, "it leaves at once only if nothing is on its way");
+    let due = stage.producer.deadline(stage.now()).expect("something is due");
+    assert_eq!(due - stage.now().elapsed, Duration::from_millis(4));
+    stage.pass(Duration::from_millis(4));
+    assert_eq!(stage.sent.len(), 2);
+}
