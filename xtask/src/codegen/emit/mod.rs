@@ -120,7 +120,8 @@ fn imports(text: &mut String, style: Style, body: &str) {
     let words =
         ["ApiKey", "DecodeError", "Decoder", "EncodeError", "Encoder", "Message", "Records", "Request"];
     let words: Vec<&str> = words.into_iter().filter(|word| uses(body, word)).collect();
-    let _ = writeln!(text, "use {}::{{{}}};\n", style.library(), words.join(", "));
+    let _ = writeln!(text, "use {}::{{{}}};", style.library(), words.join(", "));
+    text.push('\n');
 }
 
 /// Whether a piece of code has this word in it, not as a part of another word.

@@ -127,7 +127,6 @@ fn put_text(out: &mut String, letter: char, width: usize, time: &Zoned) {
         ('z', _) => "%Z",
         ('X', _) if time.offset().is_zero() => "Z",
         ('X', 3) => "%:z",
-        ('X', 1) => "%z",
         ('X' | 'Z', _) => "%z",
         _ => "AD",
     };
