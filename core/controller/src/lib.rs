@@ -18,6 +18,7 @@ mod delete;
 mod error;
 mod partitions;
 mod placement;
+mod quorum; // who commits it
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -30,6 +31,7 @@ pub use command::{
 };
 pub use controller::{Controller, ControllerSettings};
 pub use error::ControllerError;
+pub use quorum::{Committed, MetadataQuorum, Proposal, QuorumEvent};
 
 /// Partitions that one command may make: their records are one batch, which every node holds in memory.
 pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;
