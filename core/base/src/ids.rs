@@ -48,6 +48,11 @@ impl BrokerId {
     pub const NONE: Self = Self(-1);
 }
 
+impl BrokerEpoch {
+    /// The protocol's "not said".
+    pub const NONE: Self = Self(-1);
+}
+
 impl ProducerId {
     /// The protocol's "not idempotent".
     pub const NONE: Self = Self(-1);

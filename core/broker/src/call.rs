@@ -50,8 +50,19 @@ pub struct Session {
     pub waiter: Waiter,
     /// Its fetch session.
     pub fetch: FetchSessions,
+    /// Who is at the other end.
+    pub peer: Peer,
     /// What the client calls itself, as of its last ApiVersions request.
     pub software: Option<(Box<str>, Box<str>)>,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Anybody, on a listener for clients.
+    Client,
+    /// A node of this cluster, on the listener for nodes.
+    Node(BrokerId),
 }
 
 /// An answer, ready for the socket.
@@ -193,8 +204,8 @@ impl ReplyTo {
 
 impl Session {
     /// A connection that has said nothing yet.
-    pub fn new(waiter: Waiter) -> Self {
-        Self { waiter, fetch: FetchSessions::default(), software: None }
+    pub fn new(waiter: Waiter, peer: Peer) -> Self {
+        Self { waiter, peer, fetch: FetchSessions::default(), software: None }
     }
 
     /// The connection is gone: forgets what it left behind in the node.

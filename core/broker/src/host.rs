@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Effects, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
 use metadata::settings::TopicSettings;
-use replica::Partition;
+use replica::{AlterIsr, Partition};
 use storage::disk::DiskError;
 
 use crate::parked::{Parked, Waiter};
@@ -74,6 +74,21 @@ pub enum Effect {
     },
     /// Tell a connection to look again.
     Wake(Waiter),
+    /// Ask the controller for another in-sync set: see [`replica::Effect::AlterIsr`].
+    AlterIsr(AlterIsr),
+    /// What to ask the leader for may be something else now.
+    FetchOn,
+    /// Lower the recovery point, then cut the log: see [`replica::Effect::LowerRecoveryPoint`].
+    LowerRecoveryPoint(Offset),
+    /// Tell that the end of the log was cut off: see [`replica::Effect::Truncated`].
+    Truncated {
+        /// Where the log ended.
+        from: Offset,
+        /// Where it ends.
+        to: Offset,
+        /// Up to where it was committed.
+        committed: Offset,
+    },
     /// The directory of the partition failed: give it up for good.
     Retire(DiskError),
     /// The partition alone failed: it takes no more writes.
@@ -118,6 +133,14 @@ impl Hosted {
                 }
                 replica::Effect::Committed(high_watermark) => {
                     self.parked.committed(high_watermark, |waiter| out.push(Effect::Wake(waiter)));
+                }
+                replica::Effect::Grown(_) => self.parked.grown(|waiter| out.push(Effect::Wake(waiter))),
+                replica::Effect::RoleChanged => self.parked.gone(|waiter| out.push(Effect::Wake(waiter))),
+                replica::Effect::AlterIsr(proposal) => out.push(Effect::AlterIsr(proposal)),
+                replica::Effect::FetchOn => out.push(Effect::FetchOn),
+                replica::Effect::LowerRecoveryPoint(upto) => out.push(Effect::LowerRecoveryPoint(upto)),
+                replica::Effect::Truncated { from, to, committed } => {
+                    out.push(Effect::Truncated { from, to, committed });
                 }
                 replica::Effect::Retire(error) => {
                     self.parked.gone(|waiter| out.push(Effect::Wake(waiter)));

@@ -12,4 +12,5 @@ pub mod fetch_session;
 pub mod gate;
 pub mod host; // the doors
 pub mod parked;
+pub mod partition;
 pub mod session; // start here

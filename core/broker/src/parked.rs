@@ -7,6 +7,7 @@
 //! ```text
 //!   produce acks=all ── not committed up to its end ──▶ await_commit(end) ─┐
 //!   fetch            ── fewer than min bytes         ──▶ await_data        ─┤
+//!   follower's fetch ── nothing behind its end       ──▶ await_growth      ─┤
 //!                                                                          ▼
 //!   append, flush ── high watermark moved ──▶ committed(hw) ──▶ wake, by the edge, after the lock
 //!                                                                          ▲
@@ -55,6 +56,7 @@ impl fmt::Debug for Waiter {
 pub struct Parked {
     commits: Vec<(Offset, Waiter)>,
     data: Vec<Waiter>,
+    growth: Vec<Waiter>,
     starts: Vec<(Offset, Waiter)>,
 }
 
@@ -66,9 +68,12 @@ impl Parked {
 
     /// Wakes `waiter` at the next move of the high watermark.
     pub fn await_data(&mut self, waiter: Waiter) {
-        if !self.data.iter().any(|known| known.id == waiter.id) {
-            self.data.push(waiter);
-        }
+        add_once(waiter, &mut self.data);
+    }
+
+    /// Wakes `waiter` when something is appended, or the high watermark moves.
+    pub fn await_growth(&mut self, waiter: Waiter) {
+        add_once(waiter, &mut self.growth);
     }
 
     /// Wakes `waiter` once the log is saved to begin at `start` or later.
@@ -76,9 +81,10 @@ impl Parked {
         self.starts.push((start, waiter));
     }
 
-    /// Forgets that `id` waits for data.
+    /// Forgets that `id` waits for data, committed or not.
     pub fn leave_data(&mut self, id: WaiterId) {
         self.data.retain(|waiter| waiter.id != id);
+        self.growth.retain(|waiter| waiter.id != id);
     }
 
     /// Forgets that `id` waits for a commit up to `end`: its time is up.
@@ -100,8 +106,13 @@ impl Parked {
 
     /// The high watermark is now `high_watermark`: who is to be woken.
     pub fn committed(&mut self, high_watermark: Offset, mut wake: impl FnMut(Waiter)) {
-        self.data.drain(..).for_each(&mut wake);
+        self.data.drain(..).chain(self.growth.drain(..)).for_each(&mut wake);
         wake_up_to(high_watermark, &mut self.commits, wake);
+    }
+
+    /// Something was appended: who is to be woken.
+    pub fn grown(&mut self, wake: impl FnMut(Waiter)) {
+        self.growth.drain(..).for_each(wake);
     }
 
     /// The log is saved to begin at `start`: who is to be woken.
@@ -109,20 +120,26 @@ impl Parked {
         wake_up_to(start, &mut self.starts, wake);
     }
 
-    /// The partition is gone from here: everybody has to look again.
+    /// The partition is gone from here, or is led by another: everybody has to look again.
     pub fn gone(&mut self, mut wake: impl FnMut(Waiter)) {
-        self.data.drain(..).for_each(&mut wake);
+        self.data.drain(..).chain(self.growth.drain(..)).for_each(&mut wake);
         self.commits.drain(..).chain(self.starts.drain(..)).for_each(|(_, waiter)| wake(waiter));
     }
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.commits.len() + self.data.len() + self.starts.len()
+        self.commits.len() + self.data.len() + self.growth.len() + self.starts.len()
     }
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+fn add_once(waiter: Waiter, waiting: &mut Vec<Waiter>) {
+    if !waiting.iter().any(|known| known.id == waiter.id) {
+        waiting.push(waiter);
     }
 }
 
@@ -170,6 +187,18 @@ mod tests {
         assert_eq!(woken(&mut parked, 19), [] as [u64; 0]);
         assert_eq!(woken(&mut parked, 20), [2]);
         assert!(parked.is_empty());
+    }
+
+    #[test]
+    fn what_is_appended_wakes_followers_and_no_consumer() {
+        let mut parked = Parked::default();
+        parked.await_data(waiter(1));
+        parked.await_growth(waiter(2));
+        let mut ids = Vec::new();
+        parked.grown(|waiter| ids.push(waiter.id.0));
+        assert_eq!((ids, parked.len()), (vec![2], 1));
+        parked.await_growth(waiter(2));
+        assert_eq!(woken(&mut parked, 1), [1, 2]);
     }
 
     #[test]

@@ -1,12 +1,27 @@
 //! What a reader asks for, and what there is for it.
 
-use base::{LeaderEpoch, Offset, ProducerId, TimestampMs};
+use base::{BrokerId, LeaderEpoch, Offset, ProducerId, TimestampMs};
 use storage::FileSlice;
 use storage::disk::DiskError;
+
+use crate::leader::FollowerId;
+
+/// Who reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Somebody who wants what is committed, from the leader.
+    Consumer,
+    /// Somebody who wants what is committed, from a replica close by (KIP-392).
+    Nearby,
+    /// Another replica, which wants all there is.
+    Follower(FollowerId),
+}
 
 /// A read, whoever asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
+    /// Who asks.
+    pub reader: Reader,
     /// The first offset wanted.
     pub from: Offset,
     /// The leader epoch the reader knows, or [`LeaderEpoch::NONE`].
@@ -75,6 +90,15 @@ pub enum FetchError {
         /// What is.
         current: LeaderEpoch,
     },
+    /// Another broker leads it, or none.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
+    /// Who asks as a follower is none, or is of an earlier life of its broker.
+    #[error("broker {0} has no replica of the partition, or is not what it was")]
+    UnknownReplica(BrokerId),
+    /// It is not known yet how far the partition is committed: the leader is new.
+    #[error("the end of the partition is not known yet")]
+    NotAvailable,
     /// The partition takes no changes any more: its directory failed, or it was deleted.
     #[error("the partition takes no changes any more")]
     Retired,

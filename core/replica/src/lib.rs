@@ -1,17 +1,29 @@
-//! One partition on this broker: its log, and how far that log is committed.
+//! One partition on this broker: its log, whether it leads or follows, and how far it is committed.
 //!
 //! ```text
 //!   log start ───────── high watermark ───────── log end
-//!        consumers may read │ appended, not committed
+//!        consumers may read │ appended, not committed: only followers read it
 //! ```
 //!
 //! **Invariant:** knows nothing of the wire. A fetch is [`Fetch`], whoever asks; so what is proved
 //! here stays proved when Kafka adds a version.
 
-mod fetch;
-mod flush;
 mod partition; // start here
 
-pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec};
+mod follower;
+mod isr;
+mod leader;
+mod read;
+mod role;
+
+mod assignment;
+mod fetch;
+mod flush;
+
+pub use assignment::Assignment;
+pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec, Reader};
 pub use flush::FlushPolicy;
-pub use partition::{AppendError, Appended, DIRTY_BYTES_MAX, Effect, Partition};
+pub use follower::{FollowError, FollowerFetch, FromLeader};
+pub use isr::{AlterIsr, IsrAnswer};
+pub use leader::FollowerId;
+pub use partition::{AppendError, Appended, DIRTY_BYTES_MAX, Effect, Partition, PartitionSettings};

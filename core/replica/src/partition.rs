@@ -1,24 +1,31 @@
-//! A partition that this broker leads: what is appended, what is committed, what may be read.
+//! A replica of a partition: whether it leads or follows, what is appended, what is committed.
+//!
+//! ```text
+//!                       assign: it leads                assign: another leads
+//!   opened, no role ──────────────────▶ Leader ◀──────────────────────────────▶ Follower
+//!                                       append, commit                          see `follower`
+//! ```
 
 use std::time::Duration;
 
-use base::{Effects, LeaderEpoch, Now, Offset, TimestampMs};
+use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
 use records::CheckedBatch;
 use storage::disk::DiskError;
-use storage::{
-    DeleteError, Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, ReadError, Removal,
-    Removed,
-};
+use storage::{Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, Removal, Removed};
 
-use crate::FlushPolicy;
-use crate::fetch::{Fetch, FetchError, Fetched, OffsetSpec};
+use crate::assignment::Assignment;
+use crate::fetch::FetchError;
+use crate::flush::FlushPolicy;
+use crate::isr::{AlterIsr, IsrAnswer};
+use crate::leader::{Leader, Leadership};
+use crate::role::{Following, Role};
 
 /// What the caller of a step has to do, in order, after the step.
 #[derive(Debug)]
 pub enum Effect {
     /// Run [`Partition::flush_plan`] and bring the result back with [`Partition::on_flushed`].
     Flush,
-    /// A batch was appended, or was there already.
+    /// A batch was appended by its producer, or was there already.
     Appended {
         /// How many records it has.
         records: u32,
@@ -29,6 +36,25 @@ pub enum Effect {
     },
     /// The high watermark moved up to here.
     Committed(Offset),
+    /// There is more to read for followers than there was: up to here.
+    Grown(Offset),
+    /// Another role, or another leadership: whoever waits for this one waits in vain.
+    RoleChanged,
+    /// Ask the controller, and bring its answer back with [`Partition::on_isr_answer`].
+    AlterIsr(AlterIsr),
+    /// [`Partition::next_fetch`] may say something else now.
+    FetchOn,
+    /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`].
+    LowerRecoveryPoint(Offset),
+    /// The end of the log was cut off.
+    Truncated {
+        /// Where the log ended.
+        from: Offset,
+        /// Where it ends.
+        to: Offset,
+        /// Up to where it was committed: records below were lost by an unclean election.
+        committed: Offset,
+    },
     /// The directory failed. The partition takes no more writes, and neither may any other in it.
     Retire(DiskError),
     /// A file of the log failed in the middle of a change. This partition takes no more writes; others
@@ -47,38 +73,64 @@ pub enum AppendError {
     /// The partition takes no more writes: its directory failed, or it was deleted.
     #[error("the partition takes no writes any more")]
     Retired,
+    /// Another broker leads it, or none.
+    #[error("this broker does not lead the partition")]
+    NotLeader,
+    /// Too few replicas are in sync for what the producer wants to be told.
+    #[error("{in_sync} replicas are in sync, at least {wanted} are wanted")]
+    NotEnoughReplicas {
+        /// How many are.
+        in_sync: usize,
+        /// How many must be.
+        wanted: usize,
+    },
     /// The log refused it.
     #[error(transparent)]
     Log(#[from] storage::AppendError),
 }
 
+/// What a replica is told by the settings of its topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionSettings {
+    /// When what was appended counts.
+    pub policy: FlushPolicy,
+    /// `min.insync.replicas`: nothing is committed while fewer are in sync (KIP-966).
+    pub isr_min: usize,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Partition {
-    log: Log,
-    epoch: LeaderEpoch,
-    policy: FlushPolicy,
-    high_watermark: Offset,
+    pub(crate) me: BrokerId,
+    pub(crate) log: Log,
+    pub(crate) role: Role,
+    pub(crate) epoch: LeaderEpoch,
+    pub(crate) settings: PartitionSettings,
+    pub(crate) high_watermark: Offset,
+    /// Where the log is to be cut once its recovery point is lowered.
+    pub(crate) cut_to: Option<Offset>,
     /// Bytes and records appended since the last flush was asked for.
     unflushed_bytes: u64,
     unflushed_records: u64,
     /// When the first of them was appended, by `Now::elapsed`.
     unflushed_since: Duration,
-    failed: bool,
+    pub(crate) failed: bool,
 }
 
 impl Partition {
-    /// Takes the lead of a log that was just opened, in `epoch`.
-    ///
-    /// A single replica has, by definition, all that was committed: so everything in the log is,
-    /// once it is durable. The log hears of the epoch with the first batch of it.
-    pub fn lead(log: Log, epoch: LeaderEpoch, policy: FlushPolicy) -> Self {
-        let high_watermark = if policy.counts_durable() { log.durable_end() } else { log.end() };
+    /// A replica on broker `me` of a log that was just opened, committed up to `high_watermark` at least as
+    /// its checkpoint says. It neither leads nor follows yet.
+    pub fn open(me: BrokerId, log: Log, high_watermark: Offset, settings: PartitionSettings) -> Self {
+        // What was cut off since the checkpoint was written is not there any more.
+        let high_watermark = high_watermark.clamp(log.start(), log.end());
         Self {
+            me,
             log,
-            epoch,
-            policy,
+            role: Role::None,
+            epoch: LeaderEpoch::NONE,
+            settings,
             high_watermark,
+            cut_to: None,
             unflushed_bytes: 0,
             unflushed_records: 0,
             unflushed_since: Duration::ZERO,
@@ -86,15 +138,62 @@ impl Partition {
         }
     }
 
-    /// Appends a batch.
+    /// Does what the controller decided: leads, follows, or goes on with other replicas. What is older than
+    /// what it knows is passed over.
+    pub fn assign(&mut self, now: Now, assignment: &Assignment, out: &mut Effects<Effect>) {
+        if assignment.leader_epoch < self.epoch {
+            return;
+        }
+        let is_new = assignment.leader_epoch > self.epoch || matches!(self.role, Role::None);
+        self.epoch = assignment.leader_epoch;
+        let leadership = Leadership {
+            epoch: assignment.leader_epoch,
+            partition_epoch: assignment.partition_epoch,
+            replicas: assignment.replicas.clone(),
+            isr: assignment.isr.clone(),
+        };
+        match &mut self.role {
+            Role::Leader(leader) if !is_new => {
+                leader.change(now, leadership);
+            }
+            Role::Follower(following) if !is_new => following.leader = assignment.leader,
+            _ if assignment.leader == Some(self.me) => {
+                let leader = Leader::new(now, self.me, self.log.end(), leadership);
+                self.role = Role::Leader(leader);
+                self.cut_to = None;
+                out.push(Effect::RoleChanged);
+            }
+            _ => {
+                let (leader, may_lose) = (assignment.leader, assignment.is_recovering);
+                self.role = Role::Follower(Following { leader, may_lose });
+                self.cut_to = None;
+                out.push(Effect::RoleChanged);
+            }
+        }
+        self.advance(out);
+        if self.own_end() < self.log.end() {
+            out.push(Effect::Flush);
+        }
+        out.push(Effect::FetchOn);
+        self.check();
+    }
+
+    /// Appends a batch as leader. `needs_isr` is whether its producer wants to know that enough replicas have
+    /// it (`acks=all`).
     pub fn append(
         &mut self,
         now: Now,
         batch: &CheckedBatch<'_>,
+        needs_isr: bool,
         out: &mut Effects<Effect>,
     ) -> Result<Appended, AppendError> {
         if self.failed {
             return Err(AppendError::Retired);
+        }
+        let Role::Leader(leader) = &self.role else { return Err(AppendError::NotLeader) };
+        let (in_sync, wanted) = (leader.isr().len(), leader.isr_min(self.settings.isr_min));
+        if needs_isr && in_sync < wanted {
+            return Err(AppendError::NotEnoughReplicas { in_sync, wanted });
         }
         let appended = match self.log.append(now, batch, self.epoch) {
             Ok(appended) => appended,
@@ -108,14 +207,9 @@ impl Partition {
         let records = u32::try_from(batch.header().records_count).unwrap_or(0);
         out.push(Effect::Appended { records, bytes: batch.bytes().len(), duplicate: appended.duplicate });
         if !appended.duplicate {
-            if self.unflushed_bytes == 0 {
-                self.unflushed_since = now.elapsed;
-            }
-            self.unflushed_bytes += batch.bytes().len() as u64;
-            self.unflushed_records += u64::from(records);
-            if self.wants_flush() {
-                (self.unflushed_bytes, self.unflushed_records) = (0, 0);
-                out.push(Effect::Flush);
+            self.on_appended(now, batch.bytes().len(), records, out);
+            if leader_has_followers(&self.role) {
+                out.push(Effect::Grown(self.log.end()));
             }
             self.advance(out);
         }
@@ -123,8 +217,21 @@ impl Partition {
         Ok(appended)
     }
 
+    /// Something was appended: it may have to be flushed.
+    pub(crate) fn on_appended(&mut self, now: Now, bytes: usize, records: u32, out: &mut Effects<Effect>) {
+        if self.unflushed_bytes == 0 {
+            self.unflushed_since = now.elapsed;
+        }
+        self.unflushed_bytes += bytes as u64;
+        self.unflushed_records += u64::from(records);
+        if self.wants_flush() {
+            (self.unflushed_bytes, self.unflushed_records) = (0, 0);
+            out.push(Effect::Flush);
+        }
+    }
+
     fn wants_flush(&self) -> bool {
-        match self.policy {
+        match self.settings.policy {
             FlushPolicy::Ack => true,
             FlushPolicy::Interval { bytes, records, .. } => {
                 self.unflushed_bytes >= bytes || self.unflushed_records >= records
@@ -137,7 +244,7 @@ impl Partition {
 
     /// Whether the time has come to flush what was appended under [`FlushPolicy::Interval`].
     pub fn flush_is_due(&self, now: Now) -> bool {
-        match self.policy {
+        match self.settings.policy {
             FlushPolicy::Interval { every, .. } => {
                 self.unflushed_bytes > 0 && now.elapsed.saturating_sub(self.unflushed_since) >= every
             }
@@ -145,18 +252,55 @@ impl Partition {
         }
     }
 
-    /// After a failure nothing more is committed: an older flush that comes back later vouches for its
-    /// own bytes, not for those of the one that failed.
-    fn advance(&mut self, out: &mut Effects<Effect>) {
-        if self.failed {
+    /// Commits what everybody in sync has. After a failure nothing more is: an older flush that comes back
+    /// later vouches for its own bytes, not for those of the one that failed.
+    pub(crate) fn advance(&mut self, out: &mut Effects<Effect>) {
+        let Role::Leader(leader) = &self.role else { return };
+        if self.failed || leader.isr().len() < leader.isr_min(self.settings.isr_min) {
             return;
         }
-        let committed = if self.policy.counts_durable() { self.log.durable_end() } else { self.log.end() };
+        let committed = leader.shared_end(self.own_end());
         if committed > self.high_watermark {
-            self.high_watermark = committed;
-            self.log.on_high_watermark(committed);
-            out.push(Effect::Committed(committed));
+            self.commit(committed, out);
         }
+    }
+
+    /// Up to where this replica has the log, as far as that counts.
+    pub(crate) fn own_end(&self) -> Offset {
+        if self.settings.policy.counts_durable() { self.log.durable_end() } else { self.log.end() }
+    }
+
+    pub(crate) fn commit(&mut self, upto: Offset, out: &mut Effects<Effect>) {
+        self.high_watermark = upto;
+        self.log.on_high_watermark(upto);
+        out.push(Effect::Committed(upto));
+    }
+
+    /// Who has been behind for longer than `lag_max` is not to be in sync any more. Worth calling every now
+    /// and then.
+    pub fn check_isr(&mut self, now: Now, lag_max: Duration, out: &mut Effects<Effect>) {
+        let end = self.log.end();
+        let Role::Leader(leader) = &mut self.role else { return };
+        if !self.failed
+            && let Some(proposal) = leader.shrink(now, lag_max, end)
+        {
+            out.push(Effect::AlterIsr(proposal));
+        }
+    }
+
+    /// The controller answered [`Effect::AlterIsr`], of the leadership that asked.
+    pub fn on_isr_answer(&mut self, epoch: LeaderEpoch, answer: IsrAnswer, out: &mut Effects<Effect>) {
+        let Role::Leader(leader) = &mut self.role else { return };
+        if epoch != self.epoch {
+            return;
+        }
+        let is_unknown = answer == IsrAnswer::Unknown;
+        leader.on_isr_answer(answer);
+        if let Some(again) = leader.proposed().filter(|_| is_unknown) {
+            out.push(Effect::AlterIsr(again.clone()));
+        }
+        self.advance(out);
+        self.check();
     }
 
     /// What to sync, outside any lock; `None` if all that `scope` means is on the disk.
@@ -182,6 +326,9 @@ impl Partition {
             Ok(flushed) => {
                 self.log.on_flushed(flushed);
                 self.advance(out);
+                if matches!(self.role, Role::Follower(_)) {
+                    out.push(Effect::FetchOn);
+                }
             }
             Err(error) => {
                 self.log.on_flush_failed(&error);
@@ -189,163 +336,6 @@ impl Partition {
             }
         }
         self.check();
-    }
-
-    /// Finds records to read.
-    pub fn fetch(&mut self, fetch: &Fetch, out: &mut Effects<Effect>) -> Result<Fetched, FetchError> {
-        self.check_epoch(fetch.current_epoch)?;
-        let (start, high_watermark) = (self.log.start(), self.high_watermark);
-        let last_stable = self.last_stable();
-        let out_of_range = FetchError::OutOfRange { from: fetch.from, start, end: high_watermark };
-        let mut fetched = Fetched {
-            high_watermark,
-            last_stable,
-            log_start: start,
-            slices: Vec::new(),
-            aborted: None,
-            diverging: None,
-        };
-        if fetch.last_epoch > LeaderEpoch::NONE {
-            let (epoch, end) = self.end_of(fetch.last_epoch);
-            if epoch == LeaderEpoch::NONE || fetch.from < start {
-                return Err(out_of_range);
-            }
-            if epoch < fetch.last_epoch || end < fetch.from {
-                fetched.diverging = Some((epoch, end));
-                return Ok(fetched);
-            }
-        }
-        if fetch.from < start || fetch.from > self.log.end() {
-            return Err(out_of_range);
-        }
-        let upto = if fetch.committed_only { last_stable } else { high_watermark };
-        let planned = self.plan_fetch(fetch, upto, &mut fetched, out);
-        // Whatever came of it, files may have been opened.
-        self.log.on_read(fetch.from);
-        planned.map(|()| fetched)
-    }
-
-    fn plan_fetch(
-        &mut self,
-        fetch: &Fetch,
-        upto: Offset,
-        fetched: &mut Fetched,
-        out: &mut Effects<Effect>,
-    ) -> Result<(), FetchError> {
-        let mut next = fetch.from;
-        if fetch.from < upto && (fetch.bytes_max > 0 || fetch.at_least_one) {
-            let bytes_max = u32::try_from(fetch.bytes_max).unwrap_or(u32::MAX);
-            let plan =
-                self.log.plan_read(fetch.from, upto, bytes_max, fetch.at_least_one).map_err(|error| {
-                    match error {
-                        ReadError::OutOfRange { from, start, end } => {
-                            FetchError::OutOfRange { from, start, end }
-                        }
-                        ReadError::Lookup(error) => self.lookup_failed(error, out),
-                    }
-                })?;
-            next = plan.next;
-            fetched.slices = plan.slices.into_vec();
-        }
-        if fetch.committed_only {
-            let aborted = self.log.aborted_transactions(fetch.from, next);
-            let aborted = aborted.map_err(|error| self.lookup_failed(error, out))?;
-            fetched.aborted = Some(aborted.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect());
-        }
-        Ok(())
-    }
-
-    /// Looks an offset up. `None` if no record is meant.
-    pub fn offset_for(
-        &mut self,
-        spec: OffsetSpec,
-        current_epoch: LeaderEpoch,
-        committed_only: bool,
-        out: &mut Effects<Effect>,
-    ) -> Result<Option<(TimestampMs, Offset, LeaderEpoch)>, FetchError> {
-        self.check_epoch(current_epoch)?;
-        let upto = if committed_only { self.last_stable() } else { self.high_watermark };
-        let plain = |offset| Ok(Some((TimestampMs::NONE, offset, self.epoch_at(offset))));
-        let found = match spec {
-            OffsetSpec::Earliest | OffsetSpec::EarliestLocal => return plain(self.log.start()),
-            OffsetSpec::Latest => return plain(upto),
-            // Nothing is in remote storage.
-            OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => return Ok(None),
-            OffsetSpec::MaxTimestamp => self.log.max_timestamp_before(upto),
-            OffsetSpec::At(timestamp) => self.log.offset_for_timestamp(timestamp),
-        };
-        let found = found.map_err(|error| self.lookup_failed(error, out))?;
-        Ok(found
-            .filter(|found| found.offset < upto)
-            .map(|found| (found.timestamp, found.offset, found.epoch)))
-    }
-
-    fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
-        if offset >= self.log.end() {
-            self.epoch
-        } else {
-            self.log.epoch_at(offset).unwrap_or(LeaderEpoch::NONE)
-        }
-    }
-
-    /// Where `epoch`, or the last one before it, ended.
-    pub fn epoch_end(
-        &self,
-        current_epoch: LeaderEpoch,
-        epoch: LeaderEpoch,
-    ) -> Result<(LeaderEpoch, Offset), FetchError> {
-        self.check_epoch(current_epoch)?;
-        Ok(self.end_of(epoch))
-    }
-
-    /// The log hears of the epoch that leads with its first batch. Until then it is the last one all the
-    /// same, and begins where the log ends: a reader that was here before must not be told that its own
-    /// epoch is unknown.
-    fn end_of(&self, epoch: LeaderEpoch) -> (LeaderEpoch, Offset) {
-        let end = self.log.end();
-        let known = self.log.last_epoch();
-        if epoch == self.epoch {
-            return (epoch, end);
-        }
-        if known.is_none_or(|known| known < epoch) && (LeaderEpoch::FIRST..self.epoch).contains(&epoch) {
-            return (known.unwrap_or(epoch), end);
-        }
-        self.log.epoch_end(epoch)
-    }
-
-    fn check_epoch(&self, got: LeaderEpoch) -> Result<(), FetchError> {
-        let current = self.epoch;
-        if got == LeaderEpoch::NONE || got == current {
-            return Ok(());
-        }
-        Err(if got < current {
-            FetchError::Fenced { got, current }
-        } else {
-            FetchError::UnknownEpoch { got, current }
-        })
-    }
-
-    /// Moves the start of the log up to `upto`, or to the high watermark; the new start.
-    pub fn delete_records(
-        &mut self,
-        upto: Option<Offset>,
-        out: &mut Effects<Effect>,
-    ) -> Result<Offset, FetchError> {
-        if self.failed {
-            return Err(FetchError::Retired);
-        }
-        let (start, end) = (self.log.start(), self.high_watermark);
-        let upto = upto.unwrap_or(end);
-        if upto < Offset::ZERO || upto > end {
-            return Err(FetchError::OutOfRange { from: upto, start, end });
-        }
-        self.log.delete_records(upto).map_err(|error| match error {
-            DeleteError::OutOfRange { upto, end } => FetchError::OutOfRange { from: upto, start, end },
-            DeleteError::Disk(error) => {
-                self.fail(error.clone(), out);
-                FetchError::Disk(error)
-            }
-        })
     }
 
     /// Drops some of what retention no longer keeps, and files that were dropped a while ago. What is to be
@@ -379,7 +369,7 @@ impl Partition {
         }
     }
 
-    fn lookup_failed(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FetchError {
+    pub(crate) fn lookup_failed(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FetchError {
         match error {
             LookupError::Disk(error) => {
                 self.fail(error.clone(), out);
@@ -390,7 +380,7 @@ impl Partition {
     }
 
     /// Says how far an error of the disk reaches.
-    fn fail(&mut self, error: DiskError, out: &mut Effects<Effect>) {
+    pub(crate) fn fail(&mut self, error: DiskError, out: &mut Effects<Effect>) {
         if self.failed {
             return;
         }
@@ -428,19 +418,25 @@ impl Partition {
         self.epoch
     }
 
-    /// How it is flushed.
-    pub fn policy(&self) -> FlushPolicy {
-        self.policy
+    /// The settings in force.
+    pub fn settings(&self) -> PartitionSettings {
+        self.settings
+    }
+
+    /// Whether this broker leads it.
+    pub fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
     }
 
     /// Puts other settings in force.
-    pub fn reconfigure(&mut self, settings: LogSettings, policy: FlushPolicy, out: &mut Effects<Effect>) {
-        self.log.reconfigure(settings);
-        self.policy = policy;
+    pub fn reconfigure(&mut self, log: LogSettings, settings: PartitionSettings, out: &mut Effects<Effect>) {
+        self.log.reconfigure(log);
+        self.settings = settings;
         self.advance(out);
-        if policy.counts_durable() && self.log.durable_end() < self.log.end() {
+        if settings.policy.counts_durable() && self.log.durable_end() < self.log.end() {
             out.push(Effect::Flush);
         }
+        out.push(Effect::FetchOn);
     }
 
     /// The log.
@@ -458,9 +454,13 @@ impl Partition {
         self.log.producers()
     }
 
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         assert!(self.high_watermark <= self.log.end(), "{} > {}", self.high_watermark, self.log.end());
     }
+}
+
+fn leader_has_followers(role: &Role) -> bool {
+    matches!(role, Role::Leader(leader) if leader.has_followers())
 }
 
 /// Appended bytes of one partition that may wait for the operating system to write them.

@@ -1,5 +1,7 @@
 //! How far an error of the disk reaches: one request, one partition, or its whole directory.
 
+mod world;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
 use vltava_replica::{AppendError, Effect, Fetch, FetchError, Fetched, FlushPolicy, OffsetSpec, Partition};
+use world::lead;
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
 
@@ -24,7 +27,7 @@ impl Story {
         let (disk, dir) = (MemoryDisk::new(), PathBuf::from("/data/events-0"));
         let topic = TopicId(Uuid([7; 16]));
         let log = Log::create(Arc::new(disk.clone()), dir, topic, LogSettings::tiny(), NOW).expect("memory");
-        Self { disk, partition: Partition::lead(log, LeaderEpoch(0), policy), out: Effects::new() }
+        Self { disk, partition: lead(log, 0, policy), out: Effects::new() }
     }
 
     fn append(&mut self) -> Result<Offset, AppendError> {
@@ -33,7 +36,7 @@ impl Story {
         let (mut raw, mut scratch) = (Vec::new(), Scratch::default());
         builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
-        self.partition.append(NOW, &batch, &mut self.out).map(|appended| appended.base_offset)
+        self.partition.append(NOW, &batch, true, &mut self.out).map(|appended| appended.base_offset)
     }
 
     fn flush(&mut self) {
@@ -50,6 +53,7 @@ impl Story {
     /// One batch from an offset.
     fn fetch(&mut self, from: i64) -> Fetched {
         let fetch = Fetch {
+            reader: vltava_replica::Reader::Consumer,
             from: Offset(from),
             current_epoch: LeaderEpoch::NONE,
             last_epoch: LeaderEpoch::NONE,
@@ -57,7 +61,7 @@ impl Story {
             at_least_one: true,
             committed_only: true,
         };
-        self.partition.fetch(&fetch, &mut self.out).expect("in range")
+        self.partition.fetch(NOW, &fetch, &mut self.out).expect("in range")
     }
 
     /// The errors among the effects since the last look, in words.
@@ -66,7 +70,7 @@ impl Story {
             Effect::Retire(error) => Some(format!("retire: {}", error.operation)),
             Effect::Offline(error) => Some(format!("offline: {}", error.operation)),
             Effect::Refused(error) => Some(format!("refused: {}", error.operation)),
-            Effect::Flush | Effect::Appended { .. } | Effect::Committed(_) => None,
+            _ => None,
         };
         self.out.drain().filter_map(name).collect()
     }

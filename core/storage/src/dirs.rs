@@ -227,6 +227,12 @@ impl LogDir {
         self.save_one(LOG_STARTS_FILE, served, |kept| &mut kept.log_starts)
     }
 
+    /// Keeps up to where the logs of some of the partitions are durable, and nothing else of them: before a
+    /// log is cut, so that what is missing after a crash is not taken for lost.
+    pub fn save_recovery_points(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
+        self.save_one(RECOVERY_POINTS_FILE, served, |kept| &mut kept.recovery_points)
+    }
+
     fn save_one(
         &mut self,
         file: &str,

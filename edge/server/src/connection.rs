@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use broker::call::{Answer, CloseReason, Outcome, ParkedRequest, Session, Submission};
+use broker::call::{Answer, CloseReason, Outcome, ParkedRequest, Peer, Session, Submission};
 use broker::parked::{Waiter, Wake};
 use broker::session::Dispatched;
 use net::{AnswerWriter, FrameError, FrameReader, HangUp, Stop, WriteError};
@@ -177,7 +177,7 @@ impl Connection {
         let bell = Arc::new(Bell::default());
         let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
         Self {
-            session: Session::new(waiter),
+            session: Session::new(waiter, Peer::Client),
             bell,
             queue: VecDeque::new(),
             writer: AnswerWriter::new(write, node.write_limits.clone()),

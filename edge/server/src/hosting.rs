@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use base::{BrokerId, TopicPartition, Uuid};
+use base::{BrokerId, Offset, TopicPartition, Uuid};
+use broker::partition::{assignment, log_settings, partition_settings};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigResource, Delta, Image, Topic};
 use replica::Partition;
@@ -18,7 +19,7 @@ use tracing::{error, info, warn};
 use crate::clock::Clock;
 use crate::directories::is_unfinished;
 use crate::log_dir::LogDirectory;
-use crate::partition::{PartitionCell, flush_policy, log_settings};
+use crate::partition::PartitionCell;
 use crate::random::random;
 use crate::table::{Offline, PartitionTable};
 use crate::threads::on_threads;
@@ -145,7 +146,8 @@ impl Hosting {
             log_settings(&new.settings, producer_expiry),
             self.clock.now(),
         )?;
-        Ok(self.host(dir, name.clone(), log, new.partition, &new.settings))
+        let high_watermark = log.start();
+        Ok(self.host(dir, (name.clone(), log, high_watermark), new.partition, &new.settings))
     }
 
     /// Renames a directory that has the partition's name but is none of this cluster's, records and
@@ -193,18 +195,19 @@ impl Hosting {
         Arc::new(TopicSettings::resolve(overrides, layers))
     }
 
-    /// Takes the lead of a log that is open.
+    /// Leads or follows with a log that is open, committed up to an offset at least.
     pub(crate) fn host(
         &self,
         dir: &Arc<LogDirectory>,
-        name: TopicPartition,
-        log: Log,
+        (name, log, high_watermark): (TopicPartition, Log, Offset),
         partition: &metadata::Partition,
         settings: &Arc<TopicSettings>,
     ) -> Arc<PartitionCell> {
         let topic = log.topic_id();
-        let led = Partition::lead(log, partition.leader_epoch, flush_policy(settings));
-        PartitionCell::new(name, topic, Arc::clone(dir), led, Arc::clone(settings))
+        let opened = Partition::open(self.node, log, high_watermark, partition_settings(settings));
+        let cell = PartitionCell::new(name, topic, Arc::clone(dir), opened, Arc::clone(settings), self.clock);
+        cell.assign(&assignment(partition));
+        cell
     }
 
     /// Whether a new log could be made anywhere.
@@ -226,6 +229,12 @@ impl Hosting {
             ConfigResource::DefaultBroker => true,
             ConfigResource::Topic(_) => false,
         });
+        for (topic, index) in &delta.partitions_changed {
+            let partition = image.partition(*topic, *index);
+            if let (Some(cell), Some(partition)) = (self.table.get(*topic, *index), partition) {
+                cell.assign(&assignment(partition));
+            }
+        }
         let producer_expiry = self.producer_expiry(image);
         for topic in image.topics() {
             let changed = || delta.configs_changed.contains(&ConfigResource::Topic(topic.name.clone()));

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use base::{PartitionIndex, TopicId};
 use broker::host::HostedPartition;
+use broker::partition::flush_policy;
 use replica::FlushPolicy;
 use storage::dirs::Checkpoints;
 
 use crate::clock::Clock;
 use crate::log_dir::{DiskReserve, LogDirectory};
-use crate::partition::{PartitionCell, flush_policy};
+use crate::partition::PartitionCell;
 use crate::table::PartitionTable;
 
 /// How often it looks around. `flush.interval.ms` cannot be kept better than this, and what is written in

@@ -10,15 +10,17 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use base::{Effects, Offset, TopicId, TopicPartition};
 use broker::host::{Effect, Hosted, HostedPartition};
+use broker::partition::{log_settings, partition_settings};
 use disk::{FlushJob, FlushTicket};
-use metadata::settings::{self, TopicSettings};
+use metadata::settings::TopicSettings;
 use parking_lot::Mutex;
-use records::TimestampType;
-use replica::{FlushPolicy, Partition};
+use replica::{Assignment, Partition};
+use storage::FlushScope;
+use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
-use storage::{FlushScope, LogSettings};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
+use crate::clock::Clock;
 use crate::log_dir::LogDirectory;
 
 /// One partition of this node.
@@ -26,6 +28,7 @@ pub(crate) struct PartitionCell {
     pub(crate) name: TopicPartition,
     pub(crate) topic: TopicId,
     pub(crate) dir: Arc<LogDirectory>,
+    clock: Clock,
     state: Mutex<Hosted>,
     settings: ArcSwap<TopicSettings>,
     flush: FlushTicket,
@@ -45,12 +48,14 @@ impl PartitionCell {
         dir: Arc<LogDirectory>,
         partition: Partition,
         settings: Arc<TopicSettings>,
+        clock: Clock,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             flush: dir.flushes.register(me.clone() as Weak<dyn FlushJob>),
             name,
             topic,
             dir,
+            clock,
             state: Mutex::new(Hosted::new(partition)),
             settings: ArcSwap::new(settings),
             checkpoint_asked: AtomicBool::new(false),
@@ -77,10 +82,15 @@ impl PartitionCell {
     }
 
     pub(crate) fn reconfigure(&self, settings: Arc<TopicSettings>, producer_expiry: Duration) {
-        let policy = flush_policy(&settings);
-        let log_settings = log_settings(&settings, producer_expiry);
+        let (log, own) = (log_settings(&settings, producer_expiry), partition_settings(&settings));
         self.settings.store(settings);
-        self.act(|partition, out| partition.reconfigure(log_settings, policy, out));
+        self.act(|partition, out| partition.reconfigure(log, own, out));
+    }
+
+    /// Leads, follows, or goes on with other replicas, as the controller decided.
+    pub(crate) fn assign(&self, assignment: &Assignment) {
+        let now = self.clock.now();
+        self.act(|partition, out| partition.assign(now, assignment, out));
     }
 
     /// Takes no more writes; whoever waits is told.
@@ -107,6 +117,10 @@ impl PartitionCell {
                     self.dir.metrics.produce.bytes.add(bytes as u64);
                 }
                 Effect::Wake(waiter) => waiter.bell.wake(),
+                // Nobody follows, and nobody is followed.
+                Effect::AlterIsr(_) | Effect::FetchOn => {}
+                Effect::LowerRecoveryPoint(upto) => self.cut(upto),
+                Effect::Truncated { from, to, committed } => self.tell_of_cut(from, to, committed),
                 Effect::Retire(error) => self.on_error(&error),
                 Effect::Offline(error) => {
                     self.on_error(&error);
@@ -118,6 +132,30 @@ impl PartitionCell {
                     }
                 }
             }
+        }
+    }
+
+    /// Cuts the end of the log off as was decided, once it is written down that it is durable up to `upto` at
+    /// most. Nobody else writes that down in between: they would say what was before.
+    fn cut(&self, upto: Offset) {
+        let now = self.clock.now();
+        let cut = self.dir.mark(|marks| {
+            marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
+            Ok(self.act(|partition, out| partition.cut(now, out)))
+        });
+        if let Some(Err(why)) = cut {
+            error!(partition = %self.name, %why, "the log could not be cut to what its leader has");
+        }
+    }
+
+    fn tell_of_cut(&self, from: Offset, to: Offset, committed: Offset) {
+        if to < committed {
+            error!(
+                partition = %self.name, %from, %to, %committed,
+                "committed records were given up: the leader was elected without having them"
+            );
+        } else if to < from {
+            info!(partition = %self.name, %from, %to, "cut what the leader does not have and nobody was promised");
         }
     }
 
@@ -234,53 +272,5 @@ impl FlushJob for PartitionCell {
             let result = flush.run();
             self.act(|partition, out| partition.on_flushed(result, out));
         }
-    }
-}
-
-/// The flush policy among a topic's settings.
-pub(crate) fn flush_policy(settings: &TopicSettings) -> FlushPolicy {
-    let records = settings.flush_messages.unwrap_or(u64::MAX);
-    match settings.flush_policy {
-        settings::FlushPolicy::Ack => FlushPolicy::Ack,
-        settings::FlushPolicy::Interval => FlushPolicy::Interval {
-            every: settings.flush_interval.unwrap_or(INTERVAL_DEFAULT),
-            bytes: INTERVAL_BYTES_MAX,
-            records,
-        },
-        settings::FlushPolicy::Os => match (settings.flush_interval, settings.flush_messages) {
-            (None, None) => FlushPolicy::Os,
-            (every, _) => FlushPolicy::Interval {
-                every: every.unwrap_or(Duration::MAX),
-                bytes: replica::DIRTY_BYTES_MAX,
-                records,
-            },
-        },
-    }
-}
-
-/// `flush.interval.ms`, should it be unset.
-const INTERVAL_DEFAULT: Duration = Duration::from_millis(100);
-
-/// What `flush.policy=interval` may lose at most to a power cut, whatever the interval: as much as
-/// Redpanda's write caching.
-const INTERVAL_BYTES_MAX: u64 = 256 << 10;
-
-/// The settings of a log among those of its topic.
-pub(crate) fn log_settings(settings: &TopicSettings, producer_expiry: Duration) -> LogSettings {
-    LogSettings {
-        segment_bytes: settings.segment_bytes,
-        segment_age_max: settings.segment_age_max,
-        segment_jitter_max: settings.segment_jitter,
-        index_interval_bytes: settings.index_interval_bytes,
-        index_bytes_max: settings.segment_index_bytes,
-        retention_bytes: settings.retention_bytes,
-        retention_age: settings.retention,
-        deletes: settings.cleanup.delete,
-        file_delete_delay: settings.file_delete_delay,
-        timestamp_type: match settings.timestamp_type {
-            settings::TimestampType::CreateTime => TimestampType::CreateTime,
-            settings::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
-        },
-        producer_expiry,
     }
 }

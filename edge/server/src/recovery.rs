@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
+use broker::partition::log_settings;
 use metadata::{Image, Partition, Topic};
 use storage::dirs::locate::{Lost, Place, Whose, locate};
 use storage::disk::Failed;
@@ -14,7 +15,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::directories::Directory;
 use crate::hosting::{Hosting, Unmade};
-use crate::partition::{PartitionCell, log_settings};
+use crate::partition::PartitionCell;
 use crate::table::Offline;
 use crate::threads::on_threads;
 
@@ -247,7 +248,8 @@ fn open(
     }
     debug!(partition = %name, end = %log.end(), scanned = recovered.scanned_bytes, "log opened");
     dir.partitions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let cell = hosting.host(dir, name, log, partition, &settings);
+    let high_watermark = noted(&directory.checkpoints.high_watermarks).unwrap_or_else(|| log.start());
+    let cell = hosting.host(dir, (name, log, high_watermark), partition, &settings);
     Some((cell, recovered.scanned_bytes))
 }
 

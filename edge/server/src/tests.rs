@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{
     ErrorCode, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicId, Uuid,
 };
-use broker::call::{Context, Outcome, ParkedRequest, Session};
+use broker::call::{Context, Outcome, ParkedRequest, Peer, Session};
 use broker::host::{Host, HostedPartition};
 use broker::parked::{Waiter, WaiterId, Wake};
 use controller::{
@@ -163,7 +163,7 @@ impl Life {
         let mut scratch = Scratch::default();
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).unwrap();
         let now = self.started.node.clock.now();
-        cell.act(|partition, out| partition.append(now, &batch, out)).ok()?;
+        cell.act(|partition, out| partition.append(now, &batch, false, out)).ok()?;
         disk::FlushJob::flush(cell.as_ref());
         Some(cell.with(|partition| partition.log().durable_end()).0)
     }
@@ -471,7 +471,7 @@ fn delete_records(
     offset: i64,
 ) -> (Session, ParkedRequest, std::sync::mpsc::Receiver<()>) {
     let (ring, rung) = std::sync::mpsc::channel();
-    let mut session = Session::new(Waiter { id: WaiterId(id), bell: Arc::new(Bell(ring)) });
+    let mut session = Session::new(Waiter { id: WaiterId(id), bell: Arc::new(Bell(ring)) }, Peer::Client);
     let part = DeleteRecordsPartition { partition_index: 0, offset };
     let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
     let request = DeleteRecordsRequest { topics, timeout_ms: i32::MAX };

@@ -18,9 +18,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, Uuid};
+use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, Uuid};
 use metadata::settings::CompressionType;
-use replica::{Fetch, Fetched};
+use replica::{Fetch, Fetched, FollowerId, Reader};
 use storage::FileSlice;
 use wire::messages::fetch::{
     AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
@@ -29,7 +29,7 @@ use wire::messages::fetch::{
 use wire::{ApiKey, Decoder, Records};
 
 use super::{Api, read};
-use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
+use crate::call::{Call, CloseReason, Context, Outcome, Parked, Peer, ReplyTo, Session};
 use crate::fetch_session::{FetchChange, FetchPartition, FetchScope, Told, TopicKey, Wanted};
 use crate::host::HostedPartition;
 
@@ -52,6 +52,7 @@ struct Terms {
     bytes_min: u64,
     bytes_max: u64,
     committed_only: bool,
+    reader: Reader,
 }
 
 /// What there is to say of one partition.
@@ -73,10 +74,10 @@ struct Gathered {
 
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: FetchRequest<'_> = read(call, body)?;
-    if request.replica_id >= 0 || request.replica_state.replica_id >= 0 {
-        // Only brokers fetch as replicas (CVE-2018-1288), and this node has no followers.
-        return refuse(call.reply, ErrorCode::ClusterAuthorizationFailed);
-    }
+    let reader = match reader(&request, call) {
+        Ok(reader) => reader,
+        Err(code) => return refuse(call.reply, code),
+    };
     let wanted = request.topics.iter().map(|topic| topic.partitions.len() + 1);
     let forgotten = request.forgotten_topics_data.iter().map(|topic| topic.partitions.len() + 1);
     super::check_entries(wanted.chain(forgotten).sum())?;
@@ -103,11 +104,29 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         bytes_min: bytes(request.min_bytes).min(bytes_max),
         bytes_max,
         committed_only: request.isolation_level == 1,
+        reader,
     };
     let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(patience);
     let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms, absent: None });
     Ok(parked.look(call.context, call.session))
+}
+
+/// Who reads. Only nodes of the cluster fetch as replicas, and each for itself (CVE-2018-1288).
+fn reader(request: &FetchRequest<'_>, call: &Call<'_>) -> Result<Reader, ErrorCode> {
+    let (replica, epoch) = match request.replica_state.replica_id {
+        -1 => (request.replica_id, -1),
+        replica => (replica, request.replica_state.replica_epoch),
+    };
+    match call.session.peer {
+        // Who says where it is may be sent to a replica that is closer; so may those that know how (KIP-392).
+        _ if replica < 0 && call.reply.version >= 11 => Ok(Reader::Nearby),
+        _ if replica < 0 => Ok(Reader::Consumer),
+        Peer::Node(node) if node.0 == replica => {
+            Ok(Reader::Follower(FollowerId { broker: node, epoch: BrokerEpoch(epoch) }))
+        }
+        Peer::Node(_) | Peer::Client => Err(ErrorCode::ClusterAuthorizationFailed),
+    }
 }
 
 /// `None` if a topic's name is none: it would be kept as long as the session.
@@ -213,7 +232,7 @@ impl ParkedFetch {
             match &found {
                 Found::Read(fetched) => {
                     gathered.bytes += fetched.bytes();
-                    gathered.urgent |= fetched.diverging.is_some();
+                    gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
                 Found::Absent(_) => gathered.absent += 1,
                 Found::Error(_) => gathered.urgent = true,
@@ -221,6 +240,14 @@ impl ParkedFetch {
             gathered.found.push(found);
         }
         gathered
+    }
+
+    /// Whether a follower is to hear at once how far the log is committed: consumers may read from it, and it
+    /// may have to lead (KIP-1166). Without a session it is not known what it was told.
+    fn is_news(&self, part: &FetchPartition, fetched: &Fetched) -> bool {
+        matches!(self.terms.reader, Reader::Follower(_))
+            && self.scope.session_id != 0
+            && part.told.is_none_or(|told| told.high_watermark != fetched.high_watermark.0)
     }
 
     fn find(
@@ -236,7 +263,9 @@ impl ParkedFetch {
             return Err(Found::Error(ErrorCode::UnsupportedCompressionType));
         }
         let wanted = &part.wanted;
+        let (now, reader) = (context.now, self.terms.reader);
         let fetch = Fetch {
+            reader,
             from: Offset(wanted.fetch_offset),
             current_epoch: LeaderEpoch(wanted.current_leader_epoch),
             last_epoch: LeaderEpoch(wanted.last_fetched_epoch),
@@ -246,7 +275,7 @@ impl ParkedFetch {
         };
         let mut result = None;
         hosted.step(&mut |hosted, out| {
-            result = Some(hosted.with(out, |partition, out| partition.fetch(&fetch, out)));
+            result = Some(hosted.with(out, |partition, out| partition.fetch(now, &fetch, out)));
         });
         let result = result.expect("step runs its action");
         result.map_err(|error| Found::Error(super::fetch_error_code(&error)).known_to(version))
@@ -263,7 +292,14 @@ impl ParkedFetch {
                 continue;
             };
             hosted.step(&mut |hosted, _| {
-                hosted.parked.await_data(session.waiter.clone());
+                match self.terms.reader {
+                    Reader::Consumer | Reader::Nearby => hosted.parked.await_data(session.waiter.clone()),
+                    Reader::Follower(_) => {
+                        hosted.parked.await_growth(session.waiter.clone());
+                        let had_all = fetched.slices.is_empty();
+                        moved |= had_all && hosted.partition.log().end().0 > part.wanted.fetch_offset;
+                    }
+                }
                 moved |= hosted.partition.high_watermark() != fetched.high_watermark;
                 // It may have been taken out of service since it was found here.
                 moved |= hosted.partition.is_failed();

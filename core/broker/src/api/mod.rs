@@ -161,6 +161,8 @@ fn fetch_error_code(error: &FetchError) -> ErrorCode {
         FetchError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
         FetchError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
         FetchError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
+        FetchError::NotLeader | FetchError::UnknownReplica(_) => ErrorCode::NotLeaderOrFollower,
+        FetchError::NotAvailable => ErrorCode::OffsetNotAvailable,
         FetchError::Disk(_) | FetchError::Retired => ErrorCode::KafkaStorageError,
         FetchError::Damaged(_) => ErrorCode::CorruptMessage,
     }
@@ -170,6 +172,8 @@ fn fetch_error_code(error: &FetchError) -> ErrorCode {
 fn append_error_code(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::Retired => ErrorCode::KafkaStorageError,
+        AppendError::NotLeader => ErrorCode::NotLeaderOrFollower,
+        AppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
         AppendError::Log(error) => log_error_code(error),
     }
 }

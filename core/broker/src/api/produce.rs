@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
+use base::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
 use metadata::settings::{CompressionType, TimestampType, TopicSettings};
 use records::{BatchError, BatchLimits, CheckedBatch, Compression, DecompressBound};
 use replica::{AppendError, Appended};
@@ -39,6 +39,7 @@ struct Wait {
     topic: TopicId,
     partition: PartitionIndex,
     end: Offset,
+    epoch: LeaderEpoch,
     /// Where its outcome is: topic and partition within the answer.
     place: (usize, usize),
 }
@@ -69,7 +70,8 @@ struct Refused {
 /// What the answer to acks=all has to wait for.
 enum Committed {
     Yes,
-    Once(Offset),
+    /// Up to where, and in which leadership: what another leader has there is another record.
+    Once(Offset, LeaderEpoch),
 }
 
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
@@ -87,11 +89,11 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
                 None => Err(Refused::because(unknown)),
                 Some(id) => append(call, id, part, request.acks),
             };
-            if let Ok((_, Committed::Once(end))) = &result
+            if let Ok((_, Committed::Once(end, epoch))) = result
                 && let Some(topic) = topic
             {
                 let place = (topics.len(), partitions.len());
-                waits.push(Wait { topic, partition: PartitionIndex(part.index), end: *end, place });
+                waits.push(Wait { topic, partition: PartitionIndex(part.index), end, epoch, place });
             }
             partitions.push(PartOutcome { index: part.index, result: result.map(|(placed, _)| placed) });
         }
@@ -146,9 +148,6 @@ fn append(
         return Err(Refused::because(ErrorCode::CorruptMessage));
     };
     let settings = hosted.settings();
-    if acks == ACKS_ALL {
-        check_in_sync(&call.context, &settings, topic, partition)?;
-    }
     let limits = limits(&settings);
     let batch = CheckedBatch::check(raw, &limits, call.scratch)?;
     if batch.compression() == Compression::Zstd && call.reply.version < 7 {
@@ -166,29 +165,6 @@ fn append(
     store(call, hosted.as_ref(), &batch, acks)
 }
 
-/// Refuses what could not have as many copies as `min.insync.replicas` asks for. As in Kafka, a topic
-/// cannot ask for more than it has replicas.
-fn check_in_sync(
-    context: &Context<'_>,
-    settings: &TopicSettings,
-    topic: TopicId,
-    partition: PartitionIndex,
-) -> Result<(), Refused> {
-    // The leader alone is one: most topics ask for no more, and need no look at the image.
-    if settings.insync_replicas_min <= 1 {
-        return Ok(());
-    }
-    let Some(found) = context.image.partition(topic, partition) else {
-        return Err(Refused::because(ErrorCode::UnknownTopicOrPartition));
-    };
-    let (has, min) = (found.isr.len(), settings.insync_replicas_min.min(found.replicas.len()));
-    if has < min {
-        let message = format!("{has} replicas are in sync, and min.insync.replicas asks for {min}");
-        return Err(Refused { code: ErrorCode::NotEnoughReplicas, message: Some(message) });
-    }
-    Ok(())
-}
-
 fn store(
     call: &Call<'_>,
     hosted: &dyn HostedPartition,
@@ -198,14 +174,16 @@ fn store(
     let now = call.context.now;
     let mut result = None;
     hosted.append_step(&mut |hosted, out| {
-        let appended = hosted.with(out, |partition, out| partition.append(now, batch, out));
+        let appended = hosted.with(out, |partition, out| partition.append(now, batch, acks == ACKS_ALL, out));
         result = Some(appended.map(|appended| {
             let end = appended.last_offset.next();
             let waits = acks == ACKS_ALL && hosted.partition.high_watermark() < end;
             if waits {
                 hosted.parked.await_commit(end, call.session.waiter.clone());
             }
-            (Placed::from(&appended), if waits { Committed::Once(end) } else { Committed::Yes })
+            let committed =
+                if waits { Committed::Once(end, hosted.partition.epoch()) } else { Committed::Yes };
+            (Placed::from(&appended), committed)
         }));
     });
     result.expect("step runs its action").map_err(Refused::from)
@@ -296,6 +274,11 @@ impl Parked for ParkedProduce {
             };
             let mut waits_on = false;
             hosted.step(&mut |hosted, _| {
+                if hosted.partition.epoch() != wait.epoch {
+                    // What another leader has at its place need not be it.
+                    *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower));
+                    return;
+                }
                 if hosted.partition.high_watermark() >= wait.end {
                     return;
                 }

@@ -100,7 +100,7 @@ fn a_fetch_that_need_not_wait_leaves_those_before_it_waiting() {
     let (now, limits) = (world.now, BatchLimits::default());
     world.partition("u", 0).after_a_step(move |hosted, out| {
         let batch = CheckedBatch::check(&records, &limits, &mut Scratch::default()).unwrap();
-        hosted.with(out, |partition, out| partition.append(now, &batch, out)).unwrap();
+        hosted.with(out, |partition, out| partition.append(now, &batch, false, out)).unwrap();
     });
     world.request(12, &of_both).bytes();
     assert_eq!(world.bell.rang(), 1, "the first has to look again: nobody would wake it");
@@ -295,7 +295,10 @@ fn g22_records_of_an_open_transaction_are_not_for_everyone() {
     let append = |world: &World, raw: &[u8]| {
         let limits = BatchLimits { allow_control: true, ..BatchLimits::default() };
         let batch = CheckedBatch::check(raw, &limits, &mut Scratch::default()).unwrap();
-        world.partition("t", 0).act(|partition, out| partition.append(world.now, &batch, out)).unwrap();
+        world
+            .partition("t", 0)
+            .act(|partition, out| partition.append(world.now, &batch, false, out))
+            .unwrap();
     };
     produced(&mut world, "t", &batch(&["a"], &BatchOptions::default()));
     append(&world, &batch(&["b"], &options));

@@ -12,13 +12,14 @@ use controller::{Command, Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
 use parking_lot::Mutex;
-use records::{BatchBuilder, BatchOptions, Scratch, TimestampType};
-use replica::{FlushPolicy, Partition};
+use records::{BatchBuilder, BatchOptions, Scratch};
+use replica::Partition;
 use storage::memory::MemoryDisk;
-use storage::{FlushScope, Known, Log, LogSettings};
-use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Session};
+use storage::{FlushScope, Known, Log};
+use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Peer, Session};
 use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
+use vltava_broker::partition::{assignment, log_settings, partition_settings};
 use wire::{Message, Request};
 
 pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
@@ -63,6 +64,8 @@ impl HostedPartition for TestPartition {
                 Effect::Flush => self.state.lock().1 = true,
                 Effect::Appended { .. } => {}
                 Effect::Wake(waiter) => waiter.bell.wake(),
+                Effect::AlterIsr(_) | Effect::FetchOn => {}
+                Effect::LowerRecoveryPoint(_) | Effect::Truncated { .. } => panic!("nobody is followed"),
                 Effect::Retire(error) | Effect::Offline(error) | Effect::Refused(error) => panic!("{error}"),
             }
         }
@@ -239,7 +242,7 @@ impl World {
         Self {
             controller,
             settings,
-            session: Session::new(waiter),
+            session: Session::new(waiter, Peer::Client),
             bell,
             now,
             doors: Doors::default(),
@@ -284,6 +287,7 @@ impl World {
     pub(crate) fn replay(&mut self, record: MetadataRecord) {
         self.controller.replay_batch(&[record], self.image.end());
         self.image = Arc::new(self.controller.image().clone());
+        self.host();
     }
 
     /// Another broker, of which nothing but its registration is there.
@@ -321,11 +325,12 @@ impl World {
         let (reply, records) = self.controller.handle(self.now, command)?;
         self.controller.replay_batch(&records, self.image.end());
         self.image = Arc::new(self.controller.image().clone());
-        self.host_new();
+        self.host();
         Ok(reply)
     }
 
-    fn host_new(&mut self) {
+    /// Makes the partitions that are new, and has all of them do what was decided.
+    fn host(&mut self) {
         let topics: Vec<_> = self.image.topics().cloned().collect();
         self.doors.partitions.lock().retain(|(id, _), _| topics.iter().any(|topic| topic.id == *id));
         for topic in topics {
@@ -333,32 +338,30 @@ impl World {
             let none = ConfigMap::new();
             let layers = Layers { broker: &none, default_broker: &none, fixed: &self.settings.fixed };
             let settings = Arc::new(TopicSettings::resolve(overrides, layers));
-            let policy = match settings.flush_policy {
-                metadata::settings::FlushPolicy::Ack => FlushPolicy::Ack,
-                _ => FlushPolicy::Os,
-            };
-            for partition in topic.partitions() {
+            for partition in
+                topic.partitions().iter().filter(|known| known.replicas.contains(&self.settings.node_id))
+            {
                 let key = (topic.id, partition.index);
                 if let Some(known) = self.doors.partitions.lock().get(&key) {
                     *known.settings.lock() = Arc::clone(&settings);
+                    known.act(|known, out| known.assign(self.now, &assignment(partition), out));
                     continue;
                 }
                 let dir = PathBuf::from(format!("{}-{}", topic.id, partition.index));
                 let disk = Arc::clone(&self.disk) as Arc<dyn storage::disk::Disk>;
-                let timestamp_type = match settings.timestamp_type {
-                    metadata::settings::TimestampType::CreateTime => TimestampType::CreateTime,
-                    metadata::settings::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
-                };
-                let log_settings = LogSettings { timestamp_type, ..LogSettings::default() };
+                let log_settings = log_settings(&settings, Duration::from_secs(86_400));
                 let (recovery_point, log_start) = (Offset::ZERO, Offset::ZERO);
                 let known = Known { recovery_point, log_start, clean: false, adopted: false };
                 let log = match disk.list(&dir) {
                     Ok(_) => Log::open(disk, dir, log_settings, known, self.now).unwrap().0,
                     Err(_) => Log::create(disk, dir, topic.id, log_settings, self.now).unwrap(),
                 };
-                let led = Partition::lead(log, partition.leader_epoch, policy);
+                let high_watermark = log.start();
+                let node = self.settings.node_id;
+                let mut opened = Partition::open(node, log, high_watermark, partition_settings(&settings));
+                opened.assign(self.now, &assignment(partition), &mut Effects::new());
                 let made = TestPartition {
-                    state: Mutex::new((Hosted::new(led), false)),
+                    state: Mutex::new((Hosted::new(opened), false)),
                     settings: Mutex::new(Arc::clone(&settings)),
                     save_asked: AtomicBool::new(false),
                     full: AtomicBool::new(false),

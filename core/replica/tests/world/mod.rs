@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{
-    Effects, LeaderEpoch, Now, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId, Uuid,
+    BrokerId, Effects, LeaderEpoch, Now, Offset, ProducerEpoch, ProducerId, Sequence, TimestampMs, TopicId,
+    Uuid,
 };
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Producer, Scratch};
 use storage::disk::{Disk, DiskError};
 use storage::memory::MemoryDisk;
 use storage::{Flush, FlushScope, Flushed, Known, Log, LogSettings};
 use vltava_replica::{
-    AppendError, Appended, Effect, Fetch, FetchError, Fetched, FlushPolicy, OffsetSpec, Partition,
+    AppendError, Appended, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, OffsetSpec,
+    Partition, PartitionSettings, Reader,
 };
 
 const TOPIC: TopicId = TopicId(Uuid([7; 16]));
@@ -26,6 +28,7 @@ pub(crate) struct World {
 /// A consumer's read from an offset.
 pub(crate) fn fetch(from: i64) -> Fetch {
     Fetch {
+        reader: Reader::Consumer,
         from: Offset(from),
         current_epoch: LeaderEpoch::NONE,
         last_epoch: LeaderEpoch::NONE,
@@ -43,21 +46,41 @@ fn dir() -> PathBuf {
     PathBuf::from("events-0")
 }
 
+fn settings(policy: FlushPolicy) -> PartitionSettings {
+    PartitionSettings { policy, isr_min: 1 }
+}
+
+/// The only replica, which leads.
+pub(crate) fn lead(log: Log, epoch: i32, policy: FlushPolicy) -> Partition {
+    let me = BrokerId(1);
+    let mut partition = Partition::open(me, log, Offset::ZERO, settings(policy));
+    let assignment = Assignment {
+        leader: Some(me),
+        leader_epoch: LeaderEpoch(epoch),
+        partition_epoch: epoch,
+        replicas: vec![me],
+        isr: vec![me],
+        is_recovering: false,
+    };
+    partition.assign(now(0), &assignment, &mut Effects::new());
+    partition
+}
+
 impl World {
     pub(crate) fn new(policy: FlushPolicy) -> Self {
         let disk = Arc::new(MemoryDisk::new());
         let log = Log::create(disk.clone() as Arc<dyn Disk>, dir(), TOPIC, LogSettings::default(), now(0));
-        Self { partition: Partition::lead(log.unwrap(), LeaderEpoch(0), policy), disk }
+        Self { partition: lead(log.unwrap(), 0, policy), disk }
     }
 
     /// The same log after a crash of the process, led in a later epoch.
     pub(crate) fn led_in(self, epoch: i32) -> Self {
-        let policy = self.partition.policy();
+        let policy = self.partition.settings().policy;
         let (recovery_point, log_start) = (Offset::ZERO, Offset::ZERO);
         let known = Known { recovery_point, log_start, clean: false, adopted: false };
         let disk = self.disk.clone() as Arc<dyn Disk>;
         let (log, _) = Log::open(disk, dir(), LogSettings::default(), known, now(0)).unwrap();
-        Self { partition: Partition::lead(log, LeaderEpoch(epoch), policy), disk: self.disk }
+        Self { partition: lead(log, epoch, policy), disk: self.disk }
     }
 
     /// Runs a step; what it asked for.
@@ -70,7 +93,8 @@ impl World {
             Effect::Retire(error) => Some(format!("retire: {error}")),
             Effect::Offline(error) => Some(format!("offline: {error}")),
             Effect::Refused(error) => Some(format!("refused: {error}")),
-            Effect::Appended { .. } => None,
+            Effect::Appended { .. } | Effect::FetchOn => None,
+            other => Some(format!("{other:?}")),
         });
         (result, words.collect::<Vec<_>>().join(" "))
     }
@@ -105,7 +129,7 @@ impl World {
             .finish(&BatchOptions { producer, ..BatchOptions::default() }, &mut scratch, &mut raw)
             .unwrap();
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).unwrap();
-        self.step(|partition, out| partition.append(now(0), &batch, out))
+        self.step(|partition, out| partition.append(now(0), &batch, true, out))
     }
 
     pub(crate) fn plan(&mut self) -> Option<Flush> {
@@ -131,7 +155,7 @@ impl World {
     }
 
     pub(crate) fn reconfigure(&mut self, policy: FlushPolicy) -> String {
-        self.step(|partition, out| partition.reconfigure(LogSettings::default(), policy, out)).1
+        self.step(|partition, out| partition.reconfigure(LogSettings::default(), settings(policy), out)).1
     }
 
     pub(crate) fn delete_records(&mut self, upto: Option<Offset>) -> Result<Offset, FetchError> {
@@ -139,7 +163,7 @@ impl World {
     }
 
     pub(crate) fn try_read(&mut self, fetch: Fetch) -> Result<Fetched, FetchError> {
-        self.step(|partition, out| partition.fetch(&fetch, out)).0
+        self.step(|partition, out| partition.fetch(now(0), &fetch, out)).0
     }
 
     /// The offset behind the last record that a read gives (0 for none), and its bytes.

@@ -1,0 +1,265 @@
+//! A replica that follows: it asks its leader for what comes behind its log's end, and appends it.
+//!
+//! ```text
+//!   next_fetch ─▶ the leader ─▶ on_fetched: diverging ─▶ cut, ask again from there
+//!       ▲                                 : records   ─▶ append ─▶ flush, if only what is durable counts ─┐
+//!       └──────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! What a follower asks for tells the leader how far it has come. So under `flush.policy=ack` it asks on
+//! only once what it has is durable.
+
+use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
+use records::{BatchError, StoredBatch};
+use storage::disk::DiskError;
+use storage::{DeleteError, LookupError};
+
+use crate::partition::{Effect, Partition};
+use crate::role::{Following, Role};
+
+/// What a follower asks its leader for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerFetch {
+    /// Whom to ask.
+    pub leader: BrokerId,
+    /// The leadership that it follows.
+    pub current_epoch: LeaderEpoch,
+    /// The first offset that it lacks; all before it is durable if that is what counts.
+    pub from: Offset,
+    /// The epoch of the record before that; [`LeaderEpoch::NONE`] if there is none.
+    pub last_epoch: LeaderEpoch,
+    /// The first offset that it has.
+    pub log_start: Offset,
+}
+
+/// What a leader answered.
+#[derive(Debug, Clone, Copy)]
+pub struct FromLeader<'a> {
+    /// The leadership that was asked.
+    pub epoch: LeaderEpoch,
+    /// Up to where the leader said its log is committed.
+    pub high_watermark: Offset,
+    /// Where the leader's log starts.
+    pub log_start: Offset,
+    /// The last epoch that both may share, and where it ended at the leader's.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+    /// Batches as they are stored; the last may be cut off.
+    pub records: &'a [u8],
+}
+
+/// Why a follower cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// It does not follow that leadership, or does not follow at all.
+    #[error("the replica does not follow leader epoch {0}")]
+    NotFollowing(LeaderEpoch),
+    /// To follow the leader, committed records would have to be given up.
+    #[error(
+        "the leader's log of epoch {epoch} ends at {end}, but up to {high_watermark} it is committed here: one of \
+         the two lost records"
+    )]
+    CommittedDiverges {
+        /// The last epoch that both share.
+        epoch: LeaderEpoch,
+        /// Where it ends at the leader's.
+        end: Offset,
+        /// Up to where the log is committed here.
+        high_watermark: Offset,
+    },
+    /// What came cannot be appended.
+    #[error("what the leader sent cannot be appended: {0}")]
+    Unusable(String),
+    /// The disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl Partition {
+    /// What to ask the leader for next. `None` if this replica does not follow, or has to wait for its disk.
+    pub fn next_fetch(&self) -> Option<FollowerFetch> {
+        let Role::Follower(Following { leader: Some(leader), .. }) = self.role else { return None };
+        if self.failed || self.cut_to.is_some() || self.own_end() < self.log.end() {
+            return None;
+        }
+        Some(FollowerFetch {
+            leader,
+            current_epoch: self.epoch,
+            from: self.log.end(),
+            last_epoch: self.log.last_epoch().unwrap_or(LeaderEpoch::NONE),
+            log_start: self.log.start(),
+        })
+    }
+
+    /// The leader answered. Whether anything was appended.
+    pub fn on_fetched(
+        &mut self,
+        now: Now,
+        said: &FromLeader<'_>,
+        out: &mut Effects<Effect>,
+    ) -> Result<bool, FollowError> {
+        let may_lose = self.following(said.epoch)?.may_lose;
+        if let Some((epoch, end)) = said.diverging {
+            self.diverge((epoch, end), may_lose, out)?;
+            return Ok(false);
+        }
+        let appended = self.append_fetched(now, said.records, out);
+        // What was appended before something went wrong is as good as it is.
+        self.follow_marks(said, out)?;
+        appended
+    }
+
+    /// The leader's log does not reach to where this one ends, or starts behind it.
+    pub fn on_out_of_range(
+        &mut self,
+        now: Now,
+        epoch: LeaderEpoch,
+        (start, end): (Offset, Offset),
+        out: &mut Effects<Effect>,
+    ) -> Result<(), FollowError> {
+        let may_lose = self.following(epoch)?.may_lose;
+        if self.log.end() > end {
+            // Its own epochs would have told where to cut, had they known.
+            return self.cut_at(end, (epoch, end), may_lose, out);
+        }
+        if self.log.end() < start {
+            // All that was here was deleted there meanwhile.
+            self.log.truncate_fully_and_start_at(now, start).map_err(|error| self.disk(error, out))?;
+            self.high_watermark = start;
+        }
+        Ok(())
+    }
+
+    fn following(&self, epoch: LeaderEpoch) -> Result<&Following, FollowError> {
+        match &self.role {
+            Role::Follower(following) if epoch == self.epoch && !self.failed => Ok(following),
+            _ => Err(FollowError::NotFollowing(epoch)),
+        }
+    }
+
+    /// Cuts off what the leader does not have: behind the end of the last epoch that both share (KIP-101,
+    /// KIP-279, KIP-595).
+    fn diverge(
+        &mut self,
+        (epoch, end): (LeaderEpoch, Offset),
+        may_lose: bool,
+        out: &mut Effects<Effect>,
+    ) -> Result<(), FollowError> {
+        let (own_epoch, own_end) = self.log.epoch_end(epoch);
+        let at = match own_epoch {
+            LeaderEpoch::NONE => self.log.start(),
+            // Both have it: as far as both have it.
+            own if own == epoch => own_end.min(end),
+            // The next question is about that one.
+            _ => own_end,
+        };
+        self.cut_at(at, (epoch, end), may_lose, out)
+    }
+
+    fn cut_at(
+        &mut self,
+        at: Offset,
+        (epoch, end): (LeaderEpoch, Offset),
+        may_lose: bool,
+        out: &mut Effects<Effect>,
+    ) -> Result<(), FollowError> {
+        let high_watermark = self.high_watermark;
+        if at < high_watermark && !may_lose {
+            return Err(FollowError::CommittedDiverges { epoch, end, high_watermark });
+        }
+        self.cut_to = Some(at);
+        out.push(Effect::LowerRecoveryPoint(at.min(self.log.recovery_point())));
+        Ok(())
+    }
+
+    /// Cuts the log as was decided, now that its recovery point is lowered: should a crash come in between,
+    /// what is missing is not taken for what was lost.
+    pub fn cut(&mut self, now: Now, out: &mut Effects<Effect>) -> Result<(), FollowError> {
+        let Some(at) = self.cut_to.take().filter(|_| !self.failed) else { return Ok(()) };
+        let (from, committed) = (self.log.end(), self.high_watermark);
+        let to = self.log.truncate(now, ..at).map_err(|error| self.lookup(error, out))?;
+        self.high_watermark = committed.min(to);
+        out.push(Effect::Truncated { from, to, committed });
+        out.push(Effect::FetchOn);
+        self.check();
+        Ok(())
+    }
+
+    fn append_fetched(
+        &mut self,
+        now: Now,
+        records: &[u8],
+        out: &mut Effects<Effect>,
+    ) -> Result<bool, FollowError> {
+        let before = self.log.end();
+        let mut failed = None;
+        for batch in records::batches(records) {
+            match self.append_one(now, batch, out) {
+                Ok(()) => {}
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let has_grown = self.log.end() > before;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(has_grown),
+        }
+    }
+
+    fn append_one(
+        &mut self,
+        now: Now,
+        batch: Result<StoredBatch<'_>, BatchError>,
+        out: &mut Effects<Effect>,
+    ) -> Result<(), FollowError> {
+        let batch = batch.map_err(|error| FollowError::Unusable(error.to_string()))?;
+        if batch.header().last_offset() < self.log.end() {
+            // A leader sends whole batches, also the one that an offset lies in.
+            return Ok(());
+        }
+        if batch.leader_epoch() > self.epoch {
+            let what = format!("a batch of leader epoch {}", batch.leader_epoch());
+            return Err(FollowError::Unusable(what));
+        }
+        match self.log.append_stored(now, &batch) {
+            Ok(_) => {
+                let records = u32::try_from(batch.header().records_count).unwrap_or(0);
+                self.on_appended(now, batch.bytes().len(), records, out);
+                Ok(())
+            }
+            Err(storage::AppendError::Disk(error)) => Err(self.disk(error, out)),
+            Err(error) => Err(FollowError::Unusable(error.to_string())),
+        }
+    }
+
+    /// Takes over how far the leader's log is committed, and where it starts.
+    fn follow_marks(&mut self, said: &FromLeader<'_>, out: &mut Effects<Effect>) -> Result<(), FollowError> {
+        let committed = said.high_watermark.min(self.log.end());
+        if committed > self.high_watermark {
+            self.commit(committed, out);
+        }
+        let start = said.log_start.min(self.high_watermark);
+        if start > self.log.start() {
+            self.log.delete_records(start).map_err(|error| match error {
+                DeleteError::Disk(error) => self.disk(error, out),
+                error @ DeleteError::OutOfRange { .. } => FollowError::Unusable(error.to_string()),
+            })?;
+        }
+        self.check();
+        Ok(())
+    }
+
+    fn disk(&mut self, error: DiskError, out: &mut Effects<Effect>) -> FollowError {
+        self.fail(error.clone(), out);
+        FollowError::Disk(error)
+    }
+
+    fn lookup(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FollowError {
+        match error {
+            LookupError::Disk(error) => self.disk(error, out),
+            damaged @ LookupError::Damaged { .. } => FollowError::Unusable(damaged.to_string()),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Who is in sync, as the controller has it and as this leader wants it.
+//!
+//! ```text
+//!                    propose                    the controller agrees
+//!   committed ──────────────────▶ committed ─────────────────────────▶ committed'
+//!                                 + proposed ──────────┐
+//!                                     ▲   unknown:     │ it refuses
+//!                                     └── said again   ▼
+//!                                                    committed
+//! ```
+//!
+//! While a proposal is on its way, both sets count: who may already be in sync must have what is
+//! committed, and so must whoever may still be.
+
+use base::{BrokerEpoch, BrokerId, LeaderEpoch};
+
+/// A change of the in-sync set that this leader asks of the controller (KIP-497, KIP-903).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterIsr {
+    /// The leadership that asks.
+    pub leader_epoch: LeaderEpoch,
+    /// The change of the partition that it was made from: if there was another meanwhile, it is refused.
+    pub partition_epoch: i32,
+    /// Who shall be in sync, each with the life of its broker in which it caught up;
+    /// [`BrokerEpoch::NONE`] for this broker, and where it is not known.
+    pub isr: Vec<(BrokerId, BrokerEpoch)>,
+}
+
+/// What the controller made of an [`AlterIsr`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IsrAnswer {
+    /// It is so.
+    Altered {
+        /// Who is in sync.
+        isr: Vec<BrokerId>,
+        /// The change of the partition that made it so.
+        partition_epoch: i32,
+    },
+    /// It is not so, and will not be. The metadata tell what is.
+    Refused,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Isr {
+    committed: Vec<BrokerId>,
+    partition_epoch: i32,
+    proposed: Option<AlterIsr>,
+}
+
+impl Isr {
+    pub(crate) fn new(committed: Vec<BrokerId>, partition_epoch: i32) -> Self {
+        Self { committed, partition_epoch, proposed: None }
+    }
+
+    /// Who is in sync as far as the controller said.
+    pub(crate) fn committed(&self) -> &[BrokerId] {
+        &self.committed
+    }
+
+    pub(crate) const fn partition_epoch(&self) -> i32 {
+        self.partition_epoch
+    }
+
+    /// Who may be in sync: nothing is committed that one of them does not have.
+    pub(crate) fn all(&self) -> impl Iterator<Item = BrokerId> + '_ {
+        let proposed = self.proposed.iter().flat_map(|proposed| &proposed.isr).map(|&(id, _)| id);
+        let more = proposed.filter(|id| !self.committed.contains(id));
+        self.committed.iter().copied().chain(more)
+    }
+
+    /// Whether no proposal is on its way.
+    pub(crate) const fn is_settled(&self) -> bool {
+        self.proposed.is_none()
+    }
+
+    pub(crate) fn propose(&mut self, proposal: AlterIsr) {
+        self.proposed = Some(proposal);
+    }
+
+    /// What is to be said again, for nobody knows what became of it.
+    pub(crate) const fn proposed(&self) -> Option<&AlterIsr> {
+        self.proposed.as_ref()
+    }
+
+    /// The controller answered what was proposed; whether the set is another now.
+    pub(crate) fn on_answer(&mut self, answer: IsrAnswer) -> bool {
+        match answer {
+            IsrAnswer::Altered { isr, partition_epoch } => self.commit(isr, partition_epoch),
+            IsrAnswer::Refused => {
+                self.proposed = None;
+                false
+            }
+            IsrAnswer::Unknown => false,
+        }
+    }
+
+    /// The set is this since that change of the partition, which may be of the past.
+    pub(crate) fn commit(&mut self, isr: Vec<BrokerId>, partition_epoch: i32) -> bool {
+        if partition_epoch <= self.partition_epoch {
+            return false;
+        }
+        // A proposal was made from an older state: it is true by now, or never will be.
+        self.proposed = None;
+        self.partition_epoch = partition_epoch;
+        self.committed = isr;
+        true
+    }
+}

@@ -1,0 +1,178 @@
+//! What a leader knows of its followers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId, LeaderEpoch, Now, Offset};
+
+use crate::isr::{AlterIsr, Isr, IsrAnswer};
+
+/// A follower that fetches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerId {
+    /// Which broker.
+    pub broker: BrokerId,
+    /// In which of its lives (KIP-903); [`BrokerEpoch::NONE`] if it does not say.
+    pub epoch: BrokerEpoch,
+}
+
+/// Leads.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    me: BrokerId,
+    epoch: LeaderEpoch,
+    /// Where the log ended when this leadership began: who has not got here may lack what others have.
+    start: Offset,
+    isr: Isr,
+    followers: BTreeMap<BrokerId, Follower>,
+}
+
+/// What one follower said of itself.
+#[derive(Debug, Clone, Copy)]
+struct Follower {
+    broker_epoch: BrokerEpoch,
+    /// Where its log ends; [`Offset::NONE`] before its first fetch of this leadership.
+    end: Offset,
+    fetched_at: Duration,
+    /// Where the leader's log ended when it fetched last.
+    leader_end: Offset,
+    /// When it last had all that there was.
+    caught_up_at: Duration,
+}
+
+/// What the controller decided of a partition, as far as its leader must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leadership {
+    pub(crate) epoch: LeaderEpoch,
+    pub(crate) partition_epoch: i32,
+    pub(crate) replicas: Vec<BrokerId>,
+    pub(crate) isr: Vec<BrokerId>,
+}
+
+impl Leader {
+    pub(crate) fn new(now: Now, me: BrokerId, start: Offset, leadership: Leadership) -> Self {
+        let Leadership { epoch, partition_epoch, replicas, isr } = leadership;
+        let mut leader =
+            Self { me, epoch, start, isr: Isr::new(isr, partition_epoch), followers: BTreeMap::new() };
+        leader.set_replicas(now, &replicas);
+        leader
+    }
+
+    /// The same leadership goes on with other replicas, or another in-sync set. Whether anything changed.
+    pub(crate) fn change(&mut self, now: Now, leadership: Leadership) -> bool {
+        if !self.isr.commit(leadership.isr, leadership.partition_epoch) {
+            return false;
+        }
+        self.set_replicas(now, &leadership.replicas);
+        true
+    }
+
+    fn set_replicas(&mut self, now: Now, replicas: &[BrokerId]) {
+        self.followers.retain(|id, _| replicas.contains(id));
+        for &id in replicas.iter().filter(|&&id| id != self.me) {
+            // Who is in sync is given time to show it.
+            let caught_up_at = if self.isr.committed().contains(&id) { now.elapsed } else { Duration::ZERO };
+            self.followers.entry(id).or_insert(Follower {
+                broker_epoch: BrokerEpoch::NONE,
+                end: Offset::NONE,
+                fetched_at: Duration::ZERO,
+                leader_end: Offset::NONE,
+                caught_up_at,
+            });
+        }
+    }
+
+    pub(crate) fn has_followers(&self) -> bool {
+        !self.followers.is_empty()
+    }
+
+    /// Whether it is one of the replicas, and its broker's life no earlier than the last that was heard of:
+    /// what an earlier one had may be lost (KIP-903).
+    pub(crate) fn accepts(&self, follower: FollowerId) -> bool {
+        let known = self.followers.get(&follower.broker);
+        known.is_some_and(|known| follower.epoch == BrokerEpoch::NONE || follower.epoch >= known.broker_epoch)
+    }
+
+    pub(crate) fn isr(&self) -> &[BrokerId] {
+        self.isr.committed()
+    }
+
+    pub(crate) const fn start(&self) -> Offset {
+        self.start
+    }
+
+    /// How many must be in sync: a setting above the number of replicas asks for all of them.
+    pub(crate) fn isr_min(&self, setting: usize) -> usize {
+        setting.min(self.followers.len() + 1)
+    }
+
+    /// A follower asks for what comes behind what it has.
+    pub(crate) fn on_fetch(&mut self, now: Now, from: FollowerId, end: Offset, leader_end: Offset) {
+        let Some(follower) = self.followers.get_mut(&from.broker) else { return };
+        if end >= leader_end {
+            follower.caught_up_at = follower.caught_up_at.max(now.elapsed);
+        } else if follower.leader_end != Offset::NONE && end >= follower.leader_end {
+            follower.caught_up_at = follower.caught_up_at.max(follower.fetched_at);
+        }
+        *follower =
+            Follower { broker_epoch: from.epoch, end, fetched_at: now.elapsed, leader_end, ..*follower };
+    }
+
+    /// Up to where everybody who may be in sync has the log.
+    pub(crate) fn shared_end(&self, own_end: Offset) -> Offset {
+        let end = |id: BrokerId| match id == self.me {
+            true => own_end,
+            false => self.followers.get(&id).map_or(Offset::NONE, |follower| follower.end),
+        };
+        self.isr.all().map(end).min().unwrap_or(Offset::NONE).min(own_end)
+    }
+
+    /// A follower has all that is committed, and all that any leader before knew to be: it is to be in sync.
+    pub(crate) fn expand(&mut self, follower: BrokerId, high_watermark: Offset) -> Option<AlterIsr> {
+        let state = self.followers.get(&follower)?;
+        let is_there = self.isr.committed().contains(&follower);
+        if is_there || !self.isr.is_settled() || state.end < high_watermark.max(self.start) {
+            return None;
+        }
+        let mut isr = self.isr.committed().to_vec();
+        isr.push(follower);
+        Some(self.propose(isr))
+    }
+
+    /// Those who have not kept up for too long are not to be in sync any more.
+    pub(crate) fn shrink(&mut self, now: Now, lag_max: Duration, end: Offset) -> Option<AlterIsr> {
+        if !self.isr.is_settled() {
+            return None;
+        }
+        let lags = |id: BrokerId| {
+            let follower = self.followers.get(&id);
+            id != self.me
+                && follower.is_none_or(|follower| {
+                    follower.end != end && now.elapsed.saturating_sub(follower.caught_up_at) > lag_max
+                })
+        };
+        let isr: Vec<BrokerId> = self.isr.committed().iter().copied().filter(|&id| !lags(id)).collect();
+        (isr.len() < self.isr.committed().len()).then(|| self.propose(isr))
+    }
+
+    fn propose(&mut self, isr: Vec<BrokerId>) -> AlterIsr {
+        let epoch = |id| self.followers.get(&id).map_or(BrokerEpoch::NONE, |follower| follower.broker_epoch);
+        let proposal = AlterIsr {
+            leader_epoch: self.epoch,
+            partition_epoch: self.isr.partition_epoch(),
+            isr: isr.into_iter().map(|id| (id, epoch(id))).collect(),
+        };
+        self.isr.propose(proposal.clone());
+        proposal
+    }
+
+    /// What is to be said again: nobody knows what became of it.
+    pub(crate) fn proposed(&self) -> Option<&AlterIsr> {
+        self.isr.proposed()
+    }
+
+    /// The controller answered a proposal of this leadership.
+    pub(crate) fn on_isr_answer(&mut self, answer: IsrAnswer) -> bool {
+        self.isr.on_answer(answer)
+    }
+}

@@ -1,0 +1,347 @@
+//! Replicas of one partition that follow each other: what is committed, who is in sync, what is cut.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uuid};
+use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
+use storage::memory::MemoryDisk;
+use storage::{FlushScope, Log, LogSettings};
+use vltava_replica::{
+    AlterIsr, AppendError, Assignment, Effect, Fetch, FetchError, FlushPolicy, FollowError, FollowerId,
+    FromLeader, IsrAnswer, OffsetSpec, Partition, PartitionSettings, Reader,
+};
+
+/// Brokers 1, 2 and 3 with a replica each, and a controller that agrees to whatever is asked in time.
+struct Cluster {
+    replicas: BTreeMap<i32, Partition>,
+    assignment: Assignment,
+    now_ms: u64,
+    /// What the leaders asked of the controller and got no answer to.
+    asked: Vec<AlterIsr>,
+    /// Whether the controller answers.
+    is_controlled: bool,
+    said: Vec<String>,
+}
+
+impl Cluster {
+    fn new(policy: FlushPolicy, isr_min: usize) -> Self {
+        let replica = |id: i32| {
+            let disk = Arc::new(MemoryDisk::new());
+            let (dir, topic) = (PathBuf::from("events-0"), TopicId(Uuid([7; 16])));
+            let now = Now::new(Duration::ZERO, TimestampMs(1));
+            let log = Log::create(disk, dir, topic, LogSettings::default(), now).expect("memory");
+            let settings = PartitionSettings { policy, isr_min };
+            (id, Partition::open(BrokerId(id), log, Offset::ZERO, settings))
+        };
+        let all: Vec<BrokerId> = (1..=3).map(BrokerId).collect();
+        let assignment = Assignment {
+            leader: None,
+            leader_epoch: LeaderEpoch(-1),
+            partition_epoch: 0,
+            replicas: all.clone(),
+            isr: all,
+            is_recovering: false,
+        };
+        let mut cluster = Self {
+            replicas: (1..=3).map(replica).collect(),
+            assignment,
+            now_ms: 0,
+            asked: Vec::new(),
+            is_controlled: true,
+            said: Vec::new(),
+        };
+        cluster.lead(1, &[1, 2, 3]);
+        cluster
+    }
+
+    fn now(&self) -> Now {
+        Now::new(Duration::from_millis(self.now_ms), TimestampMs(1))
+    }
+
+    fn step<R>(&mut self, id: i32, act: impl FnOnce(&mut Partition, Now, &mut Effects<Effect>) -> R) -> R {
+        let (now, mut out) = (self.now(), Effects::new());
+        let result = act(self.replicas.get_mut(&id).expect("there are three"), now, &mut out);
+        let mut effects: Vec<Effect> = out.drain().collect();
+        if effects.iter().any(|effect| matches!(effect, Effect::LowerRecoveryPoint(_))) {
+            let partition = self.replicas.get_mut(&id).expect("there are three");
+            partition.cut(now, &mut out).expect("it can be cut");
+            effects.extend(out.drain());
+        }
+        for effect in effects {
+            match effect {
+                Effect::AlterIsr(asked) => self.asked.push(asked),
+                Effect::Truncated { from, to, .. } => self.said.push(format!("{id} cut {from} to {to}")),
+                _ => {}
+            }
+        }
+        result
+    }
+
+    /// Another leader, and who is in sync; those who hear of it are all.
+    fn lead(&mut self, leader: i32, isr: &[i32]) {
+        self.assignment.leader = Some(BrokerId(leader));
+        self.assignment.leader_epoch.0 += 1;
+        self.assignment.partition_epoch += 1;
+        self.assignment.isr = isr.iter().copied().map(BrokerId).collect();
+        (1..=3).for_each(|id| self.hear(id));
+    }
+
+    fn hear(&mut self, id: i32) {
+        let assignment = self.assignment.clone();
+        self.step(id, |partition, now, out| partition.assign(now, &assignment, out));
+    }
+
+    fn try_append(&mut self, id: i32, records: usize) -> Result<Offset, AppendError> {
+        let mut builder = BatchBuilder::new(1 << 16);
+        for _ in 0..records {
+            builder.try_append(TimestampMs(1), None, Some(b"value"), &[]).expect("it fits");
+        }
+        let (mut raw, mut scratch) = (Vec::new(), Scratch::default());
+        builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
+        let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
+        self.step(id, |partition, now, out| partition.append(now, &batch, true, out))
+            .map(|appended| appended.base_offset)
+    }
+
+    fn append(&mut self, id: i32, records: usize) {
+        self.try_append(id, records).expect("it leads");
+    }
+
+    fn flush(&mut self, id: i32) {
+        self.step(id, |partition, _, out| {
+            if let Some(flush) = partition.flush_plan(FlushScope::Records, out) {
+                partition.on_flushed(flush.run(), out);
+            }
+        });
+    }
+
+    /// A follower asks its leader once; whether it could ask.
+    fn fetch(&mut self, id: i32) -> Result<bool, FollowError> {
+        let Some(asks) = self.replicas[&id].next_fetch() else { return Ok(false) };
+        let leader = asks.leader.0;
+        let fetch = Fetch {
+            reader: Reader::Follower(FollowerId { broker: BrokerId(id), epoch: BrokerEpoch(0) }),
+            from: asks.from,
+            current_epoch: asks.current_epoch,
+            last_epoch: asks.last_epoch,
+            bytes_max: 1 << 20,
+            at_least_one: true,
+            committed_only: false,
+        };
+        let fetched = self.step(leader, |partition, now, out| partition.fetch(now, &fetch, out));
+        let fetched = fetched.unwrap_or_else(|error| panic!("{id} asks {leader}: {error}"));
+        let mut records = Vec::new();
+        for slice in &fetched.slices {
+            let mut part = vec![0; slice.len as usize];
+            slice.file.read_at(&mut part, slice.position).expect("memory");
+            records.extend(part);
+        }
+        let said = FromLeader {
+            epoch: asks.current_epoch,
+            high_watermark: fetched.high_watermark,
+            log_start: fetched.log_start,
+            diverging: fetched.diverging,
+            records: &records,
+        };
+        self.step(id, |partition, now, out| partition.on_fetched(now, &said, out))?;
+        self.agree();
+        Ok(true)
+    }
+
+    /// The controller does what it is asked, if it was asked in time.
+    fn agree(&mut self) {
+        for asked in std::mem::take(&mut self.asked) {
+            if !self.is_controlled {
+                self.asked.push(asked);
+                continue;
+            }
+            let leader = self.assignment.leader.expect("somebody leads").0;
+            let is_in_time = asked.partition_epoch == self.assignment.partition_epoch
+                && asked.leader_epoch == self.assignment.leader_epoch;
+            let answer = if is_in_time {
+                self.assignment.partition_epoch += 1;
+                self.assignment.isr = asked.isr.iter().map(|&(id, _)| id).collect();
+                let isr = self.assignment.isr.clone();
+                IsrAnswer::Altered { isr, partition_epoch: self.assignment.partition_epoch }
+            } else {
+                IsrAnswer::Refused
+            };
+            let epoch = asked.leader_epoch;
+            self.step(leader, |partition, _, out| partition.on_isr_answer(epoch, answer, out));
+        }
+    }
+
+    /// Of each replica: up to where it is committed, and where it ends.
+    fn ends(&self) -> Vec<(i64, i64)> {
+        let ends = |partition: &Partition| (partition.high_watermark().0, partition.log().end().0);
+        self.replicas.values().map(ends).collect()
+    }
+
+    fn isr(&self) -> Vec<i32> {
+        self.assignment.isr.iter().map(|id| id.0).collect()
+    }
+}
+
+#[test]
+fn what_all_in_sync_have_is_committed() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 2);
+    assert_eq!(cluster.ends(), [(0, 2), (0, 0), (0, 0)]);
+    for id in [2, 3, 2] {
+        assert!(cluster.fetch(id).expect("it follows"));
+    }
+    assert_eq!(cluster.ends(), [(0, 2), (0, 2), (0, 2)], "nobody said yet that 3 has it");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(cluster.ends(), [(2, 2), (0, 2), (2, 2)], "and now it was said, and answered");
+}
+
+#[test]
+fn only_what_is_durable_everywhere_is_committed_under_ack() {
+    let mut cluster = Cluster::new(FlushPolicy::Ack, 2);
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(3).expect("it follows");
+    assert!(!cluster.fetch(2).expect("it follows"), "what it has is not durable yet");
+    for id in [2, 3] {
+        cluster.flush(id);
+        assert!(cluster.fetch(id).expect("it follows"));
+    }
+    assert_eq!(cluster.ends()[0], (0, 1), "the leader's own is not durable");
+    cluster.flush(1);
+    assert_eq!(cluster.ends()[0], (1, 1));
+}
+
+#[test]
+fn who_lags_leaves_and_comes_back_when_it_has_caught_up() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 3);
+    cluster.now_ms = 10_000;
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    cluster.now_ms = 31_000;
+    cluster.step(1, |partition, now, out| partition.check_isr(now, Duration::from_secs(30), out));
+    cluster.agree();
+    assert_eq!((cluster.isr(), cluster.ends()[0]), (vec![1, 2], (3, 3)), "nobody waits for 3 any more");
+    cluster.append(1, 1);
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(cluster.isr(), [1, 2], "it has nothing yet");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(cluster.isr(), [1, 2, 3]);
+}
+
+#[test]
+fn nothing_is_committed_while_too_few_are_in_sync() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.lead(1, &[1]);
+    let refused = cluster.try_append(1, 1).expect_err("1 of 2");
+    assert_eq!(refused, AppendError::NotEnoughReplicas { in_sync: 1, wanted: 2 });
+    cluster.lead(1, &[1, 2]);
+    cluster.append(1, 1);
+    cluster.lead(1, &[1]);
+    assert_eq!(cluster.ends()[0], (0, 1), "what one has is not enough");
+}
+
+/// The controller does not answer: who is proposed counts already, and who is to go counts still.
+#[test]
+fn while_a_proposal_is_on_its_way_both_sets_count() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.lead(1, &[1, 2]);
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends()[0], (1, 1));
+    cluster.is_controlled = false;
+    cluster.fetch(3).expect("it follows");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!((cluster.isr(), cluster.asked.len()), (vec![1, 2], 1));
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends()[0], (1, 2), "3 may be in sync by now");
+    cluster.fetch(3).expect("it follows");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(cluster.ends()[0], (2, 2));
+}
+
+/// KIP-101: a leader is replaced before its last records were committed, and others take their place.
+#[test]
+fn what_was_not_committed_gives_way_to_what_was_written_instead() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 1);
+    for id in [2, 3, 2, 3] {
+        cluster.fetch(id).expect("it follows");
+    }
+    cluster.append(1, 5);
+    cluster.lead(2, &[2, 3]);
+    cluster.append(2, 2);
+    cluster.fetch(1).expect("it follows");
+    assert_eq!(cluster.said, ["1 cut 6 to 1"]);
+    for id in [1, 3, 1, 3, 1] {
+        cluster.fetch(id).expect("it follows");
+    }
+    assert_eq!(cluster.isr(), [2, 3, 1]);
+    assert_eq!(cluster.ends().iter().map(|&(_, end)| end).collect::<Vec<_>>(), [3, 3, 3]);
+    assert_eq!(cluster.ends()[1].0, 3);
+}
+
+#[test]
+fn a_replica_does_not_give_up_what_is_committed() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.append(1, 4);
+    for id in [2, 2, 3, 3, 2] {
+        cluster.fetch(id).expect("it follows");
+    }
+    assert_eq!(cluster.ends()[1], (4, 4));
+    // A broker that lost its log is made leader by mistake.
+    let emptied = Cluster::new(FlushPolicy::Os, 1).replicas.remove(&3).expect("there are three");
+    cluster.replicas.insert(3, emptied);
+    cluster.lead(3, &[3]);
+    cluster.append(3, 1);
+    let error = cluster.fetch(2).expect_err("it would lose records");
+    assert!(matches!(error, FollowError::CommittedDiverges { .. }), "{error}");
+    assert_eq!(cluster.ends()[1], (4, 4));
+}
+
+#[test]
+fn a_new_leader_does_not_say_where_the_end_is_before_it_knows() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 3);
+    for id in [2, 3, 2, 3] {
+        cluster.fetch(id).expect("it follows");
+    }
+    assert_eq!(cluster.ends(), [(3, 3), (0, 3), (3, 3)]);
+    cluster.lead(2, &[2, 3]);
+    let latest = |cluster: &mut Cluster| {
+        cluster.step(2, |partition, _, out| {
+            partition.offset_for(OffsetSpec::Latest, LeaderEpoch::NONE, false, out)
+        })
+    };
+    assert!(matches!(latest(&mut cluster), Err(FetchError::NotAvailable)));
+    cluster.fetch(3).expect("it follows");
+    let (_, offset, _) = latest(&mut cluster).expect("it knows").expect("there is an end");
+    assert_eq!(offset, Offset(3));
+}
+
+#[test]
+fn an_earlier_life_of_a_follower_is_not_listened_to() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.append(1, 1);
+    let asks = |epoch| Fetch {
+        reader: Reader::Follower(FollowerId { broker: BrokerId(2), epoch: BrokerEpoch(epoch) }),
+        from: Offset(1),
+        current_epoch: LeaderEpoch(0),
+        last_epoch: LeaderEpoch(0),
+        bytes_max: 1,
+        at_least_one: true,
+        committed_only: false,
+    };
+    let mut fetch = |epoch| cluster.step(1, |partition, now, out| partition.fetch(now, &asks(epoch), out));
+    assert!(fetch(7).is_ok());
+    assert!(matches!(fetch(6), Err(FetchError::UnknownReplica(BrokerId(2)))));
+    assert!(fetch(8).is_ok());
+}
