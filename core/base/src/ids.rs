@@ -4,10 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($of:ty)) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
         pub struct $name(pub $of);
 
         impl fmt::Display for $name {
@@ -77,7 +80,8 @@ impl Sequence {
 
 /// Sixteen bytes that name something for ever; printed as Kafka prints them, URL-safe base64
 /// without padding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Uuid(pub [u8; 16]);
 
 /// A text that is not a [`Uuid`].
@@ -141,8 +145,23 @@ impl FromStr for Uuid {
     }
 }
 
+impl From<Uuid> for String {
+    fn from(id: Uuid) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for Uuid {
+    type Error = UuidError;
+
+    fn try_from(text: String) -> Result<Self, UuidError> {
+        text.parse()
+    }
+}
+
 /// The id of a topic: a topic made again under the same name has another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct TopicId(pub Uuid);
 
 impl fmt::Display for TopicId {
@@ -153,11 +172,12 @@ impl fmt::Display for TopicId {
 
 /// The name of a topic, known to be legal: 1 to 249 of `[a-zA-Z0-9._-]`, and neither `.` nor `..`,
 /// so that it is safe as a part of a path. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct TopicName(Arc<str>);
 
 /// Why a text cannot name a topic; the words are Kafka's.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TopicNameError {
     /// It has no characters.
     #[error("Topic name is invalid: the empty string is not allowed")]
@@ -205,6 +225,20 @@ impl TopicName {
 impl fmt::Display for TopicName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+impl From<TopicName> for String {
+    fn from(name: TopicName) -> Self {
+        name.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for TopicName {
+    type Error = TopicNameError;
+
+    fn try_from(text: String) -> Result<Self, TopicNameError> {
+        Self::new(&text)
     }
 }
 

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
+use serde::{Deserialize, Serialize};
+
 /// The place of a record in its partition: 0 for the first, dense from there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Offset(pub i64);
 
 /// A distance between two places. `Offset + Offset` does not compile.
@@ -12,7 +15,8 @@ pub struct Offset(pub i64);
 pub struct OffsetDelta(pub u32);
 
 /// Which leadership wrote a batch; grows by one with each change of leader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct LeaderEpoch(pub i32);
 
 impl Offset {

@@ -1,12 +1,12 @@
 //! Brokers: who is in the cluster, and the ids they are given.
 
 use base::{BrokerEpoch, LeaderEpoch, PartitionIndex, ProducerId, TopicId, Uuid};
-use metadata::{Broker, MetadataRecord, PartitionChange, ProducerIds};
+use metadata::{Broker, BrokerChange, MetadataRecord, PartitionChange, ProducerIds};
 
 use crate::PRODUCER_IDS_PER_BLOCK;
 use crate::command::{
-    AllocateProducerIds, AssignReplicasToDirs, ProducerIdBlock, RegisterBroker, SkipProducerIds,
-    UnregisterBroker,
+    AllocateProducerIds, AssignReplicasToDirs, BrokerHeartbeat, HeartbeatReply, ProducerIdBlock,
+    RegisterBroker, SkipProducerIds, UnregisterBroker,
 };
 use crate::controller::Controller;
 use crate::error::ControllerError;
@@ -31,10 +31,10 @@ impl Controller {
             id: command.id,
             epoch,
             incarnation: command.incarnation,
-            endpoints: command.endpoints.clone(),
+            endpoints: command.endpoints.iter().chain(&command.cluster_address).cloned().collect(),
             features: command.features.clone(),
             rack: command.rack.clone(),
-            fenced: command.fenced,
+            fenced: true,
             in_controlled_shutdown: false,
             log_dirs: command.log_dirs.clone(),
         };
@@ -43,6 +43,34 @@ impl Controller {
             records.extend(self.new_leader_epochs(command));
         }
         Ok((epoch, records))
+    }
+
+    /// A broker that does not want to be fenced is not.
+    pub(crate) fn broker_heartbeat(
+        &self,
+        command: &BrokerHeartbeat,
+    ) -> Result<(HeartbeatReply, Vec<MetadataRecord>), ControllerError> {
+        let broker = self.image.broker(command.id).ok_or(ControllerError::UnknownBroker(command.id))?;
+        if broker.epoch != command.epoch {
+            return Err(ControllerError::StaleBrokerEpoch { expected: broker.epoch, got: command.epoch });
+        }
+        let change = BrokerChange {
+            broker: broker.id,
+            epoch: broker.epoch,
+            fenced: Some(command.wants_fence),
+            in_controlled_shutdown: false,
+            log_dirs: None,
+        };
+        let records = match broker.fenced == command.wants_fence {
+            true => Vec::new(),
+            false => vec![MetadataRecord::BrokerChange(change)],
+        };
+        let reply = HeartbeatReply {
+            is_caught_up: true,
+            is_fenced: command.wants_fence,
+            should_shut_down: command.wants_shutdown,
+        };
+        Ok((reply, records))
     }
 
     /// A log may have lost its end: what is appended from here on must not look like the same leadership.

@@ -97,6 +97,17 @@ impl Controller {
                 let (epoch, records) = self.register_broker(command)?;
                 Ok((Reply::RegisterBroker(epoch), records))
             }
+            Command::BrokerHeartbeat(command) => {
+                let (reply, records) = self.broker_heartbeat(command)?;
+                Ok((Reply::BrokerHeartbeat(reply), records))
+            }
+            Command::BrokerSuspected(_)
+            | Command::AlterPartitions(_)
+            | Command::ElectLeaders(_)
+            | Command::AlterReassignments(_)
+            | Command::UpdateFeatures(_) => {
+                Err(ControllerError::InvalidRequest("This controller cannot do that.".into()))
+            }
             Command::UnregisterBroker(command) => {
                 let records = self.unregister_broker(*command)?;
                 Ok((Reply::UnregisterBroker, records))

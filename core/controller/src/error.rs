@@ -1,10 +1,11 @@
 //! Why the controller refused.
 
-use base::{BrokerEpoch, BrokerId, ErrorCode, TopicId, TopicNameError};
+use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, TopicNameError};
 use metadata::settings::SettingError;
+use serde::{Deserialize, Serialize};
 
 /// Why a command, or a part of it, was refused. The words are Kafka's where tools and people know them.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ControllerError {
     /// The name cannot be a topic's.
     #[error(transparent)]
@@ -74,6 +75,74 @@ pub enum ControllerError {
         /// The epoch in the command.
         got: BrokerEpoch,
     },
+    /// This node's controller is not the active one.
+    #[error("{}", not_controller(*.active))]
+    NotController {
+        /// Whose is, if that is known.
+        active: Option<BrokerId>,
+    },
+    /// So much waits to be committed that there is no room for more.
+    #[error("The controller has more to do than it can hold: try again.")]
+    Busy,
+    /// The broker takes itself to be in another cluster.
+    #[error("Expected cluster ID {expected}, but got cluster ID {got}")]
+    InconsistentClusterId {
+        /// This cluster.
+        expected: String,
+        /// The broker's.
+        got: String,
+    },
+    /// The broker cannot be taken in like this.
+    #[error("{0}")]
+    InvalidRegistration(String),
+    /// There is no such partition.
+    #[error("No such partition as {topic}-{partition}")]
+    UnknownPartition {
+        /// The topic, by name or id.
+        topic: String,
+        /// The partition.
+        partition: PartitionIndex,
+    },
+    /// It is from an earlier leadership.
+    #[error("The leader epoch is {current}, not {got}.")]
+    FencedLeaderEpoch {
+        /// The partition's.
+        current: LeaderEpoch,
+        /// The epoch in the command.
+        got: LeaderEpoch,
+    },
+    /// The partition has changed since.
+    #[error("The partition epoch is {current}, not {got}.")]
+    InvalidUpdateVersion {
+        /// The partition's.
+        current: i32,
+        /// The epoch in the command.
+        got: i32,
+    },
+    /// Replicas that cannot be in sync as they are.
+    #[error("Replicas that are not eligible for the ISR: {0}")]
+    IneligibleReplica(String),
+    /// It was done, and somebody else leads since.
+    #[error("The change led to broker {leader} being elected.")]
+    NewLeaderElected {
+        /// Who leads.
+        leader: BrokerId,
+    },
+    /// The leader is the one that was asked for.
+    #[error("The leader of the partition is the one that was asked for.")]
+    ElectionNotNeeded,
+    /// The first replica cannot lead.
+    #[error("The preferred leader is not in sync, or not alive.")]
+    PreferredLeaderNotAvailable,
+    /// No replica can lead.
+    #[error("No replica of the partition is alive.")]
+    EligibleLeadersNotAvailable,
+    /// Nothing is under way that could be taken back.
+    #[error("No partition reassignment is in progress.")]
+    NoReassignmentInProgress,
+    /// The level of a feature cannot be this.
+    #[error("{0}")]
+    InvalidFeature(String),
     /// All producer ids were given away.
     #[error("Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit")]
     ProducerIdsExhausted,
@@ -102,8 +171,29 @@ impl ControllerError {
             Self::Setting(_) | Self::InvalidConfig(_) => ErrorCode::InvalidConfig,
             Self::UnknownBroker(_) => ErrorCode::BrokerIdNotRegistered,
             Self::StaleBrokerEpoch { .. } => ErrorCode::StaleBrokerEpoch,
+            Self::NotController { .. } => ErrorCode::NotController,
+            Self::Busy => ErrorCode::RequestTimedOut,
+            Self::InconsistentClusterId { .. } => ErrorCode::InconsistentClusterId,
+            Self::InvalidRegistration(_) => ErrorCode::InvalidRegistration,
+            Self::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
+            Self::FencedLeaderEpoch { .. } => ErrorCode::FencedLeaderEpoch,
+            Self::InvalidUpdateVersion { .. } => ErrorCode::InvalidUpdateVersion,
+            Self::IneligibleReplica(_) => ErrorCode::IneligibleReplica,
+            Self::NewLeaderElected { .. } => ErrorCode::NewLeaderElected,
+            Self::ElectionNotNeeded => ErrorCode::ElectionNotNeeded,
+            Self::PreferredLeaderNotAvailable => ErrorCode::PreferredLeaderNotAvailable,
+            Self::EligibleLeadersNotAvailable => ErrorCode::EligibleLeadersNotAvailable,
+            Self::NoReassignmentInProgress => ErrorCode::NoReassignmentInProgress,
+            Self::InvalidFeature(_) => ErrorCode::InvalidUpdateVersion,
             Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
             Self::NoRoom => ErrorCode::KafkaStorageError,
         }
+    }
+}
+
+fn not_controller(active: Option<BrokerId>) -> String {
+    match active {
+        Some(id) => format!("The active controller is node {id}."),
+        None => "The active controller appears to be unknown.".into(),
     }
 }

@@ -24,10 +24,12 @@ mod tests;
 mod topics;
 
 pub use command::{
-    AdoptTopic, AllocateProducerIds, AlterConfigs, AssignReplicasToDirs, Command, ConfigOp, CreatePartitions,
-    CreateTopics, DeleteTopics, FoundPartition, IncrementalAlterConfigs, NewTopic, Outcomes,
-    PartitionsCreated, ProducerIdBlock, RegisterBroker, Reply, ResourceConfigs, SkipProducerIds,
-    TopicCreated, TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker,
+    AdoptTopic, AllocateProducerIds, AlterConfigs, AlterPartition, AlterPartitions, AlterReassignments,
+    AssignReplicasToDirs, BrokerHeartbeat, BrokerSuspected, Command, ConfigOp, CreatePartitions,
+    CreateTopics, DeleteTopics, ElectLeaders, Elected, ElectionKind, FeatureDirection, FeatureUpdate,
+    FoundPartition, HeartbeatReply, InDoubt, IncrementalAlterConfigs, NewTopic, Outcomes, PartitionAltered,
+    PartitionsCreated, ProducerIdBlock, Reassignment, RegisterBroker, Reply, ResourceConfigs,
+    SkipProducerIds, TopicCreated, TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker, UpdateFeatures,
 };
 pub use controller::{Controller, ControllerSettings};
 pub use error::ControllerError;

@@ -24,9 +24,16 @@ impl Cluster {
     fn new(settings: ControllerSettings, brokers: &[i32]) -> Self {
         let mut cluster = Self { controller: Controller::new(settings), log: Vec::new() };
         for &id in brokers {
-            cluster.run(Command::RegisterBroker(broker(id))).expect("it is new");
+            cluster.come(broker(id));
         }
         cluster
+    }
+
+    /// A broker begins a life, and is ready.
+    fn come(&mut self, broker: RegisterBroker) {
+        let id = broker.id;
+        self.run(Command::RegisterBroker(broker)).expect("it may");
+        self.run(heartbeat(self.controller.image(), id)).expect("it is registered");
     }
 
     fn of(brokers: &[i32]) -> Self {
@@ -97,18 +104,34 @@ impl Cluster {
     }
 }
 
+/// What a broker says that is ready.
+fn heartbeat(image: &Image, id: BrokerId) -> Command {
+    Command::BrokerHeartbeat(BrokerHeartbeat {
+        id,
+        epoch: image.broker(id).expect("it is registered").epoch,
+        metadata_end: image.end(),
+        wants_fence: false,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    })
+}
+
 fn broker(id: i32) -> RegisterBroker {
     let endpoint =
         Endpoint { listener: "PLAINTEXT".into(), host: "localhost".into(), port: 9092, security_protocol: 0 };
     RegisterBroker {
         id: BrokerId(id),
         incarnation: Uuid([id.unsigned_abs() as u8; 16]),
+        cluster_id: String::new(),
         endpoints: vec![endpoint],
+        cluster_address: None,
         features: Vec::new(),
         rack: None,
         log_dirs: vec![Uuid([1; 16])],
-        fenced: false,
         after_crash: false,
+        previous_epoch: None,
+        in_doubt: InDoubt::Nothing,
+        is_voter: true,
     }
 }
 
@@ -266,8 +289,7 @@ fn counts_that_do_not_do() {
 fn without_a_living_broker_nothing_is_made() {
     let mut cluster = Cluster::of(&[]);
     assert_eq!(refusal(cluster.create_one(topic("a", 1, 1))).0, ErrorCode::InvalidReplicationFactor);
-    let fenced = RegisterBroker { fenced: true, ..broker(1) };
-    cluster.run(Command::RegisterBroker(fenced)).expect("it is new");
+    cluster.run(Command::RegisterBroker(broker(1))).expect("it is new");
     assert_eq!(refusal(cluster.create_one(topic("a", 1, 1))).0, ErrorCode::InvalidReplicationFactor);
     let (code, words) = refusal(cluster.create_one(assigned("a", &[(0, &[1])])));
     assert_eq!(code, ErrorCode::InvalidReplicaAssignment);
@@ -291,7 +313,7 @@ fn replicas_are_spread_over_the_brokers() {
 #[test]
 fn replicas_can_be_assigned_by_hand() {
     let mut cluster = Cluster::of(&[1, 2]);
-    cluster.run(Command::RegisterBroker(RegisterBroker { fenced: true, ..broker(3) })).expect("it is new");
+    cluster.run(Command::RegisterBroker(broker(3))).expect("it is new, and fenced");
     cluster.create_one(assigned("a", &[(1, &[1, 2]), (0, &[3, 2])])).expect("legal");
     let image = cluster.controller.image();
     let first = image.topic("a").and_then(|a| a.partition(PartitionIndex(0))).expect("it was made");
@@ -596,6 +618,15 @@ fn the_cluster_has_a_last_partition() {
         Ok::<_, ControllerError>(reply)
     };
     run(Command::RegisterBroker(broker(1))).expect("it is new");
+    let ready = BrokerHeartbeat {
+        id: BrokerId(1),
+        epoch: BrokerEpoch(0),
+        metadata_end: Offset(1),
+        wants_fence: false,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    };
+    run(Command::BrokerHeartbeat(ready)).expect("it is registered");
     let create = |i: usize, partitions: i32| {
         let topic = NewTopic { random: (i as u128 + 1) << 90, ..topic(&format!("t{i}"), partitions, 1) };
         Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
@@ -737,7 +768,7 @@ fn a_random_history_is_its_records() {
                     after_crash: next(2) == 0,
                     ..broker(1 + i32::try_from(next(3)).expect("small"))
                 };
-                cluster.run(Command::RegisterBroker(again)).expect("it may");
+                cluster.come(again);
             }
         }
     }

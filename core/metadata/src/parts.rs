@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicName, Uuid};
+use serde::{Deserialize, Serialize};
 
 /// Settings by name, as they were written.
 pub type ConfigMap = BTreeMap<String, String>;
 
 /// Whose settings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConfigResource {
     /// A topic's.
     Topic(TopicName),
@@ -159,7 +160,7 @@ pub struct Broker {
     pub epoch: BrokerEpoch,
     /// The id of the process.
     pub incarnation: Uuid,
-    /// Where clients and brokers reach it, in the order of its listeners.
+    /// Where clients reach it, in the order of its listeners, and then [`Endpoint::CLUSTER`].
     pub endpoints: Vec<Endpoint>,
     /// The features it can speak: name, lowest and highest level.
     pub features: Vec<(String, i16, i16)>,
@@ -174,7 +175,7 @@ pub struct Broker {
 }
 
 /// Where a listener of a broker is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
     /// The listener's name, as `PLAINTEXT`.
     pub listener: String,
@@ -186,9 +187,24 @@ pub struct Endpoint {
     pub security_protocol: i16,
 }
 
+impl Endpoint {
+    /// The listener on which only nodes of the cluster speak with each other. Clients are never told of it.
+    pub const CLUSTER: &str = "CLUSTER";
+}
+
 impl Broker {
     /// Its endpoint on a listener.
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
         self.endpoints.iter().find(|endpoint| endpoint.listener == listener)
+    }
+
+    /// Where the other nodes reach it; `None` if it has no listener for them.
+    pub fn cluster_address(&self) -> Option<&Endpoint> {
+        self.endpoint(Endpoint::CLUSTER)
+    }
+
+    /// Where clients reach it.
+    pub fn client_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter().filter(|endpoint| endpoint.listener != Endpoint::CLUSTER)
     }
 }

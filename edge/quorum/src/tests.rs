@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, Now, Offset, TimestampMs, Uuid};
-use controller::{Command, Controller, ControllerSettings, CreateTopics, NewTopic, RegisterBroker, Reply};
+use controller::{
+    BrokerHeartbeat, Command, Controller, ControllerSettings, CreateTopics, InDoubt, NewTopic,
+    RegisterBroker, Reply,
+};
 use metadata::{Image, MetadataRecord};
 use records::batches;
 use storage::disk::Disk;
@@ -46,10 +49,24 @@ fn register_again(quorum: &mut Quorum, incarnation: Uuid, after_crash: bool) {
         features: Vec::new(),
         rack: None,
         log_dirs: vec![Uuid([2; 16])],
-        fenced: false,
+        cluster_id: String::new(),
+        cluster_address: None,
+        previous_epoch: None,
+        in_doubt: InDoubt::Nothing,
+        is_voter: true,
         after_crash,
     };
-    quorum.execute(NOW, &Command::RegisterBroker(broker)).expect("it is new");
+    let executed = quorum.execute(NOW, &Command::RegisterBroker(broker)).expect("it is new");
+    let Reply::RegisterBroker(epoch) = executed.reply else { panic!("{executed:?}") };
+    let ready = BrokerHeartbeat {
+        id: BrokerId(1),
+        epoch,
+        metadata_end: quorum.image().end(),
+        wants_fence: false,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    };
+    quorum.execute(NOW, &Command::BrokerHeartbeat(ready)).expect("it is registered");
 }
 
 fn topics(names: std::ops::Range<u32>, partitions: i32) -> Command {
@@ -116,7 +133,7 @@ fn the_epochs_of_many_partitions_are_raised_batch_after_batch() {
     let batches_of = |disk: &MemoryDisk| batch_ends(&disk.contents(&log_file()).expect("it is there")).len();
     let before = batches_of(&disk);
     register_again(&mut quorum, Uuid([3; 16]), true);
-    assert_eq!(batches_of(&disk) - before, 3, "24 001 records");
+    assert_eq!(batches_of(&disk) - before, 4, "24 001 records, and that it is ready");
     let raised = |quorum: &Quorum| {
         let image = quorum.image();
         image.topics().flat_map(|topic| topic.partitions()).filter(|p| p.leader_epoch.0 == 1).count()

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base::{BrokerId, TopicPartition, Uuid};
+use base::{BrokerEpoch, BrokerId, TopicPartition, Uuid};
 use controller::{
-    AdoptTopic, AssignReplicasToDirs, Command, ControllerSettings, FoundPartition,
-    PARTITIONS_PER_COMMAND_MAX, RegisterBroker, SkipProducerIds,
+    AdoptTopic, AssignReplicasToDirs, BrokerHeartbeat, Command, ControllerSettings, FoundPartition, InDoubt,
+    PARTITIONS_PER_COMMAND_MAX, RegisterBroker, Reply, SkipProducerIds,
 };
 use metadata::settings::BrokerSettings;
 use metadata::{Endpoint, Image};
@@ -56,7 +56,7 @@ pub(crate) fn bring_up(
     directories.iter_mut().for_each(|directory| directory.finish_deletions(quorum.deleted()));
     let image = Arc::new(ArcSwap::from_pointee(Image::default()));
     let mut control = ControlThread { quorum, image, hosting, clock, commits: 0 };
-    register(&mut control, &settings, directories, bound)?;
+    let epoch = register(&mut control, &settings, directories, bound)?;
     adopt(&mut control, directories)?;
     let paths = recovery::note_paths(&control.hosting, home, directories, control.quorum.image());
     let recovered = recovery::open_all(&control.hosting, directories, control.quorum.image(), &paths);
@@ -66,6 +66,15 @@ pub(crate) fn bring_up(
     }
     let opened = recovered.cells.len();
     control.serve(recovered.cells)?;
+    let ready = BrokerHeartbeat {
+        id: settings.node_id,
+        epoch,
+        metadata_end: control.quorum.image().end(),
+        wants_fence: false,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    };
+    control.must(&Command::BrokerHeartbeat(ready))?;
     control.image.store(Arc::new(control.quorum.image().clone()));
     control.count();
     let offline = control.hosting.table.offline_count();
@@ -106,7 +115,7 @@ fn register(
     settings: &BrokerSettings,
     directories: &[Directory],
     bound: SocketAddr,
-) -> Result<(), ServerError> {
+) -> Result<BrokerEpoch, ServerError> {
     let command = Command::RegisterBroker(RegisterBroker {
         id: settings.node_id,
         incarnation: Uuid::from_random(random()),
@@ -114,11 +123,18 @@ fn register(
         features: Vec::new(),
         rack: settings.rack.clone(),
         log_dirs: directories.iter().map(|directory| directory.dir.id).collect(),
-        fenced: false,
+        cluster_id: control.quorum.cluster_id().to_owned(),
+        cluster_address: None,
+        previous_epoch: None,
+        in_doubt: InDoubt::Nothing,
+        is_voter: true,
         after_crash: directories.iter().any(|directory| !directory.clean && !directory.is_new),
     });
-    control.commit(&command)?.map_err(|refused| ServerError::Control(refused.to_string()))?;
-    Ok(())
+    match control.commit(&command)? {
+        Ok((Reply::RegisterBroker(epoch), _)) => Ok(epoch),
+        Ok((other, _)) => panic!("a broker registers and is answered {other:?}"),
+        Err(refused) => Err(ServerError::Control(refused.to_string())),
+    }
 }
 
 /// Where clients are told to connect.

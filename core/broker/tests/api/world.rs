@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::{BrokerId, Effects, Now, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid};
-use controller::{Command, Controller, ControllerSettings, RegisterBroker};
+use base::{
+    BrokerEpoch, BrokerId, Effects, Now, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, Uuid,
+};
+use controller::{BrokerHeartbeat, Command, Controller, ControllerSettings, InDoubt, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
 use parking_lot::Mutex;
@@ -208,9 +210,24 @@ fn registration(id: BrokerId, incarnation: u8, after_crash: bool) -> RegisterBro
         features: Vec::new(),
         rack: None,
         log_dirs: vec![Uuid([8; 16])],
-        fenced: false,
+        cluster_id: String::new(),
+        cluster_address: None,
+        previous_epoch: None,
+        in_doubt: InDoubt::Nothing,
+        is_voter: true,
         after_crash,
     }
+}
+
+fn ready(id: BrokerId, epoch: i64) -> Command {
+    Command::BrokerHeartbeat(BrokerHeartbeat {
+        id,
+        epoch: BrokerEpoch(epoch),
+        metadata_end: Offset(i64::MAX),
+        wants_fence: false,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    })
 }
 
 /// What a request came to.
@@ -234,8 +251,11 @@ impl World {
         });
         let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
         let register = Command::RegisterBroker(registration(settings.node_id, 9, false));
-        let (_, records) = controller.handle(now, &register).unwrap();
-        controller.replay_batch(&records, Offset(records.len() as i64));
+        for command in [register, ready(settings.node_id, 0)] {
+            let (_, records) = controller.handle(now, &command).unwrap();
+            let end = controller.image().end().0 + records.len() as i64;
+            controller.replay_batch(&records, Offset(end));
+        }
         let bell = Arc::new(Bell::default());
         let waiter = Waiter { id: WaiterId(1), bell: Arc::clone(&bell) as Arc<dyn Wake> };
         let image = Arc::new(controller.image().clone());
@@ -294,6 +314,8 @@ impl World {
     pub(crate) fn register(&mut self, id: i32, incarnation: u8, after_crash: bool) {
         let broker = registration(BrokerId(id), incarnation, after_crash);
         self.decide(&Command::RegisterBroker(broker)).unwrap();
+        let epoch = self.image.broker(BrokerId(id)).unwrap().epoch;
+        self.decide(&ready(BrokerId(id), epoch.0)).unwrap();
     }
 
     /// A new broker leads the partition instead, alone. The id of its topic.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// One setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
@@ -99,7 +101,7 @@ pub enum Value {
 }
 
 /// Why a value was not taken; the words are Kafka's where Kafka has them.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SettingError {
     /// No topic setting is called that.
     #[error("Unknown topic config name: {0}")]
