@@ -13,4 +13,5 @@ pub mod gate;
 pub mod host; // the doors
 pub mod parked;
 pub mod partition;
+pub mod replication;
 pub mod session; // start here

@@ -20,7 +20,13 @@ impl Partition {
         self.check_epoch(fetch.current_epoch)?;
         let (start, high_watermark) = (self.log.start(), self.high_watermark);
         let last_stable = self.last_stable();
-        let out_of_range = FetchError::OutOfRange { from: fetch.from, start, end: high_watermark };
+        let upto = match fetch.reader {
+            Reader::Follower(_) => self.log.end(),
+            _ if fetch.committed_only => last_stable,
+            _ => high_watermark,
+        };
+        let end = if matches!(fetch.reader, Reader::Follower(_)) { upto } else { high_watermark };
+        let out_of_range = FetchError::OutOfRange { from: fetch.from, start, end };
         let mut fetched = Fetched {
             high_watermark,
             last_stable,
@@ -46,11 +52,6 @@ impl Partition {
         if fetch.from < start || fetch.from > self.log.end() {
             return Err(out_of_range);
         }
-        let upto = match fetch.reader {
-            Reader::Follower(_) => self.log.end(),
-            _ if fetch.committed_only => last_stable,
-            _ => high_watermark,
-        };
         let planned = self.plan_fetch(fetch, upto, &mut fetched, out);
         // Whatever came of it, files may have been opened.
         self.log.on_read(fetch.from);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, Uuid};
 use metadata::settings::CompressionType;
-use replica::{Fetch, Fetched, FollowerId, Reader};
+use replica::{Fetch, FetchError, Fetched, FollowerId, Reader};
 use storage::FileSlice;
 use wire::messages::fetch::{
     AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
@@ -61,6 +61,11 @@ enum Found {
     /// Nobody has it, as far as the cluster knows.
     Absent(ErrorCode),
     Error(ErrorCode),
+    /// A follower asks for what its leader does not have.
+    Outside {
+        start: Offset,
+        end: Offset,
+    },
 }
 
 /// What a pass over the partitions found, in the order of the scope.
@@ -235,7 +240,7 @@ impl ParkedFetch {
                     gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
                 Found::Absent(_) => gathered.absent += 1,
-                Found::Error(_) => gathered.urgent = true,
+                Found::Error(_) | Found::Outside { .. } => gathered.urgent = true,
             }
             gathered.found.push(found);
         }
@@ -278,7 +283,10 @@ impl ParkedFetch {
             result = Some(hosted.with(out, |partition, out| partition.fetch(now, &fetch, out)));
         });
         let result = result.expect("step runs its action");
-        result.map_err(|error| Found::Error(super::fetch_error_code(&error)).known_to(version))
+        result.map_err(|error| match (reader, error) {
+            (Reader::Follower(_), FetchError::OutOfRange { start, end, .. }) => Found::Outside { start, end },
+            (_, error) => Found::Error(super::fetch_error_code(&error)).known_to(version),
+        })
     }
 
     /// Waits at every partition. Says whether one of them has moved, failed or gone since it was looked
@@ -323,7 +331,7 @@ impl ParkedFetch {
             let news = found.told();
             let (has_records, has_parted) = match &found {
                 Found::Read(fetched) => (fetched.bytes() > 0, fetched.diverging.is_some()),
-                Found::Absent(_) | Found::Error(_) => (false, false),
+                Found::Absent(_) | Found::Error(_) | Found::Outside { .. } => (false, false),
             };
             let is_silent = !has_records && !has_parted;
             if self.scope.incremental && is_silent && news.is_some() && news == part.told {
@@ -431,7 +439,7 @@ impl Found {
                 last_stable_offset: fetched.last_stable.0,
                 log_start_offset: fetched.log_start.0,
             }),
-            Self::Absent(_) | Self::Error(_) => None,
+            Self::Absent(_) | Self::Error(_) | Self::Outside { .. } => None,
         }
     }
 
@@ -442,6 +450,17 @@ impl Found {
             Self::Read(fetched) => return read_response(fetched, partition_index, slices),
             Self::Absent(code) => (code, Some(Vec::new())),
             Self::Error(code) => (code, None),
+            Self::Outside { start, end } => {
+                return PartitionData {
+                    partition_index,
+                    error_code: ErrorCode::OffsetOutOfRange.code(),
+                    high_watermark: -1,
+                    last_stable_offset: end.0,
+                    log_start_offset: start.0,
+                    records: NOTHING,
+                    ..PartitionData::default()
+                };
+            }
         };
         PartitionData {
             partition_index,

@@ -14,5 +14,6 @@ mod ids;
 mod limits;
 mod offsets;
 mod produce;
+mod replication;
 mod topics;
 mod versions;

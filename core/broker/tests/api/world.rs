@@ -15,7 +15,7 @@ use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
 use parking_lot::Mutex;
 use records::{BatchBuilder, BatchOptions, Scratch};
-use replica::Partition;
+use replica::{AlterIsr, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Known, Log};
 use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Peer, Session};
@@ -31,6 +31,7 @@ pub(crate) struct TestPartition {
     state: Mutex<(Hosted, bool)>,
     settings: Mutex<Arc<TopicSettings>>,
     save_asked: AtomicBool,
+    proposals: Mutex<Vec<AlterIsr>>,
     full: AtomicBool,
     then: Mutex<Option<Meanwhile>>,
 }
@@ -66,7 +67,8 @@ impl HostedPartition for TestPartition {
                 Effect::Flush => self.state.lock().1 = true,
                 Effect::Appended { .. } => {}
                 Effect::Wake(waiter) => waiter.bell.wake(),
-                Effect::AlterIsr(_) | Effect::FetchOn => {}
+                Effect::AlterIsr(proposal) => self.proposals.lock().push(proposal),
+                Effect::FetchOn => {}
                 Effect::LowerRecoveryPoint(_) | Effect::Truncated { .. } => panic!("nobody is followed"),
                 Effect::Retire(error) | Effect::Offline(error) | Effect::Refused(error) => panic!("{error}"),
             }
@@ -107,6 +109,11 @@ impl TestPartition {
     /// Whether the start was to be saved, since the last call.
     pub(crate) fn wants_save(&self) -> bool {
         self.save_asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// The in-sync sets that were asked for since the last call.
+    pub(crate) fn take_proposals(&self) -> Vec<AlterIsr> {
+        std::mem::take(&mut self.proposals.lock())
     }
 
     /// Somebody else does this right after the next step.
@@ -386,6 +393,7 @@ impl World {
                     state: Mutex::new((Hosted::new(opened), false)),
                     settings: Mutex::new(Arc::clone(&settings)),
                     save_asked: AtomicBool::new(false),
+                    proposals: Mutex::default(),
                     full: AtomicBool::new(false),
                     then: Mutex::default(),
                 };

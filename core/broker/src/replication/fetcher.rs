@@ -1,0 +1,334 @@
+//! Asks one leader for what comes behind the logs that follow it.
+//!
+//! One request at a time, in a session (KIP-227): it names only what changed since the one before. What
+//! cannot be asked for now (its own disk has to catch up, or the leader refused it a moment ago) is taken
+//! out of the session, so that it holds up nobody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::{ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TopicId};
+use replica::{FollowerFetch, FollowerId, FromLeader};
+use wire::messages::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData, ReplicaState,
+};
+use wire::{ApiKey, DecodeError, EncodeError, Frame, Message, Records};
+
+/// A partition, as nodes name it to each other.
+pub type PartitionKey = (TopicId, PartitionIndex);
+
+/// The version of Fetch that nodes speak to each other.
+const VERSION: i16 = 18;
+
+/// How much to ask for at a time, and how long to wait for it.
+#[derive(Debug, Clone, Copy)]
+pub struct FetcherLimits {
+    /// `replica.fetch.wait.max.ms`: how long the leader waits for something to say.
+    pub wait_max: Duration,
+    /// `replica.fetch.response.max.bytes`.
+    pub response_bytes_max: i32,
+    /// `replica.fetch.max.bytes`, of one partition.
+    pub partition_bytes_max: i32,
+    /// `replica.fetch.backoff.ms`: how long a partition that was refused is left alone.
+    pub backoff: Duration,
+}
+
+/// What a leader answered of one partition.
+#[derive(Debug)]
+pub enum LeaderAnswer<'a> {
+    /// Records, marks, or where to cut: for [`replica::Partition::on_fetched`].
+    Fetched(FromLeader<'a>),
+    /// For [`replica::Partition::on_out_of_range`].
+    OutOfRange {
+        /// The leadership that was asked.
+        epoch: LeaderEpoch,
+        /// Where the leader's log starts.
+        start: Offset,
+        /// Where it ends.
+        end: Offset,
+    },
+    /// Something else; it is asked again after a while, or when the metadata say something new.
+    Refused(ErrorCode),
+}
+
+/// Why the connection to the leader has to be made anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetcherError {
+    /// The answer cannot be read.
+    #[error("cannot read the leader's answer: {0}")]
+    Malformed(#[from] DecodeError),
+    /// It answers something that was not asked.
+    #[error("the leader answered what was not asked")]
+    Unasked,
+    /// The leader refused the whole request.
+    #[error("the leader refuses to be followed: {0}")]
+    Refused(ErrorCode),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Fetcher {
+    me: FollowerId,
+    limits: FetcherLimits,
+    wanted: BTreeMap<PartitionKey, FollowerFetch>,
+    /// What the leader knows to be wanted, in the session or by the last request.
+    asked: BTreeMap<PartitionKey, FollowerFetch>,
+    /// Where `wanted` and `asked` may differ.
+    changed: BTreeSet<PartitionKey>,
+    /// Until when to leave a partition alone, by `Now::elapsed`.
+    resting: BTreeMap<PartitionKey, Duration>,
+    session: Session,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Session {
+    /// 0 for none.
+    id: i32,
+    /// That of the next request.
+    epoch: i32,
+}
+
+impl Session {
+    /// Asks for one.
+    const NEW: Self = Self { id: 0, epoch: 0 };
+}
+
+impl Fetcher {
+    /// One that follows nothing yet, for this life of this broker.
+    pub fn new(me: FollowerId, limits: FetcherLimits) -> Self {
+        Self {
+            me,
+            limits,
+            wanted: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            resting: BTreeMap::new(),
+            session: Session::NEW,
+        }
+    }
+
+    /// What to ask for of a partition from here on; `None` for nothing.
+    pub fn set(&mut self, key: PartitionKey, fetch: Option<FollowerFetch>) {
+        // Whoever was refused may be asked something new at once.
+        if self.resting.contains_key(&key) && self.wanted.get(&key) == fetch.as_ref() {
+            return;
+        }
+        self.resting.remove(&key);
+        match fetch {
+            Some(fetch) => self.wanted.insert(key, fetch),
+            None => self.wanted.remove(&key),
+        };
+        self.changed.insert(key);
+    }
+
+    /// Whether there is nothing to ask for now.
+    pub fn is_idle(&self) -> bool {
+        self.wanted.len() == self.resting.len()
+    }
+
+    /// When a partition that was left alone is to be asked for again, by `Now::elapsed`.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.resting.values().min().copied()
+    }
+
+    /// The connection is gone, and its session with it.
+    pub fn on_disconnected(&mut self) {
+        self.forget_session();
+    }
+
+    /// The next request; `None` if there is nothing to ask for. To be called once the answer to the one
+    /// before is there.
+    pub fn request(&mut self, now: Now, correlation_id: i32) -> Result<Option<Frame>, EncodeError> {
+        let over: Vec<_> = self.resting.extract_if(.., |_, until| *until <= now.elapsed).collect();
+        self.changed.extend(over.into_iter().map(|(key, _)| key));
+        if self.is_idle() {
+            return Ok(None);
+        }
+        let (named, forgotten) = self.named();
+        let request = FetchRequest {
+            replica_state: ReplicaState {
+                replica_id: self.me.broker.0,
+                replica_epoch: self.me.epoch.0,
+                ..ReplicaState::default()
+            },
+            max_wait_ms: i32::try_from(self.limits.wait_max.as_millis()).unwrap_or(i32::MAX),
+            min_bytes: 1,
+            max_bytes: self.limits.response_bytes_max,
+            session_id: self.session.id,
+            session_epoch: self.session.epoch,
+            topics: self.topics(&named),
+            forgotten_topics_data: forgotten_topics(&forgotten),
+            ..FetchRequest::default()
+        };
+        let frame = wire::encode_request(correlation_id, Some("replica"), VERSION, &request)?;
+        if self.session == Session::NEW {
+            self.asked.clear();
+        }
+        self.asked.retain(|key, _| !forgotten.contains(key));
+        self.asked.extend(named.into_iter().map(|key| (key, self.wanted[&key])));
+        self.changed.clear();
+        Ok(Some(frame))
+    }
+
+    /// What is to be named, and what taken out of the session.
+    fn named(&self) -> (Vec<PartitionKey>, Vec<PartitionKey>) {
+        let is_wanted = |key: &PartitionKey| self.wanted.contains_key(key) && !self.resting.contains_key(key);
+        if self.session == Session::NEW {
+            return (self.wanted.keys().copied().filter(is_wanted).collect(), Vec::new());
+        }
+        let (mut named, mut forgotten) = (Vec::new(), Vec::new());
+        for key in &self.changed {
+            match (is_wanted(key), self.asked.get(key)) {
+                (true, asked) if asked != self.wanted.get(key) => named.push(*key),
+                (false, Some(_)) => forgotten.push(*key),
+                _ => {}
+            }
+        }
+        (named, forgotten)
+    }
+
+    fn topics(&self, named: &[PartitionKey]) -> Vec<FetchTopic<'static>> {
+        let mut topics: Vec<FetchTopic<'static>> = Vec::new();
+        for (topic, index) in named {
+            let fetch = &self.wanted[&(*topic, *index)];
+            let partition = FetchPartition {
+                partition: index.0,
+                current_leader_epoch: fetch.current_epoch.0,
+                fetch_offset: fetch.from.0,
+                last_fetched_epoch: fetch.last_epoch.0,
+                log_start_offset: fetch.log_start.0,
+                partition_max_bytes: self.limits.partition_bytes_max,
+                ..FetchPartition::default()
+            };
+            match topics.last_mut() {
+                Some(last) if last.topic_id == topic.0 => last.partitions.push(partition),
+                _ => topics.push(FetchTopic {
+                    topic_id: topic.0,
+                    partitions: vec![partition],
+                    ..FetchTopic::default()
+                }),
+            }
+        }
+        topics
+    }
+
+    /// The leader answered, with a frame without its size prefix. `each` does what is said of a partition,
+    /// and says what to ask for next.
+    pub fn on_answer(
+        &mut self,
+        now: Now,
+        correlation_id: i32,
+        frame: &[u8],
+        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Option<FollowerFetch>,
+    ) -> Result<(), FetcherError> {
+        let (answered, mut body) = wire::decode_response_header(frame, ApiKey::Fetch, VERSION)?;
+        if answered != correlation_id {
+            return Err(FetcherError::Unasked);
+        }
+        let response = FetchResponse::decode(&mut body, VERSION)?;
+        self.go_on(&response)?;
+        for topic in &response.responses {
+            for data in &topic.partitions {
+                let key = (TopicId(topic.topic_id), PartitionIndex(data.partition_index));
+                self.on_partition(now, key, data, each);
+            }
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, response: &FetchResponse<'_>) -> Result<(), FetcherError> {
+        match ErrorCode::from_i16(response.error_code) {
+            Some(ErrorCode::None) if response.session_id == 0 => {
+                // No session for us: everything is named again.
+                self.forget_session();
+            }
+            Some(ErrorCode::None) => {
+                let epoch = self.session.epoch.checked_add(1).unwrap_or(1);
+                self.session = Session { id: response.session_id, epoch };
+            }
+            Some(
+                ErrorCode::FetchSessionIdNotFound
+                | ErrorCode::InvalidFetchSessionEpoch
+                | ErrorCode::FetchSessionTopicIdError,
+            ) => self.forget_session(),
+            Some(code) => return Err(FetcherError::Refused(code)),
+            None => return Err(FetcherError::Refused(ErrorCode::UnknownServerError)),
+        }
+        Ok(())
+    }
+
+    fn forget_session(&mut self) {
+        self.session = Session::NEW;
+        // What is told of a partition still belongs to what was asked last.
+        self.changed.extend(self.asked.keys());
+    }
+
+    fn on_partition(
+        &mut self,
+        now: Now,
+        key: PartitionKey,
+        data: &PartitionData<'_>,
+        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Option<FollowerFetch>,
+    ) {
+        // It may have been led by another since it was asked for.
+        let Some(asked) = self.asked.get(&key).copied() else { return };
+        if self.wanted.get(&key) != Some(&asked) {
+            return;
+        }
+        let answer = answer(&asked, data);
+        let is_refused = matches!(answer, LeaderAnswer::Refused(_));
+        let next = each(key, answer);
+        if is_refused && next == Some(asked) {
+            self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
+            self.changed.insert(key);
+        } else {
+            self.set(key, next);
+        }
+    }
+}
+
+fn answer<'a>(asked: &FollowerFetch, data: &'a PartitionData<'_>) -> LeaderAnswer<'a> {
+    let epoch = asked.current_epoch;
+    match ErrorCode::from_i16(data.error_code) {
+        Some(ErrorCode::None) => {
+            let diverging = (data.diverging_epoch.end_offset >= 0).then_some((
+                LeaderEpoch(data.diverging_epoch.epoch),
+                Offset(data.diverging_epoch.end_offset),
+            ));
+            let records = match &data.records {
+                Some(Records::Bytes(bytes)) => bytes,
+                _ => &[][..],
+            };
+            LeaderAnswer::Fetched(FromLeader {
+                epoch,
+                high_watermark: Offset(data.high_watermark),
+                log_start: Offset(data.log_start_offset),
+                diverging,
+                records,
+            })
+        }
+        // Among nodes the answer says between which offsets it would be within range.
+        Some(ErrorCode::OffsetOutOfRange) if data.log_start_offset >= 0 => LeaderAnswer::OutOfRange {
+            epoch,
+            start: Offset(data.log_start_offset),
+            end: Offset(data.last_stable_offset.max(data.log_start_offset)),
+        },
+        Some(code) => LeaderAnswer::Refused(code),
+        None => LeaderAnswer::Refused(ErrorCode::UnknownServerError),
+    }
+}
+
+fn forgotten_topics(forgotten: &[PartitionKey]) -> Vec<ForgottenTopic<'static>> {
+    let mut topics: Vec<ForgottenTopic<'static>> = Vec::new();
+    for (topic, index) in forgotten {
+        match topics.last_mut() {
+            Some(last) if last.topic_id == topic.0 => last.partitions.push(index.0),
+            _ => topics.push(ForgottenTopic {
+                topic_id: topic.0,
+                partitions: vec![index.0],
+                ..ForgottenTopic::default()
+            }),
+        }
+    }
+    topics
+}

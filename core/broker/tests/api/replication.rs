@@ -1,0 +1,274 @@
+//! A follower and its leader, with all that is between them but the socket.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId, Effects, ErrorCode, Offset, PartitionIndex, Uuid};
+use metadata::settings::TopicSettings;
+use metadata::{MetadataRecord, PartitionChange};
+use records::BatchOptions;
+use replica::{FollowerFetch, FollowerId, IsrAnswer, Partition};
+use storage::memory::MemoryDisk;
+use storage::{FlushScope, Log};
+use vltava_broker::call::{ParkedRequest, Peer, Session};
+use vltava_broker::parked::{Waiter, WaiterId, Wake};
+use vltava_broker::partition::{assignment, log_settings, partition_settings};
+use vltava_broker::replication::{Fetcher, FetcherLimits, LeaderAnswer, PartitionKey};
+
+use crate::requests::produce;
+use crate::world::{Bell, Reaction, World, batch};
+
+const FOLLOWER: FollowerId = FollowerId { broker: BrokerId(2), epoch: BrokerEpoch(5) };
+
+/// Broker 2: its partitions, and the one who fetches for them.
+struct Follower {
+    fetcher: Fetcher,
+    partitions: BTreeMap<PartitionKey, Partition>,
+    session: Session,
+    bell: Arc<Bell>,
+    correlation_id: i32,
+}
+
+impl Follower {
+    /// Follows all partitions of these topics.
+    fn of(world: &World, topics: &[&str]) -> Self {
+        let bell = Arc::new(Bell::default());
+        let waiter = Waiter { id: WaiterId(2), bell: Arc::clone(&bell) as Arc<dyn Wake> };
+        let limits = FetcherLimits {
+            wait_max: Duration::from_millis(500),
+            response_bytes_max: 10 << 20,
+            partition_bytes_max: 1 << 20,
+            backoff: Duration::from_millis(100),
+        };
+        let mut follower = Self {
+            fetcher: Fetcher::new(FOLLOWER, limits),
+            partitions: BTreeMap::new(),
+            session: Session::new(waiter, Peer::Node(FOLLOWER.broker)),
+            bell,
+            correlation_id: 0,
+        };
+        for name in topics {
+            let topic = world.image().topic(name).unwrap();
+            let settings = TopicSettings::resolve(
+                world.image().configs(&metadata::ConfigResource::Topic(topic.name.clone())),
+                metadata::settings::Layers {
+                    broker: &metadata::ConfigMap::new(),
+                    default_broker: &metadata::ConfigMap::new(),
+                    fixed: &metadata::ConfigMap::new(),
+                },
+            );
+            for partition in topic.partitions() {
+                let key = (topic.id, partition.index);
+                let log = log_settings(&settings, Duration::from_secs(60));
+                let disk = Arc::new(MemoryDisk::new());
+                let log = Log::create(disk, PathBuf::from("log"), topic.id, log, world.now).unwrap();
+                let own = partition_settings(&settings);
+                let mut opened = Partition::open(FOLLOWER.broker, log, Offset::ZERO, own);
+                opened.assign(world.now, &assignment(partition), &mut Effects::new());
+                follower.fetcher.set(key, opened.next_fetch());
+                follower.partitions.insert(key, opened);
+            }
+        }
+        follower
+    }
+
+    /// Sends the next fetch; what waits at the leader, if it does.
+    fn ask(&mut self, world: &mut World) -> Option<ParkedRequest> {
+        self.correlation_id += 1;
+        let frame = self.fetcher.request(world.now, self.correlation_id).unwrap().expect("it has to ask");
+        std::mem::swap(&mut world.session, &mut self.session);
+        let reaction = world.send(&frame.bytes[4..]);
+        std::mem::swap(&mut world.session, &mut self.session);
+        self.take(world, reaction)
+    }
+
+    fn look(&mut self, world: &mut World, parked: ParkedRequest) -> Option<ParkedRequest> {
+        std::mem::swap(&mut world.session, &mut self.session);
+        let reaction = world.look(parked);
+        std::mem::swap(&mut world.session, &mut self.session);
+        self.take(world, reaction)
+    }
+
+    fn take(&mut self, world: &World, reaction: Reaction) -> Option<ParkedRequest> {
+        if let Reaction::Parked(parked) = reaction {
+            return Some(parked);
+        }
+        let bytes = reaction.bytes();
+        let partitions = &mut self.partitions;
+        let mut each = |key, answer: LeaderAnswer<'_>| step(partitions.get_mut(&key)?, world, answer);
+        self.fetcher.on_answer(world.now, self.correlation_id, &bytes, &mut each).unwrap();
+        None
+    }
+
+    /// Everything that was appended is on the disk.
+    fn flush(&mut self) {
+        for (key, partition) in &mut self.partitions {
+            let mut out = Effects::new();
+            while let Some(flush) = partition.flush_plan(FlushScope::Records, &mut out) {
+                partition.on_flushed(flush.run(), &mut out);
+            }
+            self.fetcher.set(*key, partition.next_fetch());
+        }
+    }
+
+    fn ends(&self) -> Vec<(i64, i64)> {
+        self.partitions.values().map(|it| (it.log().end().0, it.high_watermark().0)).collect()
+    }
+}
+
+fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> Option<FollowerFetch> {
+    let mut out = Effects::new();
+    match answer {
+        LeaderAnswer::Fetched(said) => drop(partition.on_fetched(world.now, &said, &mut out)),
+        LeaderAnswer::OutOfRange { epoch, start, end } => {
+            partition.on_out_of_range(world.now, epoch, (start, end), &mut out).unwrap();
+        }
+        LeaderAnswer::Refused(_) => {}
+    }
+    partition.next_fetch()
+}
+
+/// Broker 1 leads topics with two partitions each, which broker 2 has too.
+fn leader(topics: &[&str], configs: &[(&str, &str)]) -> World {
+    let mut world = World::new();
+    topics.iter().for_each(|topic| world.topic(topic, 2, configs));
+    world.register(2, 7, false);
+    topics.iter().for_each(|topic| share(&mut world, topic, &[1, 2]));
+    world
+}
+
+fn share(world: &mut World, topic: &str, isr: &[i32]) {
+    let id = world.image().topic(topic).unwrap().id;
+    for index in 0..2 {
+        world.replay(MetadataRecord::PartitionChange(PartitionChange {
+            replicas: Some(vec![BrokerId(1), BrokerId(2)]),
+            isr: Some(isr.iter().map(|id| BrokerId(*id)).collect()),
+            ..PartitionChange::of(id, PartitionIndex(index))
+        }));
+    }
+}
+
+fn sent(world: &mut World, topic: &str, value: &str) -> Reaction {
+    let records = batch(&[value], &BatchOptions::default());
+    world.request(9, &produce(topic, Uuid::ZERO, &records, -1))
+}
+
+#[test]
+fn what_a_producer_waits_for_is_committed_when_the_follower_asks_on() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none(), "the first answer tells how far the leader is");
+    let waiting = follower.ask(&mut world).expect("nothing is there");
+    let produced = sent(&mut world, "t", "x").parked();
+    assert_eq!(follower.bell.rang(), 1, "who waits for more is woken by an append");
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert_eq!(follower.ends(), [(1, 0), (0, 0)], "it has the record, and does not know yet that it counts");
+    let produced = world.look(produced).parked();
+    assert!(follower.ask(&mut world).is_none(), "the answer is that the record is committed");
+    world.look(produced).bytes();
+    assert_eq!(follower.ends(), [(1, 1), (0, 0)]);
+    follower.ask(&mut world).expect("there is no more to say");
+}
+
+#[test]
+fn a_follower_whose_disk_is_behind_asks_for_the_rest_meanwhile() {
+    let mut world = leader(&["t", "u"], &[("flush.policy", "ack")]);
+    let mut follower = Follower::of(&world, &["t", "u"]);
+    assert!(follower.ask(&mut world).is_none());
+    let produced = sent(&mut world, "t", "x").parked();
+    world.partition("t", 0).flush();
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends()[0], (1, 0));
+    let waiting = follower.ask(&mut world).expect("the other partitions have nothing new");
+    let produced = world.look(produced).parked();
+    let other = sent(&mut world, "u", "y").parked();
+    assert!(follower.look(&mut world, waiting).is_none(), "they are not held up");
+    follower.flush();
+    assert!(follower.ask(&mut world).is_none());
+    world.partition("u", 0).flush();
+    world.look(produced).bytes();
+    world.look(other).bytes();
+}
+
+#[test]
+fn who_leads_no_more_answers_neither_followers_nor_producers() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    let waiting = follower.ask(&mut world).unwrap();
+    let produced = sent(&mut world, "t", "x").parked();
+    let id = world.image().topic("t").unwrap().id;
+    let change = PartitionChange::of(id, PartitionIndex(0));
+    world.replay(MetadataRecord::PartitionChange(PartitionChange { leader: Some(BrokerId(2)), ..change }));
+    assert!(world.bell.rang() > 0 && follower.bell.rang() > 0);
+    let answer = world.look(produced).bytes();
+    crate::world::read::<wire::messages::produce::ProduceRequest<'_>, _>(&answer, 9, |response| {
+        let code = response.responses[0].partition_responses[0].error_code;
+        assert_eq!(ErrorCode::from_i16(code), Some(ErrorCode::NotLeaderOrFollower));
+    });
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert!(follower.fetcher.deadline().is_some(), "it is asked again after a while");
+    follower.ask(&mut world).expect("only for the other partition");
+    assert_eq!(follower.ends(), [(0, 0), (0, 0)]);
+}
+
+#[test]
+fn a_leader_that_forgot_the_session_is_told_everything_again() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    follower.ask(&mut world).unwrap();
+    // The connection broke, and with it the session.
+    let waiter = follower.session.waiter.clone();
+    follower.session = Session::new(waiter, Peer::Node(FOLLOWER.broker));
+    let _ = sent(&mut world, "t", "x").parked();
+    assert!(follower.ask(&mut world).is_none(), "it is told that there is no such session");
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends(), [(1, 0), (0, 0)]);
+    follower.fetcher.on_disconnected();
+    let waiter = follower.session.waiter.clone();
+    follower.session = Session::new(waiter, Peer::Node(FOLLOWER.broker));
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends(), [(1, 1), (0, 0)]);
+}
+
+#[test]
+fn who_has_caught_up_is_proposed_and_counts_once_the_controller_agrees() {
+    let mut world = leader(&["t"], &[("flush.policy", "os"), ("min.insync.replicas", "2")]);
+    share(&mut world, "t", &[1]);
+    let refused = sent(&mut world, "t", "x").bytes();
+    crate::world::read::<wire::messages::produce::ProduceRequest<'_>, _>(&refused, 9, |response| {
+        let code = response.responses[0].partition_responses[0].error_code;
+        assert_eq!(ErrorCode::from_i16(code), Some(ErrorCode::NotEnoughReplicas));
+    });
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    let proposals = world.partition("t", 0).take_proposals();
+    let [proposal] = proposals.as_slice() else { panic!("{proposals:?}") };
+    assert_eq!(proposal.isr, [(BrokerId(1), BrokerEpoch::NONE), (BrokerId(2), FOLLOWER.epoch)]);
+    let altered = IsrAnswer::Altered {
+        isr: vec![BrokerId(1), BrokerId(2)],
+        partition_epoch: proposal.partition_epoch + 1,
+    };
+    let epoch = proposal.leader_epoch;
+    world.partition("t", 0).act(|partition, out| partition.on_isr_answer(epoch, altered, out));
+    sent(&mut world, "t", "x").parked();
+}
+
+#[test]
+fn only_the_node_itself_fetches_as_its_replica() {
+    let mut world = leader(&["t"], &[]);
+    let mut follower = Follower::of(&world, &["t"]);
+    follower.session.peer = Peer::Node(BrokerId(3));
+    follower.correlation_id = 1;
+    let frame = follower.fetcher.request(world.now, 1).unwrap().unwrap();
+    std::mem::swap(&mut world.session, &mut follower.session);
+    let bytes = world.send(&frame.bytes[4..]).bytes();
+    let error = follower.fetcher.on_answer(world.now, 1, &bytes, &mut |_, _| None).unwrap_err();
+    assert_eq!(
+        error,
+        vltava_broker::replication::FetcherError::Refused(ErrorCode::ClusterAuthorizationFailed)
+    );
+}

@@ -1,0 +1,23 @@
+//! What a replica is to its partition.
+
+use base::BrokerId;
+
+use crate::leader::Leader;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// Nothing is known of who leads.
+    None,
+    Leader(Leader),
+    Follower(Following),
+}
+
+/// Follows.
+#[derive(Debug)]
+pub(crate) struct Following {
+    /// Whom, if anybody leads.
+    pub(crate) leader: Option<BrokerId>,
+    /// Whether committed records may have to be given up: the leader was elected uncleanly.
+    pub(crate) may_lose: bool,
+}
