@@ -11,6 +11,7 @@ pub mod call;
 pub mod fetch_session;
 pub mod gate;
 pub mod host; // the doors
+pub mod lifecycle;
 pub mod parked;
 pub mod partition;
 pub mod replication;
