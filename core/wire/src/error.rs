@@ -64,6 +64,14 @@ pub enum DecodeError {
         /// Behind the count that was too much.
         at: usize,
     },
+    /// A request that nodes do not ask each other.
+    #[error("no request with key {key} and version {version} is asked among nodes")]
+    Key {
+        /// Its key.
+        key: i16,
+        /// Its version.
+        version: i16,
+    },
     /// Bytes behind the message.
     #[error("the message ends at {at}, but {len} bytes follow")]
     Trailing {

@@ -37,6 +37,7 @@
 //! or count is compared with the bytes that are left before anything is allocated for it.
 
 mod api_key;
+pub mod cluster; // among nodes
 mod decoder;
 mod encoder;
 mod error;
