@@ -11,5 +11,5 @@
 mod fetcher;
 mod proposals;
 
-pub use fetcher::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, PartitionKey};
+pub use fetcher::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 pub use proposals::Proposals;

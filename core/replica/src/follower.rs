@@ -90,6 +90,12 @@ impl Partition {
         })
     }
 
+    /// Whether it would ask its leader for more, but has to wait for its own disk.
+    pub fn is_behind_its_disk(&self) -> bool {
+        let follows = matches!(self.role, Role::Follower(Following { leader: Some(_), .. }));
+        follows && !self.failed && (self.cut_to.is_some() || self.own_end() < self.log.end())
+    }
+
     /// The leader answered. Whether anything was appended.
     pub fn on_fetched(
         &mut self,

@@ -51,6 +51,15 @@ pub enum LeaderAnswer<'a> {
     Refused(ErrorCode),
 }
 
+/// What came of a leader's answer about one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Next {
+    /// What to ask for next; `None` for nothing, for now.
+    pub fetch: Option<FollowerFetch>,
+    /// Whether the answer was of no use: the same is asked again only after a while.
+    pub has_failed: bool,
+}
+
 /// Why the connection to the leader has to be made anew.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetcherError {
@@ -138,7 +147,15 @@ impl Fetcher {
 
     /// The next request; `None` if there is nothing to ask for. To be called once the answer to the one
     /// before is there.
-    pub fn request(&mut self, now: Now, correlation_id: i32) -> Result<Option<Frame>, EncodeError> {
+    ///
+    /// `wait_max` is how long the leader may wait for something to say, up to
+    /// [`FetcherLimits::wait_max`].
+    pub fn request(
+        &mut self,
+        now: Now,
+        correlation_id: i32,
+        wait_max: Duration,
+    ) -> Result<Option<Frame>, EncodeError> {
         let over: Vec<_> = self.resting.extract_if(.., |_, until| *until <= now.elapsed).collect();
         self.changed.extend(over.into_iter().map(|(key, _)| key));
         if self.is_idle() {
@@ -151,7 +168,7 @@ impl Fetcher {
                 replica_epoch: self.me.epoch.0,
                 ..ReplicaState::default()
             },
-            max_wait_ms: i32::try_from(self.limits.wait_max.as_millis()).unwrap_or(i32::MAX),
+            max_wait_ms: i32::try_from(wait_max.min(self.limits.wait_max).as_millis()).unwrap_or(i32::MAX),
             min_bytes: 1,
             max_bytes: self.limits.response_bytes_max,
             session_id: self.session.id,
@@ -219,7 +236,7 @@ impl Fetcher {
         now: Now,
         correlation_id: i32,
         frame: &[u8],
-        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Option<FollowerFetch>,
+        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Next,
     ) -> Result<(), FetcherError> {
         let (answered, mut body) = wire::decode_response_header(frame, ApiKey::Fetch, VERSION)?;
         if answered != correlation_id {
@@ -268,21 +285,19 @@ impl Fetcher {
         now: Now,
         key: PartitionKey,
         data: &PartitionData<'_>,
-        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Option<FollowerFetch>,
+        each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Next,
     ) {
         // It may have been led by another since it was asked for.
         let Some(asked) = self.asked.get(&key).copied() else { return };
         if self.wanted.get(&key) != Some(&asked) {
             return;
         }
-        let answer = answer(&asked, data);
-        let is_refused = matches!(answer, LeaderAnswer::Refused(_));
-        let next = each(key, answer);
-        if is_refused && next == Some(asked) {
+        let Next { fetch, has_failed } = each(key, answer(&asked, data));
+        if has_failed && fetch == Some(asked) {
             self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
             self.changed.insert(key);
         } else {
-            self.set(key, next);
+            self.set(key, fetch);
         }
     }
 }

@@ -15,7 +15,7 @@ use storage::{FlushScope, Log};
 use vltava_broker::call::{ParkedRequest, Peer, Session};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
 use vltava_broker::partition::{assignment, log_settings, partition_settings};
-use vltava_broker::replication::{Fetcher, FetcherLimits, LeaderAnswer, PartitionKey};
+use vltava_broker::replication::{Fetcher, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 
 use crate::requests::produce;
 use crate::world::{Bell, Reaction, World, batch};
@@ -77,7 +77,11 @@ impl Follower {
     /// Sends the next fetch; what waits at the leader, if it does.
     fn ask(&mut self, world: &mut World) -> Option<ParkedRequest> {
         self.correlation_id += 1;
-        let frame = self.fetcher.request(world.now, self.correlation_id).unwrap().expect("it has to ask");
+        let frame = self
+            .fetcher
+            .request(world.now, self.correlation_id, Duration::MAX)
+            .unwrap()
+            .expect("it has to ask");
         std::mem::swap(&mut world.session, &mut self.session);
         let reaction = world.send(&frame.bytes[4..]);
         std::mem::swap(&mut world.session, &mut self.session);
@@ -97,7 +101,10 @@ impl Follower {
         }
         let bytes = reaction.bytes();
         let partitions = &mut self.partitions;
-        let mut each = |key, answer: LeaderAnswer<'_>| step(partitions.get_mut(&key)?, world, answer);
+        let mut each = |key, answer: LeaderAnswer<'_>| {
+            let has_failed = matches!(answer, LeaderAnswer::Refused(_));
+            Next { fetch: step(partitions.get_mut(&key).unwrap(), world, answer), has_failed }
+        };
         self.fetcher.on_answer(world.now, self.correlation_id, &bytes, &mut each).unwrap();
         None
     }
@@ -263,10 +270,13 @@ fn only_the_node_itself_fetches_as_its_replica() {
     let mut follower = Follower::of(&world, &["t"]);
     follower.session.peer = Peer::Node(BrokerId(3));
     follower.correlation_id = 1;
-    let frame = follower.fetcher.request(world.now, 1).unwrap().unwrap();
+    let frame = follower.fetcher.request(world.now, 1, Duration::MAX).unwrap().unwrap();
     std::mem::swap(&mut world.session, &mut follower.session);
     let bytes = world.send(&frame.bytes[4..]).bytes();
-    let error = follower.fetcher.on_answer(world.now, 1, &bytes, &mut |_, _| None).unwrap_err();
+    let error = follower
+        .fetcher
+        .on_answer(world.now, 1, &bytes, &mut |_, _| panic!("it tells of nothing"))
+        .unwrap_err();
     assert_eq!(
         error,
         vltava_broker::replication::FetcherError::Refused(ErrorCode::ClusterAuthorizationFailed)
