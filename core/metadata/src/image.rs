@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use base::{BrokerId, Offset, PartitionIndex, ProducerId, TopicId, TopicName};
 
+use crate::metadata_record::ProducerIds;
 use crate::parts::{Broker, ConfigMap, ConfigResource, Partition, Topic};
 use crate::shared_map::SharedMap;
 
@@ -27,7 +28,7 @@ pub struct Image {
     configs: SharedMap<ConfigResource, Arc<ConfigMap>>,
     brokers: BTreeMap<BrokerId, Arc<Broker>>,
     features: BTreeMap<String, i16>,
-    producer_id_next: ProducerId,
+    producer_ids: ProducerIds,
 }
 
 impl Default for Image {
@@ -40,7 +41,7 @@ impl Default for Image {
             configs: SharedMap::default(),
             brokers: BTreeMap::new(),
             features: BTreeMap::new(),
-            producer_id_next: ProducerId(0),
+            producer_ids: ProducerIds::NONE_GIVEN,
         }
     }
 }
@@ -118,6 +119,11 @@ impl Image {
 
     /// The first producer id that nobody was given.
     pub fn producer_id_next(&self) -> ProducerId {
-        self.producer_id_next
+        self.producer_ids.next
+    }
+
+    /// The last block of producer ids that was given away, if any was.
+    pub fn producer_ids(&self) -> Option<&ProducerIds> {
+        Some(&self.producer_ids).filter(|ids| **ids != ProducerIds::NONE_GIVEN)
     }
 }

@@ -15,6 +15,7 @@ mod metadata_record; // start here
 
 mod image; // what records add up to
 mod parts;
+mod snapshot; // and back
 
 mod delta; // what changed on the way
 

@@ -27,7 +27,10 @@ pub use listener::{Listener, SecurityProtocol};
 pub use properties::{PropertyError, parse_properties};
 pub use render::render_markdown;
 pub use setting::{Allowed, Kind, Scope, Setting, SettingError, Value};
-pub use topic::{Cleanup, CompressionType, FlushPolicy, TimestampType, TopicSettings};
+pub use topic::{
+    Cleanup, CompressionType, FlushPolicy, INSYNC_MIN, TimestampType, TopicSettings, allows_unclean_election,
+    insync_replicas_min,
+};
 
 use crate::parts::ConfigMap;
 

@@ -45,7 +45,7 @@ impl Image {
             MetadataRecord::PartitionChange(change) => self.change_partition(change, delta),
             MetadataRecord::RemoveTopic(id) => self.remove_topic(*id, delta),
             MetadataRecord::Config(change) => self.change_config(change, delta),
-            MetadataRecord::ProducerIds(ids) => self.producer_id_next = ids.next,
+            MetadataRecord::ProducerIds(ids) => self.producer_ids = *ids,
             MetadataRecord::RegisterBroker(broker) => self.put_broker(broker, delta),
             MetadataRecord::UnregisterBroker(id, _) => self.remove_broker(*id, delta),
             MetadataRecord::BrokerChange(change) => self.change_broker(change, delta),
@@ -145,7 +145,8 @@ impl Image {
 }
 
 impl Partition {
-    fn change(&mut self, change: &PartitionChange) {
+    /// What the partition is after a change.
+    pub fn change(&mut self, change: &PartitionChange) {
         if change.leader.is_some() {
             self.leader_epoch.0 = self.leader_epoch.0.saturating_add(1);
         }

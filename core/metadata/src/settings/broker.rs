@@ -35,8 +35,14 @@ pub struct BrokerSettings {
     pub delete_topics: bool,
     /// `num.partitions`.
     pub partitions_default: i32,
-    /// `default.replication.factor`.
-    pub replication_factor_default: i16,
+    /// `default.replication.factor`; `None` lets the cluster choose.
+    pub replication_factor_default: Option<i16>,
+    /// `broker.session.timeout.ms`.
+    pub broker_session_timeout: Duration,
+    /// `broker.heartbeat.interval.ms`.
+    pub broker_heartbeat_interval: Duration,
+    /// `leader.imbalance.check.interval.seconds`; `None` without `auto.leader.rebalance.enable`.
+    pub balance_interval: Option<Duration>,
     /// `flush.interval.ms`.
     pub flush_interval: Duration,
     /// `log.retention.check.interval.ms`.
@@ -148,7 +154,12 @@ impl BrokerSettings {
             auto_create_topics: reader.is_on("auto.create.topics.enable"),
             delete_topics: reader.is_on("delete.topic.enable"),
             partitions_default: reader.int("num.partitions"),
-            replication_factor_default: i16::try_from(reader.int("default.replication.factor")).unwrap_or(1),
+            replication_factor_default: reader.given("default.replication.factor"),
+            broker_session_timeout: reader.duration("broker.session.timeout.ms"),
+            broker_heartbeat_interval: reader.duration("broker.heartbeat.interval.ms"),
+            balance_interval: reader
+                .is_on("auto.leader.rebalance.enable")
+                .then(|| Duration::from_secs(reader.count("leader.imbalance.check.interval.seconds") as u64)),
             flush_interval: reader.duration("flush.interval.ms"),
             retention_check_interval: reader.duration("log.retention.check.interval.ms"),
             checkpoint_interval: reader.duration("log.flush.offset.checkpoint.interval.ms"),
@@ -277,6 +288,12 @@ impl Reader<'_> {
 
     fn text(&self, name: &str) -> String {
         self.value(name).map(|value| value.to_string()).unwrap_or_default()
+    }
+
+    /// A number that counts only if somebody gave it.
+    fn given(&self, name: &str) -> Option<i16> {
+        self.fixed.get(name)?;
+        i16::try_from(self.number(name)).ok()
     }
 
     fn optional(&self, name: &str) -> Option<String> {

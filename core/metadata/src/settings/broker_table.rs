@@ -20,9 +20,18 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("auto.create.topics.enable", Boolean, Some("true"), Any)
         .doc("Whether a topic is created when a client asks for one that is not there.")
         .why("Kafka's default: a first producer just works. Turn it off where a typing error must not make topics."),
+    fixed("auto.leader.rebalance.enable", Boolean, Some("true"), Any)
+        .doc("Whether leaderships go back by themselves to the brokers that are first in line for them.")
+        .why("Kafka's default: after a restart the load is spread again."),
+    fixed("broker.heartbeat.interval.ms", Int, Some("300"), AtLeast(50))
+        .doc("How often a broker tells the controller that it lives.")
+        .why("Six of them fit into a session: one that is lost or late costs nothing. Kafka's default is 2000."),
     fixed("broker.rack", String, None, Any)
         .doc("The rack, zone or building of this node; replicas are spread over them.")
         .why("Not set: all nodes are alike."),
+    fixed("broker.session.timeout.ms", Int, Some("2000"), AtLeast(500))
+        .doc("How long a broker may be silent before others take over what it leads. All nodes that may be controllers need the same.")
+        .why("A silent partition of the network costs no more than this. Kafka's default is 9000; turn it up where machines pause for seconds."),
     dynamic("compression.gzip.level", Int, Some("-1"), BetweenOr(1, 9, -1)),
     dynamic("compression.lz4.level", Int, Some("9"), Between(1, 17)),
     dynamic("compression.type", String, Some("producer"), COMPRESSION_TYPES),
@@ -31,8 +40,8 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How long a connection may stay silent before it is closed.")
         .why("Kafka's default; clients close theirs a minute earlier."),
     fixed("default.replication.factor", Int, Some("1"), Between(1, 32_767))
-        .doc("How many replicas a topic has when its creator does not say.")
-        .why("One node can hold one."),
+        .doc("How many replicas a topic has when its creator does not say. While nobody sets it, a topic gets as many as there are brokers alive, and at most 3; and with 3 or more its own `min.insync.replicas` of 2, unless that is set for all.")
+        .why("One node can hold one. With three, any one of them can be lost and no acknowledged record is."),
     fixed("delete.topic.enable", Boolean, Some("true"), Any)
         .doc("Whether topics can be deleted.")
         .why("Kafka's default. Turn it off to make a slip of the hand harmless."),
@@ -49,6 +58,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("inter.broker.protocol.version", String, Some("4.4"), Any)
         .doc("The Kafka release whose protocol is spoken. Setting it is without effect.")
         .why("Tools read it to find out what they can ask for."),
+    fixed("leader.imbalance.check.interval.seconds", Long, Some("300"), AtLeast(1))
+        .doc("How often it is looked whether leaderships should go back to the brokers that are first in line.")
+        .why("Kafka's default: seldom enough that a broker which comes and goes does not take them along each time."),
     fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
         .doc("Where the Kafka protocol is spoken.")
         .why("Loopback only: what listens on a network should be protected first."),

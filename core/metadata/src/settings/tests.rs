@@ -16,7 +16,9 @@ const OURS: [&str; 5] = [
     "log.dir.reserve.bytes",
 ];
 /// Ours differs from Kafka in the default or the range; the table gives the reason.
-const DIFFERENT: [&str; 10] = [
+const DIFFERENT: [&str; 12] = [
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
     "listeners",
     "log.dirs",
     "log.flush.offset.checkpoint.interval.ms",

@@ -122,7 +122,7 @@ impl TopicSettings {
                 "LogAppendTime" => TimestampType::LogAppendTime,
                 _ => TimestampType::CreateTime,
             },
-            insync_replicas_min: usize::try_from(reader.number("min.insync.replicas")).unwrap_or(1),
+            insync_replicas_min: insync_replicas_min(overrides, layers),
             retention_bytes: reader.limit("retention.bytes"),
             retention: reader.limit("retention.ms").map(Duration::from_millis),
             segment_bytes: reader.bytes("segment.bytes"),
@@ -132,6 +132,19 @@ impl TopicSettings {
         }
     }
 }
+
+/// A topic's `min.insync.replicas`, which is never more than the replicas that a partition has.
+pub fn insync_replicas_min(overrides: &ConfigMap, layers: Layers<'_>) -> usize {
+    usize::try_from(Reader { overrides, layers }.number(INSYNC_MIN)).unwrap_or(1).max(1)
+}
+
+/// A topic's `unclean.leader.election.enable`.
+pub fn allows_unclean_election(overrides: &ConfigMap, layers: Layers<'_>) -> bool {
+    Reader { overrides, layers }.is_on("unclean.leader.election.enable")
+}
+
+/// The setting that says how many replicas an acknowledged record has.
+pub const INSYNC_MIN: &str = "min.insync.replicas";
 
 impl CompressionType {
     fn level_name(self) -> Option<&'static str> {
