@@ -1,31 +1,31 @@
-//! Brokers: who is in the cluster, and the ids they are given.
+//! Brokers: the lives they begin, and the end of them.
 
-use base::{BrokerEpoch, LeaderEpoch, PartitionIndex, ProducerId, TopicId, Uuid};
-use metadata::{Broker, BrokerChange, MetadataRecord, PartitionChange, ProducerIds};
+use std::collections::BTreeSet;
 
-use crate::PRODUCER_IDS_PER_BLOCK;
-use crate::command::{
-    AllocateProducerIds, AssignReplicasToDirs, BrokerHeartbeat, HeartbeatReply, ProducerIdBlock,
-    RegisterBroker, SkipProducerIds, UnregisterBroker,
-};
+use base::{BrokerEpoch, BrokerId, PartitionIndex, TopicId, Uuid};
+use metadata::{Broker, BrokerChange, Endpoint, MetadataRecord, Partition, PartitionChange};
+
+use crate::command::{AssignReplicasToDirs, InDoubt, RegisterBroker, UnregisterBroker};
 use crate::controller::Controller;
+use crate::electorate::is_online;
 use crate::error::ControllerError;
+use crate::revision::{IfNobody, Revision, directory_of};
 
 impl Controller {
-    /// Begins a broker's life. A new incarnation ends the one before it, whose epoch is stale from then on.
+    /// Begins a broker's life. A new incarnation ends the one before it, whose epoch is stale from then on,
+    /// and takes it out of all in-sync sets: it comes back into them by catching up.
     pub(crate) fn register_broker(
         &self,
         command: &RegisterBroker,
     ) -> Result<(BrokerEpoch, Vec<MetadataRecord>), ControllerError> {
-        if command.id.0 < 0 {
-            return Err(ControllerError::InvalidRequest("Invalid negative broker ID.".into()));
-        }
-        if let Some(known) = self.image.broker(command.id)
+        self.check_registration(command)?;
+        let known = self.image.broker(command.id);
+        if let Some(known) = known
             && known.incarnation == command.incarnation
         {
             return Ok((known.epoch, Vec::new()));
         }
-        // Offsets only grow, so the place of its record makes an epoch that no earlier life had.
+        // Offsets only grow, so where its record is at the earliest makes an epoch that no earlier life had.
         let epoch = BrokerEpoch(self.image.end().0);
         let broker = Broker {
             id: command.id,
@@ -38,52 +38,109 @@ impl Controller {
             in_controlled_shutdown: false,
             log_dirs: command.log_dirs.clone(),
         };
-        let mut records = vec![MetadataRecord::RegisterBroker(broker)];
-        if command.after_crash {
-            records.extend(self.new_leader_epochs(command));
-        }
+        let mut records = self.end_last_life(command, &broker);
+        records.push(MetadataRecord::RegisterBroker(broker));
         Ok((epoch, records))
     }
 
-    /// A broker that does not want to be fenced is not.
-    pub(crate) fn broker_heartbeat(
-        &self,
-        command: &BrokerHeartbeat,
-    ) -> Result<(HeartbeatReply, Vec<MetadataRecord>), ControllerError> {
-        let broker = self.image.broker(command.id).ok_or(ControllerError::UnknownBroker(command.id))?;
-        if broker.epoch != command.epoch {
-            return Err(ControllerError::StaleBrokerEpoch { expected: broker.epoch, got: command.epoch });
+    fn check_registration(&self, command: &RegisterBroker) -> Result<(), ControllerError> {
+        if command.id.0 < 0 {
+            return Err(ControllerError::InvalidRequest("Invalid negative broker ID.".into()));
         }
-        let change = BrokerChange {
-            broker: broker.id,
-            epoch: broker.epoch,
-            fenced: Some(command.wants_fence),
-            in_controlled_shutdown: false,
-            log_dirs: None,
-        };
-        let records = match broker.fenced == command.wants_fence {
-            true => Vec::new(),
-            false => vec![MetadataRecord::BrokerChange(change)],
-        };
-        let reply = HeartbeatReply {
-            is_caught_up: true,
-            is_fenced: command.wants_fence,
-            should_shut_down: command.wants_shutdown,
-        };
-        Ok((reply, records))
+        if let Some(expected) = &self.settings.cluster_id
+            && !command.cluster_id.is_empty()
+            && command.cluster_id != *expected
+        {
+            let (expected, got) = (expected.clone(), command.cluster_id.clone());
+            return Err(ControllerError::InconsistentClusterId { expected, got });
+        }
+        let wrong = |why: String| Err(ControllerError::InvalidRegistration(why));
+        if command.endpoints.iter().any(|endpoint| endpoint.listener == Endpoint::CLUSTER) {
+            let name = Endpoint::CLUSTER;
+            return wrong(format!("A listener of clients cannot be named {name}: the nodes' own is."));
+        }
+        if command.cluster_address.as_ref().is_some_and(|address| address.listener != Endpoint::CLUSTER) {
+            return wrong(format!("The cluster address must be of the listener {}.", Endpoint::CLUSTER));
+        }
+        let directories: BTreeSet<&Uuid> = command.log_dirs.iter().collect();
+        if directories.len() != command.log_dirs.len() || command.log_dirs.is_empty() {
+            return wrong("Log directories must have an id each, and there must be one.".into());
+        }
+        Ok(())
     }
 
-    /// A log may have lost its end: what is appended from here on must not look like the same leadership.
-    fn new_leader_epochs(&self, command: &RegisterBroker) -> impl Iterator<Item = MetadataRecord> {
-        let led = self.image.topics().flat_map(move |topic| {
-            let led = topic.partitions().iter().filter(move |partition| partition.leader == command.id);
-            led.map(|partition| (topic.id, partition))
+    /// What a broker had in its last life, others have from here on, as far as they can.
+    fn end_last_life(&self, command: &RegisterBroker, broker: &Broker) -> Vec<MetadataRecord> {
+        let known = self.image.broker(broker.id);
+        let is_other_life = |epoch| known.is_some_and(|known| known.epoch != epoch);
+        let from_another_life = command.previous_epoch.is_some_and(is_other_life);
+        let listed: BTreeSet<&(TopicId, PartitionIndex)> = match &command.in_doubt {
+            InDoubt::Partitions(listed) => listed.iter().collect(),
+            InDoubt::Nothing | InDoubt::Everything => BTreeSet::new(),
+        };
+        let all_in_doubt = from_another_life || command.in_doubt == InDoubt::Everything;
+        let is_in_doubt = |topic: TopicId, partition: &Partition| {
+            let directory = directory_of(partition, broker.id);
+            all_in_doubt
+                || listed.contains(&(topic, partition.index))
+                || directory.is_some_and(|directory| !is_online(&broker.log_dirs, directory))
+        };
+        let electorate = self.electorate_with(broker.id, Some(broker.clone()));
+        let changes = electorate.revise_all(|topic, partition| {
+            let has_all = partition.isr.contains(&broker.id) || partition.eligible().contains(&broker.id);
+            if !has_all && partition.leader != broker.id {
+                return None;
+            }
+            let is_in_doubt = is_in_doubt(topic.id, partition);
+            if !is_in_doubt && !partition.isr.contains(&broker.id) {
+                return None;
+            }
+            let revision = Revision::of(topic.id, partition).without(broker.id);
+            let is_only_one = partition.replicas.len() == 1;
+            Some(match (is_in_doubt && !is_only_one, is_in_doubt || command.after_crash) {
+                (true, _) => Revision { in_doubt: Some(broker.id), if_nobody: IfNobody::End, ..revision },
+                (false, true) => Revision { if_nobody: IfNobody::Restart, ..revision },
+                (false, false) => revision,
+            })
         });
-        let still_room = led.filter(|(_, partition)| partition.leader_epoch < LeaderEpoch(i32::MAX));
-        still_room.map(move |(topic, partition)| {
-            let change = PartitionChange::of(topic, partition.index);
-            MetadataRecord::PartitionChange(PartitionChange { leader: Some(command.id), ..change })
-        })
+        changes.collect()
+    }
+
+    /// Ends what a broker leads and takes it out of the in-sync sets; what nobody else can lead, nobody
+    /// leads.
+    pub(crate) fn fence(&self, broker: &Broker) -> Vec<MetadataRecord> {
+        let fenced = Broker { fenced: true, ..broker.clone() };
+        let mut records = self.take_from(broker.id, Some(fenced), IfNobody::End);
+        // The last one: until it is committed, a controller that takes over will find the broker silent
+        // and go on.
+        let change = BrokerChange { fenced: Some(true), ..change_of(broker) };
+        records.push(MetadataRecord::BrokerChange(change));
+        records
+    }
+
+    /// Takes a broker out of whatever it leads and is in sync with, before it is what it will be.
+    pub(crate) fn take_from(
+        &self,
+        id: BrokerId,
+        after: Option<Broker>,
+        if_nobody: IfNobody,
+    ) -> Vec<MetadataRecord> {
+        let electorate = self.electorate_with(id, after);
+        let changes = electorate.revise_all(|topic, partition| {
+            let is_concerned = partition.isr.contains(&id) || partition.leader == id;
+            let revision = || Revision { if_nobody, ..Revision::of(topic.id, partition).without(id) };
+            is_concerned.then(revision)
+        });
+        changes.collect()
+    }
+
+    /// Lets a broker lead and serve.
+    pub(crate) fn unfence(&self, broker: &Broker) -> Vec<MetadataRecord> {
+        let ready = Broker { fenced: false, ..broker.clone() };
+        let change = BrokerChange { fenced: Some(false), ..change_of(broker) };
+        let mut records = vec![MetadataRecord::BrokerChange(change)];
+        records.extend(self.electorate_with(broker.id, Some(ready)).fill_vacancies(Some(broker.id)));
+        records
     }
 
     pub(crate) fn unregister_broker(
@@ -91,38 +148,9 @@ impl Controller {
         command: UnregisterBroker,
     ) -> Result<Vec<MetadataRecord>, ControllerError> {
         let broker = self.image.broker(command.id).ok_or(ControllerError::UnknownBroker(command.id))?;
-        Ok(vec![MetadataRecord::UnregisterBroker(broker.id, broker.epoch)])
-    }
-
-    pub(crate) fn allocate_producer_ids(
-        &self,
-        command: AllocateProducerIds,
-    ) -> Result<(ProducerIdBlock, Vec<MetadataRecord>), ControllerError> {
-        let broker =
-            self.image.broker(command.broker).ok_or(ControllerError::UnknownBroker(command.broker))?;
-        if broker.epoch != command.epoch {
-            return Err(ControllerError::StaleBrokerEpoch { expected: broker.epoch, got: command.epoch });
-        }
-        let first = self.image.producer_id_next();
-        let next =
-            first.0.checked_add(PRODUCER_IDS_PER_BLOCK).ok_or(ControllerError::ProducerIdsExhausted)?;
-        let record = ProducerIds { broker: broker.id, broker_epoch: broker.epoch, next: ProducerId(next) };
-        let block = ProducerIdBlock { first, len: PRODUCER_IDS_PER_BLOCK as i32 };
-        Ok((block, vec![MetadataRecord::ProducerIds(record)]))
-    }
-
-    pub(crate) fn skip_producer_ids(
-        &self,
-        command: SkipProducerIds,
-    ) -> Result<Vec<MetadataRecord>, ControllerError> {
-        let broker =
-            self.image.broker(command.broker).ok_or(ControllerError::UnknownBroker(command.broker))?;
-        if command.largest < self.image.producer_id_next() {
-            return Ok(Vec::new());
-        }
-        let next = ProducerId(command.largest.0.saturating_add(1));
-        let record = ProducerIds { broker: broker.id, broker_epoch: broker.epoch, next };
-        Ok(vec![MetadataRecord::ProducerIds(record)])
+        let mut records = self.take_from(broker.id, None, IfNobody::End);
+        records.push(MetadataRecord::UnregisterBroker(broker.id, broker.epoch));
+        Ok(records)
     }
 
     pub(crate) fn assign_replicas_to_dirs(
@@ -148,5 +176,16 @@ impl Controller {
             }))
         };
         Ok(command.replicas.iter().filter_map(change).collect())
+    }
+}
+
+/// A change of a broker that changes nothing yet.
+pub(crate) fn change_of(broker: &Broker) -> BrokerChange {
+    BrokerChange {
+        broker: broker.id,
+        epoch: broker.epoch,
+        fenced: None,
+        in_controlled_shutdown: false,
+        log_dirs: None,
     }
 }

@@ -1,12 +1,13 @@
 //! Settings of topics and brokers, changed while the cluster runs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use metadata::settings::{
-    Kind, Setting, SettingError, describe_broker, describe_topic, find_broker, find_topic, validate_broker,
-    validate_topic,
+    INSYNC_MIN, Kind, Layers, Setting, SettingError, describe_broker, describe_topic, find_broker,
+    find_topic, insync_replicas_min, validate_broker, validate_topic,
 };
-use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord};
+use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord, Partition, PartitionChange};
 
 use crate::command::{AlterConfigs, ConfigOp, IncrementalAlterConfigs, Outcomes, ResourceConfigs};
 use crate::controller::Controller;
@@ -57,7 +58,56 @@ impl Controller {
             Ok(())
         });
         let outcomes = outcomes.collect();
-        (outcomes, records)
+        let mut all = self.no_longer_eligible(&records);
+        all.append(&mut records);
+        (outcomes, all)
+    }
+
+    /// Whether a setting is set for every broker.
+    pub(crate) fn is_set_for_all(&self, name: &str) -> bool {
+        let layers = self.layers();
+        layers.default_broker.contains_key(name) || layers.fixed.contains_key(name)
+    }
+
+    /// What the active controller makes true for every broker, whatever each was given at start: who may
+    /// still be elected depends on the minimum of the leader that was (KIP-966).
+    pub(crate) fn settings_for_all(&self) -> Vec<MetadataRecord> {
+        let layers = self.layers();
+        let own = layers.fixed.get(INSYNC_MIN).filter(|_| !layers.default_broker.contains_key(INSYNC_MIN));
+        let change = |value: &String| {
+            let (name, value) = (INSYNC_MIN.to_owned(), Some(value.clone()));
+            MetadataRecord::Config(ConfigChange { resource: ConfigResource::DefaultBroker, name, value })
+        };
+        own.map(change).into_iter().collect()
+    }
+
+    /// Where these changes make a set of replicas large enough to go on without those that are eligible,
+    /// they no longer are: what is committed from then on they do not have.
+    fn no_longer_eligible(&self, changes: &[MetadataRecord]) -> Vec<MetadataRecord> {
+        let is_concerned = |record: &MetadataRecord| matches!(record, MetadataRecord::Config(change) if change.name == INSYNC_MIN);
+        if !changes.iter().any(is_concerned) {
+            return Vec::new();
+        }
+        let (after, _) = self.image.after(changes, self.image.end());
+        let default_broker = after.configs(&ConfigResource::DefaultBroker);
+        let layers = Layers { default_broker, ..self.layers() };
+        let topics = self.image.topics().flat_map(|topic| {
+            let own = after.configs(&ConfigResource::Topic(topic.name.clone()));
+            let enough = insync_replicas_min(own, layers);
+            let is_enough = move |partition: &&Arc<Partition>| {
+                !partition.eligible().is_empty()
+                    && !partition.isr.is_empty()
+                    && partition.isr.len() >= enough.min(partition.replicas.len())
+            };
+            topic.partitions().iter().filter(is_enough).map(|partition| (topic.id, partition.index))
+        });
+        let change = |(topic, partition)| {
+            MetadataRecord::PartitionChange(PartitionChange {
+                eligible: Some(Vec::new()),
+                ..PartitionChange::of(topic, partition)
+            })
+        };
+        topics.map(change).collect()
     }
 
     fn check_resource(&self, resource: &ConfigResource) -> Result<(), ControllerError> {
@@ -148,6 +198,10 @@ impl Controller {
         target.values().try_for_each(|value| check_len(value))?;
         match resource {
             ConfigResource::Topic(_) => validate_topic(&target)?,
+            ConfigResource::Broker(_) if target.contains_key(INSYNC_MIN) => {
+                let why = format!("Broker-level {INSYNC_MIN} cannot be altered: set it for all brokers.");
+                return Err(ControllerError::InvalidConfig(why));
+            }
             // Kafka calls a broker's bad value a bad request, and a topic's a bad setting.
             ConfigResource::Broker(_) | ConfigResource::DefaultBroker => {
                 validate_broker(&target).map_err(|error| match error {

@@ -1,34 +1,65 @@
 //! The controller itself: it looks at an image, and keeps it.
 
-use base::{Now, Offset};
-use metadata::settings::Layers;
+use std::time::Duration;
+
+use base::{BrokerId, Now, Offset};
+use metadata::settings::{BrokerSettings, Layers};
 use metadata::{ConfigMap, ConfigResource, Delta, Image, MetadataRecord};
 
 use crate::command::{Command, Reply};
 use crate::error::ControllerError;
+use crate::sessions::Sessions;
+use crate::step::Office;
 
 static NOTHING: ConfigMap = ConfigMap::new();
 
 /// What the controller has to know of its node's settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerSettings {
+    /// `node.id`.
+    pub node_id: BrokerId,
+    /// The cluster's id: brokers of another one are refused. `None` asks nobody.
+    pub cluster_id: Option<String>,
     /// `num.partitions`.
     pub partitions_default: i32,
-    /// `default.replication.factor`.
-    pub replication_factor_default: i16,
+    /// `default.replication.factor`; `None` chooses by the number of brokers, see [`REPLICATION_FACTOR_MAX`].
+    pub replication_factor_default: Option<i16>,
     /// `delete.topic.enable`.
     pub delete_topics: bool,
+    /// `broker.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// `broker.heartbeat.interval.ms`.
+    pub heartbeat_interval: Duration,
+    /// `leader.imbalance.check.interval.seconds`; `None` without `auto.leader.rebalance.enable`.
+    pub balance_interval: Option<Duration>,
     /// What was set for the node at start, by name.
     pub fixed: ConfigMap,
 }
 
+/// Replicas that a topic gets if nobody says how many, as far as there are brokers for them.
+///
+/// [`REPLICATION_FACTOR_MAX`]: self::REPLICATION_FACTOR_MAX
+pub const REPLICATION_FACTOR_MAX: usize = 3;
+
 impl Default for ControllerSettings {
     fn default() -> Self {
+        let settings = BrokerSettings::parse::<String, String>([]).expect("the defaults fit");
+        Self::from(&settings)
+    }
+}
+
+impl From<&BrokerSettings> for ControllerSettings {
+    fn from(settings: &BrokerSettings) -> Self {
         Self {
-            partitions_default: 1,
-            replication_factor_default: 1,
-            delete_topics: true,
-            fixed: ConfigMap::new(),
+            node_id: settings.node_id,
+            cluster_id: None,
+            partitions_default: settings.partitions_default,
+            replication_factor_default: settings.replication_factor_default,
+            delete_topics: settings.delete_topics,
+            session_timeout: settings.broker_session_timeout,
+            heartbeat_interval: settings.broker_heartbeat_interval,
+            balance_interval: settings.balance_interval,
+            fixed: settings.fixed.clone(),
         }
     }
 }
@@ -37,14 +68,26 @@ impl Default for ControllerSettings {
 #[derive(Debug)]
 pub struct Controller {
     pub(crate) settings: ControllerSettings,
+    /// What decisions are made on: all that is committed, and while this controller is the active one also
+    /// what it has decided since.
     pub(crate) image: Image,
+    pub(crate) committed: Image,
+    pub(crate) sessions: Sessions,
+    pub(crate) office: Office,
     has_room: bool,
 }
 
 impl Controller {
     /// A controller of a cluster without anything in it.
     pub fn new(settings: ControllerSettings) -> Self {
-        Self { settings, image: Image::default(), has_room: true }
+        Self {
+            sessions: Sessions::new(settings.session_timeout),
+            settings,
+            image: Image::default(),
+            committed: Image::default(),
+            office: Office::Vacant { active: None },
+            has_room: true,
+        }
     }
 
     /// What a new cluster's log begins with: the level of the metadata that follows.
@@ -54,9 +97,9 @@ impl Controller {
         vec![MetadataRecord::FeatureLevel(level)]
     }
 
-    /// The cluster as all replayed records make it.
+    /// The cluster as all that is committed makes it.
     pub fn image(&self) -> &Image {
-        &self.image
+        &self.committed
     }
 
     /// Whether there is a log directory that takes new logs. Without one nothing is made that needs a log; it
@@ -67,54 +110,39 @@ impl Controller {
 
     /// Decides: what to answer once the records are committed and replayed. Without records there is
     /// nothing to commit. An error refuses the command as a whole.
-    pub fn handle(
-        &self,
-        _now: Now,
-        command: &Command,
-    ) -> Result<(Reply, Vec<MetadataRecord>), ControllerError> {
+    pub fn handle(&mut self, now: Now, command: &Command) -> Decision {
         match command {
-            Command::CreateTopics(command) => {
-                let (outcomes, records) = self.create_topics(command)?;
-                Ok((Reply::CreateTopics(outcomes), records))
-            }
-            Command::DeleteTopics(command) => {
-                let (outcomes, records) = self.delete_topics(command);
-                Ok((Reply::DeleteTopics(outcomes), records))
-            }
+            Command::CreateTopics(command) => decided(self.create_topics(command)?, Reply::CreateTopics),
+            Command::DeleteTopics(command) => decided(self.delete_topics(command), Reply::DeleteTopics),
             Command::CreatePartitions(command) => {
-                let (outcomes, records) = self.create_partitions(command)?;
-                Ok((Reply::CreatePartitions(outcomes), records))
+                decided(self.create_partitions(command)?, Reply::CreatePartitions)
             }
             Command::IncrementalAlterConfigs(command) => {
-                let (outcomes, records) = self.incremental_alter_configs(command);
-                Ok((Reply::IncrementalAlterConfigs(outcomes), records))
+                decided(self.incremental_alter_configs(command), Reply::IncrementalAlterConfigs)
             }
-            Command::AlterConfigs(command) => {
-                let (outcomes, records) = self.alter_configs(command);
-                Ok((Reply::AlterConfigs(outcomes), records))
-            }
+            Command::AlterConfigs(command) => decided(self.alter_configs(command), Reply::AlterConfigs),
+            Command::UpdateFeatures(command) => decided(self.update_features(command), Reply::UpdateFeatures),
             Command::RegisterBroker(command) => {
-                let (epoch, records) = self.register_broker(command)?;
-                Ok((Reply::RegisterBroker(epoch), records))
+                decided(self.register_broker(command)?, Reply::RegisterBroker)
             }
             Command::BrokerHeartbeat(command) => {
-                let (reply, records) = self.broker_heartbeat(command)?;
-                Ok((Reply::BrokerHeartbeat(reply), records))
+                decided(self.broker_heartbeat(now, command)?, Reply::BrokerHeartbeat)
             }
-            Command::BrokerSuspected(_)
-            | Command::AlterPartitions(_)
-            | Command::ElectLeaders(_)
-            | Command::AlterReassignments(_)
-            | Command::UpdateFeatures(_) => {
-                Err(ControllerError::InvalidRequest("This controller cannot do that.".into()))
+            Command::BrokerSuspected(command) => {
+                Ok((Reply::BrokerSuspected, self.broker_suspected(now, *command)?))
             }
             Command::UnregisterBroker(command) => {
-                let records = self.unregister_broker(*command)?;
-                Ok((Reply::UnregisterBroker, records))
+                Ok((Reply::UnregisterBroker, self.unregister_broker(*command)?))
+            }
+            Command::AlterPartitions(command) => {
+                decided(self.alter_partitions(command)?, Reply::AlterPartitions)
+            }
+            Command::ElectLeaders(command) => decided(self.elect_leaders(command), Reply::ElectLeaders),
+            Command::AlterReassignments(command) => {
+                decided(self.alter_reassignments(command), Reply::AlterReassignments)
             }
             Command::AllocateProducerIds(command) => {
-                let (block, records) = self.allocate_producer_ids(*command)?;
-                Ok((Reply::AllocateProducerIds(block), records))
+                decided(self.allocate_producer_ids(*command)?, Reply::AllocateProducerIds)
             }
             Command::SkipProducerIds(command) => {
                 Ok((Reply::SkipProducerIds, self.skip_producer_ids(*command)?))
@@ -122,19 +150,14 @@ impl Controller {
             Command::AssignReplicasToDirs(command) => {
                 Ok((Reply::AssignReplicasToDirs, self.assign_replicas_to_dirs(command)?))
             }
-            Command::AdoptTopic(command) => {
-                let (topic, records) = self.adopt_topic(command)?;
-                Ok((Reply::AdoptTopic(topic), records))
-            }
+            Command::AdoptTopic(command) => decided(self.adopt_topic(command)?, Reply::AdoptTopic),
         }
     }
 
-    /// Takes a committed record in, and notes what it changed.
-    pub fn replay(&mut self, record: &MetadataRecord, delta: &mut Delta) {
-        self.image.replay(record, delta);
-    }
-
     /// Takes a committed batch in, whose last record lies right before `end`; what it changed.
+    ///
+    /// This and [`Controller::handle`] are for who commits each command before the next one is decided;
+    /// whoever has several on their way steps the controller.
     pub fn replay_batch(&mut self, records: &[MetadataRecord], end: Offset) -> Delta {
         let mut delta = Delta::default();
         self.replay_onto(records, end, &mut delta);
@@ -144,9 +167,10 @@ impl Controller {
     /// As [`Controller::replay_batch`], for the next of several batches: `delta` tells what all changed.
     pub fn replay_onto(&mut self, records: &[MetadataRecord], end: Offset, delta: &mut Delta) {
         for record in records {
-            self.replay(record, delta);
+            self.committed.replay(record, delta);
         }
-        self.image.set_end(end);
+        self.committed.set_end(end);
+        self.image = self.committed.clone();
     }
 
     /// Refuses what would make logs that nobody can hold.
@@ -159,4 +183,11 @@ impl Controller {
         let default_broker = self.image.configs(&ConfigResource::DefaultBroker);
         Layers { broker: &NOTHING, default_broker, fixed: &self.settings.fixed }
     }
+}
+
+/// What to answer, and what to commit before.
+pub type Decision = Result<(Reply, Vec<MetadataRecord>), ControllerError>;
+
+fn decided<T>((answer, records): (T, Vec<MetadataRecord>), reply: impl FnOnce(T) -> Reply) -> Decision {
+    Ok((reply(answer), records))
 }

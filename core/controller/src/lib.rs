@@ -5,23 +5,40 @@
 //!              looks at the image            durable    changes the image
 //! ```
 //!
-//! One command at a time: its records are committed and replayed before the next one is handled, so that
-//! what [`Controller::handle`] sees is all there is. The reply is given out only then.
+//! Commands are decided one after the other on an image that has all that was decided before; a reply is
+//! given out only once its records are committed, and all that they build on. [`Controller::on_command`],
+//! [`Controller::on_event`] and [`Controller::on_tick`] step it.
 //!
-//! **Invariant:** `handle` changes nothing; `replay` cannot fail, and it is the same on every node.
+//! **Invariant:** what is decided changes only through records, and replaying them is the same on every
+//! node. What is known of brokers besides, such as when they were heard last, is lost with the leadership.
 
-mod brokers;
-mod command;
-mod configs;
+mod command; // start here
 mod controller;
+mod quorum; // who commits it
+mod step;
+
+mod configs;
 mod delete;
-mod error;
+mod features;
 mod partitions;
 mod placement;
-mod quorum; // who commits it
+mod producer_ids;
+mod topics; // what is decided
+
+mod brokers; // who is alive, and who leads
+mod election;
+mod electorate;
+mod heartbeats;
+mod isr;
+mod reassign;
+mod revision;
+mod sessions;
+
+mod error;
+#[cfg(test)]
+mod stories;
 #[cfg(test)]
 mod tests;
-mod topics;
 
 pub use command::{
     AdoptTopic, AllocateProducerIds, AlterConfigs, AlterPartition, AlterPartitions, AlterReassignments,
@@ -31,9 +48,10 @@ pub use command::{
     PartitionsCreated, ProducerIdBlock, Reassignment, RegisterBroker, Reply, ResourceConfigs,
     SkipProducerIds, TopicCreated, TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker, UpdateFeatures,
 };
-pub use controller::{Controller, ControllerSettings};
+pub use controller::{Controller, ControllerSettings, Decision, REPLICATION_FACTOR_MAX};
 pub use error::ControllerError;
 pub use quorum::{Committed, MetadataQuorum, Proposal, QuorumEvent};
+pub use step::{CommandId, Effect};
 
 /// Partitions that one command may make: their records are one batch, which every node holds in memory.
 pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;

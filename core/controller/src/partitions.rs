@@ -7,7 +7,7 @@ use crate::PARTITIONS_PER_COMMAND_MAX;
 use crate::command::{CreatePartitions, Outcomes, PartitionsCreated, TopicGrowth};
 use crate::controller::Controller;
 use crate::error::ControllerError;
-use crate::placement::{Placement, check_assignment};
+use crate::placement::{Placement, check_assignment, in_sync_at_first};
 use crate::topics::named_twice;
 
 impl Controller {
@@ -98,7 +98,8 @@ impl Controller {
         let placement = Placement::new(&self.image, factor, random)?;
         let partition = |index| {
             let replicas = placement.replicas(index);
-            NewPartition::first(topic.id, PartitionIndex(index), replicas.clone(), replicas)
+            let isr = in_sync_at_first(&self.image, &replicas);
+            NewPartition::first(topic.id, PartitionIndex(index), replicas, isr)
         };
         Ok(indexes.map(partition).collect())
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicName, Uuid};
-use metadata::settings::{SettingError, validate_topic};
+use metadata::settings::{INSYNC_MIN, SettingError, validate_topic};
 use metadata::{
     ConfigChange, ConfigMap, ConfigResource, Image, MetadataRecord, NewPartition, NewTopic as TopicRecord,
 };
@@ -13,8 +13,12 @@ use metadata::{
 use crate::command::{AdoptTopic, CreateTopics, NewTopic, Outcomes, TopicCreated};
 use crate::controller::Controller;
 use crate::error::ControllerError;
-use crate::placement::{Placement, check_assignment};
-use crate::{PARTITIONS_MAX, PARTITIONS_PER_COMMAND_MAX};
+use crate::placement::{Placement, check_assignment, in_sync_at_first, is_usable};
+use crate::{PARTITIONS_MAX, PARTITIONS_PER_COMMAND_MAX, REPLICATION_FACTOR_MAX};
+
+/// What `min.insync.replicas` is for a topic of three replicas or more while nobody says: one of them can
+/// be lost, and writes go on.
+const INSYNC_MIN_OF_THREE: &str = "2";
 
 /// The one topic that is not made by asking for it.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -85,13 +89,17 @@ impl Controller {
         if self.image.topic_by_id(id).is_some() || made.ids.contains(&id) {
             return Err(ControllerError::InvalidRequest(format!("The topic id {id} is in use.")));
         }
-        let configs = check_configs(&topic.configs)?;
+        let mut configs = check_configs(&topic.configs)?;
         let partitions = if topic.assignments.is_empty() {
             self.place_topic(topic, id)?
         } else {
             self.take_assignments(topic, id)?
         };
         let replication_factor = partitions.first().map_or(0, |new| new.partition.replicas.len());
+        if replication_factor >= REPLICATION_FACTOR_MAX && !self.is_set_for_all(INSYNC_MIN) {
+            // Written down with the topic: so every leader and every controller means the same.
+            configs.entry(INSYNC_MIN.into()).or_insert_with(|| INSYNC_MIN_OF_THREE.into());
+        }
         let created = TopicCreated {
             name: name.clone(),
             id,
@@ -130,15 +138,22 @@ impl Controller {
         }
         let count = if topic.partitions == -1 { self.settings.partitions_default } else { topic.partitions };
         let replication_factor = match topic.replication_factor {
-            -1 => self.settings.replication_factor_default,
+            -1 => self.replication_factor_default(),
             factor => factor,
         };
         let placement = Placement::new(&self.image, replication_factor, topic.random)?;
         let partition = |index| {
             let replicas = placement.replicas(index);
-            NewPartition::first(id, PartitionIndex(index), replicas.clone(), replicas)
+            let isr = in_sync_at_first(&self.image, &replicas);
+            NewPartition::first(id, PartitionIndex(index), replicas, isr)
         };
         Ok((0..count).map(partition).collect())
+    }
+
+    fn replication_factor_default(&self) -> i16 {
+        let alive = self.image.brokers().filter(|broker| is_usable(broker)).count();
+        let chosen = alive.clamp(1, REPLICATION_FACTOR_MAX);
+        self.settings.replication_factor_default.unwrap_or(i16::try_from(chosen).unwrap_or(1))
     }
 
     fn take_assignments(&self, topic: &NewTopic, id: TopicId) -> Result<Vec<NewPartition>, ControllerError> {

@@ -35,12 +35,7 @@ pub(crate) fn bring_up(
     let opening = Start {
         log_dir: Path::new(""),
         node_id: settings.node_id,
-        settings: ControllerSettings {
-            partitions_default: settings.partitions_default,
-            replication_factor_default: settings.replication_factor_default,
-            delete_topics: settings.delete_topics,
-            fixed: settings.fixed.clone(),
-        },
+        settings: ControllerSettings::from(&*settings),
         fresh_cluster_id: Uuid::from_random(random()),
         now: clock.now(),
     };

@@ -1,0 +1,107 @@
+//! Who may lead, as it will be once the command at hand is carried out.
+
+use std::cell::OnceCell;
+
+use base::{BrokerId, Uuid};
+use metadata::settings::{Layers, allows_unclean_election, insync_replicas_min};
+use metadata::{Broker, ConfigMap, ConfigResource, Image, MetadataRecord, Partition, PartitionChange, Topic};
+
+use crate::controller::Controller;
+use crate::revision::{Election, IfNobody, Revision, Rules, directory_of};
+
+/// See the module.
+pub(crate) struct Electorate<'a> {
+    image: &'a Image,
+    layers: Layers<'a>,
+    /// A broker that changes, and what it will be; `None` if it leaves for good.
+    changing: Option<(BrokerId, Option<Broker>)>,
+    defaults: OnceCell<(usize, bool)>,
+}
+
+impl Controller {
+    /// The cluster as it is.
+    pub(crate) fn electorate(&self) -> Electorate<'_> {
+        Electorate { image: &self.image, layers: self.layers(), changing: None, defaults: OnceCell::new() }
+    }
+
+    /// The cluster with this broker as it will be.
+    pub(crate) fn electorate_with(&self, id: BrokerId, broker: Option<Broker>) -> Electorate<'_> {
+        Electorate { changing: Some((id, broker)), ..self.electorate() }
+    }
+}
+
+impl<'a> Electorate<'a> {
+    fn broker(&self, id: BrokerId) -> Option<&Broker> {
+        match &self.changing {
+            Some((changing, broker)) if *changing == id => broker.as_ref(),
+            _ => self.image.broker(id).map(|broker| &**broker),
+        }
+    }
+
+    /// Whether a broker's replica of this partition can lead it, if it has all that is committed.
+    pub(crate) fn can_lead(&self, partition: &Partition, id: BrokerId) -> bool {
+        self.broker(id).is_some_and(|broker| {
+            !broker.fenced && !broker.in_controlled_shutdown && has_directory(broker, partition)
+        })
+    }
+
+    /// Whether a topic would rather lose records than wait.
+    pub(crate) fn allows_unclean(&self, topic: &Topic) -> bool {
+        self.settings_of(topic).1
+    }
+
+    /// What a topic's settings say: `min.insync.replicas` and `unclean.leader.election.enable`.
+    fn settings_of(&self, topic: &Topic) -> (usize, bool) {
+        let resolve = |own: &ConfigMap| {
+            (insync_replicas_min(own, self.layers), allows_unclean_election(own, self.layers))
+        };
+        let own = self.image.configs(&ConfigResource::Topic(topic.name.clone()));
+        if own.is_empty() { *self.defaults.get_or_init(|| resolve(own)) } else { resolve(own) }
+    }
+
+    /// What follows from a revision, with an unclean election if the topic allows it and the leadership
+    /// would end.
+    pub(crate) fn settle(&self, topic: &Topic, mut revision: Revision<'_>) -> Option<PartitionChange> {
+        let (insync_min, unclean) = self.settings_of(topic);
+        let before = revision.before;
+        let ends = revision.if_nobody == IfNobody::End || before.leader == BrokerId::NONE;
+        if unclean && ends && revision.election == Election::Any {
+            revision.election = Election::Unclean;
+        }
+        revision.settle(&Rules { insync_min, can_lead: |id| self.can_lead(before, id) })
+    }
+
+    /// What becomes of every partition that a revision is made for.
+    pub(crate) fn revise_all<'b>(
+        &'b self,
+        revise: impl Fn(&'b Topic, &'b Partition) -> Option<Revision<'b>> + 'b,
+    ) -> impl Iterator<Item = MetadataRecord> + 'b {
+        let partitions =
+            self.image.topics().flat_map(|topic| topic.partitions().iter().map(move |it| (&**topic, &**it)));
+        partitions
+            .filter_map(move |(topic, partition)| self.settle(topic, revise(topic, partition)?))
+            .map(MetadataRecord::PartitionChange)
+    }
+
+    /// Elects leaders for all that nobody leads who can, of this broker or of any.
+    pub(crate) fn fill_vacancies(&self, of: Option<BrokerId>) -> Vec<MetadataRecord> {
+        let vacant = self.revise_all(move |topic, partition| {
+            let is_meant = partition.leader == BrokerId::NONE
+                && of.is_none_or(|broker| partition.replicas.contains(&broker));
+            is_meant.then(|| Revision::of(topic.id, partition))
+        });
+        vacant.collect()
+    }
+}
+
+/// Whether the directory of the broker's replica can be used, as far as is known.
+fn has_directory(broker: &Broker, partition: &Partition) -> bool {
+    directory_of(partition, broker.id).is_none_or(|directory| is_online(&broker.log_dirs, directory))
+}
+
+/// Whether a directory is among those that a broker can use, or not a directory's id at all: Kafka keeps
+/// the first hundred numbers for "not assigned yet" and the like.
+pub(crate) fn is_online(log_dirs: &[Uuid], directory: Uuid) -> bool {
+    let number = u128::from_be_bytes(directory.0);
+    log_dirs.is_empty() || (1..100).contains(&number) || log_dirs.contains(&directory)
+}

@@ -1,0 +1,64 @@
+//! Features: the levels that the whole cluster keeps to (KIP-584).
+
+use std::collections::BTreeSet;
+
+use metadata::{FeatureLevel, METADATA_VERSION, MetadataRecord};
+
+use crate::command::{FeatureDirection, FeatureUpdate, Outcomes, UpdateFeatures};
+use crate::controller::Controller;
+use crate::error::ControllerError;
+
+/// The feature whose level says which records are written.
+const METADATA_FEATURE: &str = "metadata.version";
+
+impl Controller {
+    pub(crate) fn update_features(&self, command: &UpdateFeatures) -> (Outcomes<()>, Vec<MetadataRecord>) {
+        let mut seen = BTreeSet::new();
+        let mut records = Vec::new();
+        let outcomes = command.updates.iter().map(|update| {
+            if !seen.insert(&update.name) {
+                let why = format!("The feature {} is in the command more than once.", update.name);
+                return Err(ControllerError::InvalidRequest(why));
+            }
+            let has = self.image.features().get(&update.name).copied().unwrap_or(0);
+            self.check_feature(update, has)?;
+            if update.level != has && !command.validate_only {
+                let level = FeatureLevel { name: update.name.clone(), level: update.level };
+                records.push(MetadataRecord::FeatureLevel(level));
+            }
+            Ok(())
+        });
+        let outcomes = outcomes.collect();
+        (outcomes, records)
+    }
+
+    fn check_feature(&self, update: &FeatureUpdate, has: i16) -> Result<(), ControllerError> {
+        let FeatureUpdate { name, level, direction } = update;
+        let refused = |why: String| {
+            Err(ControllerError::InvalidFeature(format!(
+                "Invalid update version {level} for feature {name}. {why}"
+            )))
+        };
+        if name != METADATA_FEATURE {
+            return refused("The controller does not support the given feature.".into());
+        }
+        if *level != METADATA_VERSION {
+            return refused(format!("The controller supports only version {METADATA_VERSION}."));
+        }
+        if *level > has && *direction != FeatureDirection::Upgrade {
+            return refused(format!("Can't downgrade to a version above {has}."));
+        }
+        if *level < has && *direction == FeatureDirection::Upgrade {
+            return refused(format!(
+                "Can't downgrade the version from {has} without setting the upgrade type."
+            ));
+        }
+        let speaks =
+            |(feature, low, high): &(String, i16, i16)| feature != name || (*low..=*high).contains(level);
+        let mute = self.image.brokers().find(|broker| !broker.features.iter().all(speaks));
+        match mute {
+            Some(broker) => refused(format!("Broker {} does not support this version.", broker.id)),
+            None => Ok(()),
+        }
+    }
+}

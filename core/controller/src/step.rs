@@ -1,0 +1,343 @@
+//! The controller, stepped: commands and what the quorum tells go in, proposals and answers come out.
+//!
+//! ```text
+//!   command ─▶ decide ─▶ records ─▶ image with them ─▶ next command
+//!                           │
+//!                           ├─ forming ─▶ proposed ─▶ committed ─▶ answers, and what changed
+//!                           │  several commands a batch, some batches at a time
+//!                           └─ lost: nobody leads here any more ─▶ NotController
+//! ```
+//!
+//! **Invariant:** what is answered is committed, and so is all that the decision was made on.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
+use metadata::{Delta, Image, MetadataRecord};
+
+use crate::RECORDS_PER_BATCH;
+use crate::command::{Command, Reply};
+use crate::controller::Controller;
+use crate::error::ControllerError;
+use crate::quorum::{Committed, Proposal, QuorumEvent};
+
+/// Batches that may be on their way at a time: enough to hide that each takes a round trip and two flushes,
+/// few enough that commands gather in the next one meanwhile.
+const PROPOSALS_MAX: usize = 4;
+
+/// Records that may wait to be proposed or committed: twice what the largest command makes, and at most a
+/// few hundred bytes each.
+const RECORDS_WAITING_MAX: usize = 400_000;
+
+/// Commands that may wait to be answered.
+const ANSWERS_WAITING_MAX: usize = 16_384;
+
+/// A command that waits for its answer, by the caller's own number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandId(pub u64);
+
+/// What the caller has to do, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Give it to the quorum.
+    Propose(Proposal),
+    /// Answer a command. Who was answered finds what was decided in any image that reaches to `end`.
+    Answer {
+        /// Which one.
+        id: CommandId,
+        /// What to answer.
+        result: Result<Reply, ControllerError>,
+        /// The end of the metadata that has all of it.
+        end: Offset,
+    },
+    /// This was committed: [`Controller::image`] has it, and the node must act on it.
+    Changed(Delta),
+    /// A broker was silent for so long that it is fenced.
+    Silent {
+        /// Which one.
+        broker: BrokerId,
+        /// How long it was not heard.
+        silence: Duration,
+    },
+}
+
+/// Whether this controller is the active one.
+#[derive(Debug)]
+pub(crate) enum Office {
+    /// It is not.
+    Vacant {
+        /// Whose is, if that is known.
+        active: Option<BrokerId>,
+    },
+    /// It is.
+    Held(Term),
+}
+
+/// What is under way in a leadership of the quorum.
+#[derive(Debug)]
+pub(crate) struct Term {
+    epoch: LeaderEpoch,
+    /// The first of them is committed next.
+    proposed: VecDeque<Batch>,
+    forming: VecDeque<Batch>,
+    records_waiting: usize,
+    answers_waiting: usize,
+    /// When this controller was stepped last.
+    stepped: Duration,
+    balance_at: Option<Duration>,
+}
+
+/// Records that become true together, and who is answered then.
+#[derive(Debug, Default)]
+struct Batch {
+    records: Vec<MetadataRecord>,
+    /// How many of them were proposed, once they are gone.
+    len: usize,
+    delta: Delta,
+    answers: Vec<(CommandId, Result<Reply, ControllerError>)>,
+}
+
+impl Controller {
+    /// The quorum tells something.
+    pub fn on_event(&mut self, now: Now, event: QuorumEvent, out: &mut Effects<Effect>) {
+        match event {
+            QuorumEvent::Committed(committed) => self.on_committed(committed, out),
+            QuorumEvent::Snapshot(image) => self.on_snapshot(image, out),
+            QuorumEvent::Elected { epoch } => self.on_elected(now, epoch, out),
+            QuorumEvent::Following { leader, .. } => self.resign(leader, out),
+        }
+        self.propose(out);
+    }
+
+    /// A command is to be carried out. It is answered sooner or later, or never if the node ends.
+    pub fn on_command(&mut self, now: Now, id: CommandId, command: &Command, out: &mut Effects<Effect>) {
+        let end = self.committed.end();
+        match &self.office {
+            Office::Vacant { active } => {
+                let result = Err(ControllerError::NotController { active: *active });
+                return out.push(Effect::Answer { id, result, end });
+            }
+            Office::Held(term) if term.is_full(command) => {
+                return out.push(Effect::Answer { id, result: Err(ControllerError::Busy), end });
+            }
+            Office::Held(_) => {}
+        }
+        self.note_pause(now);
+        let (result, records) = match self.handle(now, command) {
+            Ok((reply, records)) => (Ok(reply), records),
+            Err(refused) => (Err(refused), Vec::new()),
+        };
+        self.enqueue(records, command.may_be_split());
+        self.answer_later(id, result, out);
+        self.propose(out);
+    }
+
+    /// It was time.
+    pub fn on_tick(&mut self, now: Now, out: &mut Effects<Effect>) {
+        if !self.is_active() {
+            return;
+        }
+        self.note_pause(now);
+        while let Some((broker, silence, records)) = self.fence_silent(now) {
+            if !records.is_empty() {
+                out.push(Effect::Silent { broker, silence });
+            }
+            self.enqueue(records, true);
+        }
+        if let Office::Held(term) = &mut self.office
+            && term.balance_at.is_some_and(|at| at <= now.elapsed)
+        {
+            term.balance_at = self.settings.balance_interval.map(|interval| now.elapsed + interval);
+            let mut records = self.electorate().fill_vacancies(None);
+            if records.is_empty() {
+                records = self.balance_leaders();
+            }
+            self.enqueue(records, true);
+        }
+        self.propose(out);
+    }
+
+    /// When to step it although nothing happens.
+    pub fn deadline(&self) -> Option<Duration> {
+        let Office::Held(term) = &self.office else { return None };
+        let pulse = term.stepped + self.settings.heartbeat_interval;
+        [Some(pulse), term.balance_at, self.sessions.next_end()].into_iter().flatten().min()
+    }
+
+    /// Whether it decides: what it decides may still be lost.
+    pub fn is_active(&self) -> bool {
+        matches!(self.office, Office::Held(_))
+    }
+
+    /// A controller that was not running itself cannot tell who was silent meanwhile.
+    fn note_pause(&mut self, now: Now) {
+        let Office::Held(term) = &mut self.office else { return };
+        if now.elapsed.saturating_sub(term.stepped) > self.settings.session_timeout / 2 {
+            self.sessions.extend_all(now);
+        }
+        term.stepped = term.stepped.max(now.elapsed);
+    }
+
+    fn on_elected(&mut self, now: Now, epoch: LeaderEpoch, out: &mut Effects<Effect>) {
+        self.resign(None, out);
+        self.image = self.committed.clone();
+        self.sessions.begin(self.image.brokers_alive().map(|broker| broker.id), now);
+        self.office = Office::Held(Term {
+            epoch,
+            proposed: VecDeque::new(),
+            forming: VecDeque::new(),
+            records_waiting: 0,
+            answers_waiting: 0,
+            stepped: now.elapsed,
+            balance_at: self.settings.balance_interval.map(|interval| now.elapsed + interval),
+        });
+        if self.image.features().is_empty() {
+            self.enqueue(Self::bootstrap(), false);
+        }
+        self.enqueue(self.settings_for_all(), false);
+        // The controller before this one may have ended between two batches.
+        let records = self.electorate().fill_vacancies(None);
+        self.enqueue(records, true);
+    }
+
+    fn resign(&mut self, active: Option<BrokerId>, out: &mut Effects<Effect>) {
+        let before = std::mem::replace(&mut self.office, Office::Vacant { active });
+        if let Office::Held(term) = before {
+            let refused = ControllerError::NotController { active };
+            let waiting = term.proposed.into_iter().chain(term.forming);
+            for (id, _) in waiting.flat_map(|batch| batch.answers) {
+                out.push(Effect::Answer { id, result: Err(refused.clone()), end: self.committed.end() });
+            }
+            self.image = self.committed.clone();
+            self.sessions.clear();
+        }
+    }
+
+    fn on_snapshot(&mut self, image: Image, out: &mut Effects<Effect>) {
+        let delta = Delta::between(&self.committed, &image);
+        self.committed = image;
+        self.image = self.committed.clone();
+        if !delta.is_empty() {
+            out.push(Effect::Changed(delta));
+        }
+    }
+
+    fn on_committed(&mut self, committed: Committed, out: &mut Effects<Effect>) {
+        let Committed { epoch, records, end } = committed;
+        let own = match &mut self.office {
+            Office::Held(term) if term.epoch == epoch && !records.is_empty() => term.proposed.pop_front(),
+            Office::Held(_) | Office::Vacant { .. } => None,
+        };
+        let Some(batch) = own else {
+            let mut delta = Delta::default();
+            records.iter().for_each(|record| self.committed.replay(record, &mut delta));
+            self.committed.set_end(end);
+            match &self.office {
+                Office::Vacant { .. } => self.image = self.committed.clone(),
+                Office::Held(term) => self.image.set_end(term.end_after(end)),
+            }
+            if !delta.is_empty() {
+                out.push(Effect::Changed(delta));
+            }
+            return;
+        };
+        debug_assert_eq!(
+            batch.len,
+            records.len(),
+            "batches are committed in the order they were proposed in"
+        );
+        self.take_in(batch, &records, end, out);
+    }
+
+    /// A batch of this controller's own is committed.
+    fn take_in(&mut self, batch: Batch, records: &[MetadataRecord], end: Offset, out: &mut Effects<Effect>) {
+        let Office::Held(term) = &mut self.office else { return };
+        term.records_waiting -= batch.len;
+        term.answers_waiting -= batch.answers.len();
+        if term.records_waiting == 0 {
+            // Nothing was decided since: the image is what is committed.
+            self.image.set_end(end);
+            self.committed = self.image.clone();
+        } else {
+            let mut delta = Delta::default();
+            records.iter().for_each(|record| self.committed.replay(record, &mut delta));
+            self.committed.set_end(end);
+            self.image.set_end(term.end_after(end));
+        }
+        if !batch.delta.is_empty() {
+            out.push(Effect::Changed(batch.delta));
+        }
+        for (id, result) in batch.answers {
+            out.push(Effect::Answer { id, result, end });
+        }
+    }
+
+    /// Takes decided records into the image that the next decision is made on, and queues them.
+    fn enqueue(&mut self, records: Vec<MetadataRecord>, may_be_split: bool) {
+        let Office::Held(term) = &mut self.office else { return };
+        let mut rest = records.into_iter().peekable();
+        while rest.peek().is_some() {
+            let together = if may_be_split { RECORDS_PER_BATCH } else { usize::MAX };
+            let chunk: Vec<MetadataRecord> = rest.by_ref().take(together).collect();
+            let has_room = |batch: &&mut Batch| batch.records.len() + chunk.len() <= RECORDS_PER_BATCH;
+            let batch = match term.forming.back_mut().filter(has_room) {
+                Some(batch) => batch,
+                None => term.forming.push_back_mut(Batch::default()),
+            };
+            chunk.iter().for_each(|record| self.image.replay(record, &mut batch.delta));
+            term.records_waiting += chunk.len();
+            batch.records.extend(chunk);
+        }
+    }
+
+    /// Answers once all is committed that was decided up to here.
+    fn answer_later(
+        &mut self,
+        id: CommandId,
+        result: Result<Reply, ControllerError>,
+        out: &mut Effects<Effect>,
+    ) {
+        let Office::Held(term) = &mut self.office else { return };
+        match term.forming.back_mut().or(term.proposed.back_mut()) {
+            Some(batch) => {
+                batch.answers.push((id, result));
+                term.answers_waiting += 1;
+            }
+            None => out.push(Effect::Answer { id, result, end: self.committed.end() }),
+        }
+    }
+
+    fn propose(&mut self, out: &mut Effects<Effect>) {
+        let Office::Held(term) = &mut self.office else { return };
+        while term.proposed.len() < PROPOSALS_MAX
+            && let Some(mut batch) = term.forming.pop_front()
+        {
+            let records = std::mem::take(&mut batch.records);
+            batch.len = records.len();
+            out.push(Effect::Propose(Proposal { epoch: term.epoch, records }));
+            term.proposed.push_back(batch);
+        }
+    }
+}
+
+impl Term {
+    /// Where the metadata will end once all is committed that waits, at the earliest: the quorum may put
+    /// batches of its own in between.
+    fn end_after(&self, committed: Offset) -> Offset {
+        let waiting = i64::try_from(self.records_waiting).unwrap_or(i64::MAX);
+        Offset(committed.0.saturating_add(waiting))
+    }
+
+    /// Whether there is no room for a command. What brokers say while they live has room when others have
+    /// none: it is little, and without it they would be fenced.
+    fn is_full(&self, command: &Command) -> bool {
+        let share = match command {
+            Command::BrokerHeartbeat(_) | Command::BrokerSuspected(_) | Command::AlterPartitions(_) => 1,
+            Command::RegisterBroker(_) => 1,
+            _ => 2,
+        };
+        self.records_waiting > RECORDS_WAITING_MAX / share
+            || self.answers_waiting >= ANSWERS_WAITING_MAX / share
+    }
+}

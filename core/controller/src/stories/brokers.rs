@@ -1,0 +1,256 @@
+//! Brokers die, stop, and come back.
+
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId, ErrorCode, Offset, PartitionIndex, Uuid};
+
+use super::super::*;
+use super::stage::{Stage, after_power_cut, again, directory, registration};
+
+#[test]
+fn one_of_three_dies_and_comes_back() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3], &[2, 3, 1]], "2");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2,3");
+    stage.die(&[1]);
+    assert!(stage.image().broker(BrokerId(1)).is_some_and(|broker| broker.fenced));
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,3", "a follower leads, and two are enough");
+    assert_eq!(stage.line("a", 1), "2@0 isr=2,3", "who led it leads on");
+    stage.come(&again(1, 9));
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,3", "it has to catch up first");
+    let altered = stage.alter("a", 0, &[2, 3, 1]).expect("it has caught up");
+    assert_eq!(altered.isr, [2, 3, 1].map(BrokerId));
+    stage.elect(ElectionKind::Preferred, "a", 0).expect("it is in sync");
+    assert_eq!(stage.line("a", 0), "1@2 isr=2,3,1");
+}
+
+#[test]
+fn whoever_left_a_set_that_is_too_small_stays_eligible() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    stage.die(&[3]);
+    stage.die(&[2]);
+    assert_eq!(
+        stage.line("a", 0),
+        "1@0 isr=1 elr=2",
+        "3 left while two were in sync, and went on without it"
+    );
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=2,1 last=1");
+    stage.come(&again(3, 33));
+    assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=2,1 last=1", "3 may lack what was acknowledged");
+    stage.come(&again(2, 22));
+    assert_eq!(stage.line("a", 0), "2@2 isr=2 elr=1", "2 has all of it");
+    stage.come(&again(1, 11));
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    assert_eq!(stage.line("a", 0), "2@2 isr=2,1", "two are enough: nobody else is eligible");
+}
+
+#[test]
+fn a_replica_in_doubt_is_out_before_anything_is_elected() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    stage.topic("alone", &[&[1]], "1");
+    // So fast that nobody noticed.
+    stage.come(&after_power_cut(1, 11));
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,3");
+    assert_eq!(stage.line("alone", 0), "1@1 isr=1", "nobody has more, but the end may be lost");
+    stage.die(&[3]);
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "nobody@2 isr= elr=3,2 last=2");
+    stage.come(&after_power_cut(3, 33));
+    stage.come(&after_power_cut(2, 22));
+    assert_eq!(
+        stage.line("a", 0),
+        "2@3 isr=2 recovering",
+        "nobody is left: the last leader is as good as any"
+    );
+}
+
+#[test]
+fn what_a_broker_vouches_for_stays_eligible_after_a_crash() {
+    let mut stage = Stage::with(&[1, 2]);
+    let sure = stage.topic("sure", &[&[1, 2]], "2");
+    let lost = stage.topic("lost", &[&[1, 2]], "2");
+    assert_ne!(sure, lost);
+    stage.die(&[2]);
+    let in_doubt = InDoubt::Partitions(vec![(lost, PartitionIndex(0))]);
+    let killed = RegisterBroker { after_crash: true, in_doubt, ..again(1, 11) };
+    stage.run(Command::RegisterBroker(killed)).expect("it came back");
+    assert_eq!(stage.line("sure", 0), "1@1 isr=1 elr=2", "it leads on, and cuts its log where it ends");
+    assert_eq!(stage.line("lost", 0), "nobody@1 isr= elr=2 last=1");
+    stage.hear(1);
+    assert_eq!(stage.line("lost", 0), "nobody@1 isr= elr=2 last=1", "2 has all of it");
+    stage.come(&again(2, 22));
+    assert_eq!(stage.line("lost", 0), "2@2 isr=2");
+}
+
+#[test]
+fn logs_of_another_life_are_in_doubt() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    let first = stage.epoch_of(1);
+    let returns = |life, epoch| RegisterBroker { previous_epoch: Some(epoch), ..again(1, life) };
+    stage.come(&returns(11, first));
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "1@2 isr=1");
+    stage.come(&returns(12, first));
+    assert_eq!(stage.line("a", 0), "1@4 isr=1 recovering", "a copy of the disk as it was two lives ago");
+    let moved = RegisterBroker { log_dirs: vec![directory(7)], ..again(2, 22) };
+    stage.come(&moved);
+}
+
+#[test]
+fn a_directory_that_is_gone_is_in_doubt_and_one_that_fails_loses_its_leaders() {
+    let mut stage = Stage::with(&[]);
+    let disks = [directory(1), directory(5)];
+    stage.come(&RegisterBroker { log_dirs: disks.to_vec(), ..registration(1) });
+    stage.come(&registration(2));
+    let [a, b] = ["a", "b"].map(|name| stage.topic(name, &[&[1, 2]], "2"));
+    let replicas = vec![(a, PartitionIndex(0), disks[0]), (b, PartitionIndex(0), disks[1])];
+    let assign = AssignReplicasToDirs { broker: BrokerId(1), replicas };
+    stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
+    let failing = BrokerHeartbeat { offline_log_dirs: vec![disks[1]], ..stage.heartbeat(1) };
+    assert!(!stage.beat(failing.clone()).is_fenced);
+    assert_eq!((stage.line("a", 0), stage.line("b", 0)), ("1@0 isr=1,2".into(), "2@1 isr=2 elr=1".into()));
+    let records = stage.log.len();
+    stage.beat(BrokerHeartbeat { metadata_end: stage.image().end(), ..failing });
+    assert_eq!(stage.log.len(), records, "it is known");
+    assert!(stage.beat(BrokerHeartbeat { offline_log_dirs: disks.to_vec(), ..stage.heartbeat(1) }).is_fenced);
+    stage.come(&RegisterBroker { log_dirs: vec![disks[0]], ..again(1, 11) });
+    assert_eq!(stage.line("b", 0), "2@1 isr=2", "a copy that is not there has nothing");
+}
+
+#[test]
+fn a_broker_that_stops_hands_over_first() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    stage.topic("alone", &[&[1]], "1");
+    let stopping = BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) };
+    let heard = stage.beat(stopping.clone());
+    assert!(!heard.should_shut_down, "the others do not know yet");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,3");
+    assert_eq!(stage.line("alone", 0), "1@0 isr=1", "nobody else can");
+    stage.hear(2);
+    assert!(!stage.beat(stopping.clone()).should_shut_down, "3 does not know yet");
+    stage.hear(3);
+    let heard = stage.beat(stopping);
+    assert!(heard.should_shut_down && heard.is_fenced, "{heard:?}");
+    stage.come(&again(1, 11));
+    assert_eq!(stage.line("alone", 0), "1@0 isr=1", "as if nothing had happened");
+}
+
+#[test]
+fn a_node_that_is_alone_stops_at_once_and_nothing_of_its_partitions_changes() {
+    let mut stage = Stage::with(&[1]);
+    stage.topic("a", &[&[1][..]; 100], "1");
+    let before = stage.log.len();
+    let heard = stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) });
+    assert!(heard.should_shut_down);
+    stage.come(&again(1, 11));
+    assert_eq!(stage.log.len() - before, 4, "stopping, fenced, registered, unfenced");
+}
+
+#[test]
+fn a_broker_is_fenced_when_its_connection_breaks() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[2, 3, 1]], "2");
+    let suspicion = |stage: &Stage, by| {
+        let epoch = stage.epoch_of(2);
+        Command::BrokerSuspected(BrokerSuspected { suspect: BrokerId(2), epoch, by: BrokerId(by) })
+    };
+    stage.pass(Duration::from_millis(100), &[1, 2, 3]);
+    let of_another = suspicion(&stage, 3);
+    stage.run(of_another.clone()).expect("it is heard");
+    assert_eq!(stage.line("a", 0), "2@0 isr=2,3,1", "it may be 3 that cannot be reached");
+    stage.pass(Duration::from_millis(300), &[1, 2, 3]);
+    assert_eq!(stage.line("a", 0), "2@0 isr=2,3,1");
+    stage.run(of_another).expect("it is heard");
+    stage.pass(Duration::from_millis(700), &[1, 3]);
+    assert_eq!(stage.line("a", 0), "3@1 isr=3,1", "it was not heard any more");
+    stage.come(&again(2, 22));
+    let old = Command::BrokerSuspected(BrokerSuspected {
+        suspect: BrokerId(2),
+        epoch: BrokerEpoch(0),
+        by: BrokerId(1),
+    });
+    stage.run(old).expect("it is heard");
+    assert!(stage.image().broker(BrokerId(2)).is_some_and(|broker| !broker.fenced), "another life is meant");
+    stage.run(suspicion(&stage, 1)).expect("it is heard");
+    assert!(
+        stage.image().broker(BrokerId(2)).is_some_and(|broker| broker.fenced),
+        "the controller's own node"
+    );
+}
+
+#[test]
+fn a_zombie_is_told_that_it_is_one() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    let (zombie, asked) = (stage.heartbeat(1), stage.alteration("a", 0, &[1]));
+    stage.die(&[1]);
+    let refused = stage.alter_as(1, asked).expect_err("another leads");
+    assert_eq!(refused.code(), ErrorCode::FencedLeaderEpoch);
+    assert!(!stage.beat(zombie.clone()).is_fenced, "it is the same life, and alive again");
+    stage.come(&again(1, 11));
+    let stale = stage.run(Command::BrokerHeartbeat(zombie)).expect_err("another life");
+    assert_eq!(stale.code(), ErrorCode::StaleBrokerEpoch);
+    let stranger = BrokerHeartbeat { id: BrokerId(9), ..stage.heartbeat(1) };
+    let refused = stage.run(Command::BrokerHeartbeat(stranger)).expect_err("nobody knows it");
+    assert_eq!(refused.code(), ErrorCode::BrokerIdNotRegistered);
+}
+
+#[test]
+fn a_broker_is_fenced_until_its_metadata_has_its_registration() {
+    let mut stage = Stage::with(&[1]);
+    stage.run(Command::RegisterBroker(registration(2))).expect("it is new");
+    let epoch = stage.epoch_of(2);
+    let behind = BrokerHeartbeat { metadata_end: Offset(epoch.0), ..stage.heartbeat(2) };
+    let heard = stage.beat(behind);
+    assert!(heard.is_fenced && !heard.is_caught_up, "{heard:?}");
+    let waits = BrokerHeartbeat { wants_fence: true, ..stage.heartbeat(2) };
+    let heard = stage.beat(waits);
+    assert!(heard.is_fenced && heard.is_caught_up, "{heard:?}");
+    assert!(!stage.hear(2).is_fenced);
+    let hides = BrokerHeartbeat { wants_fence: true, ..stage.heartbeat(2) };
+    assert!(stage.beat(hides).is_fenced);
+}
+
+#[test]
+fn who_cannot_be_a_member_is_not_registered() {
+    let settings = ControllerSettings { cluster_id: Some("ours".into()), ..super::stage::settings() };
+    let mut stage = Stage::new(settings);
+    let wrong_cluster = RegisterBroker { cluster_id: "theirs".into(), ..registration(1) };
+    let endpoint = registration(1).cluster_address.expect("it has one");
+    let cases = [
+        (wrong_cluster, ErrorCode::InconsistentClusterId),
+        (RegisterBroker { log_dirs: Vec::new(), ..registration(1) }, ErrorCode::InvalidRegistration),
+        (
+            RegisterBroker { log_dirs: vec![Uuid([1; 16]); 2], ..registration(1) },
+            ErrorCode::InvalidRegistration,
+        ),
+        (RegisterBroker { endpoints: vec![endpoint], ..registration(1) }, ErrorCode::InvalidRegistration),
+        (registration(-1), ErrorCode::InvalidRequest),
+    ];
+    for (broker, code) in cases {
+        let refused = stage.run(Command::RegisterBroker(broker)).expect_err("it must not");
+        assert_eq!(refused.code(), code);
+    }
+    stage.come(&RegisterBroker { cluster_id: "ours".into(), ..registration(1) });
+    let broker = stage.image().broker(BrokerId(1)).expect("it is registered");
+    assert!(broker.cluster_address().is_some());
+    assert_eq!(broker.client_endpoints().count(), 1);
+}
+
+#[test]
+fn a_broker_that_will_not_come_back_is_taken_out_of_everything() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.run(Command::UnregisterBroker(UnregisterBroker { id: BrokerId(1) })).expect("it is known");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2");
+    assert_eq!(&stage.partition("a", 0).replicas[..], [1, 2].map(BrokerId), "until it is moved elsewhere");
+    stage.come(&registration(3));
+    stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2 adding=3 removing=1");
+}

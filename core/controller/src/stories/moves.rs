@@ -1,0 +1,232 @@
+//! Leaders and replicas move because somebody asked for it.
+
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId, ErrorCode};
+
+use super::super::*;
+use super::stage::{Stage, again, registration, settings};
+
+fn code<T: std::fmt::Debug>(outcome: Result<T, ControllerError>) -> ErrorCode {
+    outcome.expect_err("it should have been refused").code()
+}
+
+#[test]
+fn an_in_sync_set_changes_only_if_nothing_else_did() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    let late = stage.alteration("a", 0, &[1, 2]);
+    stage.alter("a", 0, &[1, 3]).expect("it is the leader's word");
+    assert_eq!(code(stage.alter_as(1, late.clone())), ErrorCode::InvalidUpdateVersion);
+    assert_eq!(code(stage.alter_as(2, stage.alteration("a", 0, &[2, 3]))), ErrorCode::InvalidRequest);
+    assert_eq!(code(stage.alter("a", 0, &[3])), ErrorCode::InvalidRequest, "without the leader");
+    assert_eq!(code(stage.alter("a", 0, &[1, 1])), ErrorCode::InvalidRequest, "one of them twice");
+    let mut other_life = stage.alteration("a", 0, &[1, 2, 3]);
+    other_life.isr[1].1 = BrokerEpoch(stage.epoch_of(2).0 - 1);
+    assert_eq!(code(stage.alter_as(1, other_life.clone())), ErrorCode::IneligibleReplica, "KIP-903");
+    other_life.isr[1].1 = BrokerEpoch::NONE;
+    assert_eq!(
+        code(stage.alter_as(1, other_life)),
+        ErrorCode::IneligibleReplica,
+        "it must be said for who is new"
+    );
+    let mut nothing_new = stage.alteration("a", 0, &[1, 3]);
+    nothing_new.isr.iter_mut().for_each(|member| member.1 = BrokerEpoch::NONE);
+    let records = stage.log.len();
+    stage.alter_as(1, nothing_new).expect("it is so");
+    assert_eq!(stage.log.len(), records);
+    stage.run(Command::RegisterBroker(again(2, 22))).expect("it came back");
+    assert_eq!(code(stage.alter("a", 0, &[1, 2, 3])), ErrorCode::IneligibleReplica, "it is fenced");
+    stage.hear(2);
+    stage.alter("a", 0, &[1, 2, 3]).expect("it has caught up");
+    let nowhere = AlterPartition { partition: base::PartitionIndex(7), ..late };
+    assert_eq!(code(stage.alter_as(1, nowhere)), ErrorCode::UnknownTopicOrPartition);
+}
+
+#[test]
+fn leaders_are_elected_when_asked() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2], &[3, 2]], "1");
+    assert_eq!(code(stage.elect(ElectionKind::Preferred, "a", 0)), ErrorCode::ElectionNotNeeded);
+    assert_eq!(code(stage.elect(ElectionKind::Unclean, "a", 0)), ErrorCode::ElectionNotNeeded);
+    assert_eq!(code(stage.elect(ElectionKind::Preferred, "b", 0)), ErrorCode::UnknownTopicOrPartition);
+    assert_eq!(code(stage.elect(ElectionKind::Preferred, "a", 7)), ErrorCode::UnknownTopicOrPartition);
+    stage.die(&[1]);
+    assert_eq!(code(stage.elect(ElectionKind::Preferred, "a", 0)), ErrorCode::PreferredLeaderNotAvailable);
+    stage.come(&again(1, 11));
+    assert_eq!(code(stage.elect(ElectionKind::Preferred, "a", 0)), ErrorCode::PreferredLeaderNotAvailable);
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    let all = ElectLeaders { kind: ElectionKind::Preferred, partitions: None };
+    let reply = stage.run(Command::ElectLeaders(all)).expect("it runs");
+    let Reply::ElectLeaders(elected) = reply else { panic!("{reply:?}") };
+    assert_eq!(elected.len(), 1, "the others have theirs: {elected:?}");
+    assert_eq!(stage.line("a", 0), "1@2 isr=2,1");
+}
+
+#[test]
+fn an_unclean_leader_is_elected_only_when_it_is_allowed() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.topic("b", &[&[1, 2]], "1");
+    stage.set("b", "unclean.leader.election.enable", "true");
+    stage.alter("a", 0, &[1]).expect("2 is far behind");
+    stage.alter("b", 0, &[1]).expect("2 is far behind");
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=1 last=1");
+    assert_eq!(stage.line("b", 0), "2@1 isr=2 recovering", "the topic says so");
+    stage.elect(ElectionKind::Unclean, "a", 0).expect("somebody says so");
+    assert_eq!(stage.line("a", 0), "2@2 isr=2 recovering");
+    let both = AlterPartition { recovering: true, ..stage.alteration("a", 0, &[2]) };
+    stage.alter_as(2, both).expect("it still does");
+    stage.alter("a", 0, &[2]).expect("it has recovered");
+    assert_eq!(stage.line("a", 0), "2@2 isr=2");
+}
+
+#[test]
+fn a_lower_minimum_makes_nobody_eligible_who_will_lack_something() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "2");
+    stage.topic("b", &[&[1, 2]], "2");
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "1@0 isr=1 elr=2");
+    stage.set("a", "min.insync.replicas", "1");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1", "1 goes on alone, without 2");
+    assert_eq!(stage.line("b", 0), "1@0 isr=1 elr=2");
+}
+
+#[test]
+fn a_partition_moves_when_those_who_come_are_in_sync() {
+    let mut stage = Stage::with(&[1, 2, 3, 4]);
+    stage.topic("a", &[&[1, 2]], "2");
+    assert_eq!(code(stage.reassign("a", 0, None)), ErrorCode::NoReassignmentInProgress);
+    assert_eq!(code(stage.reassign("a", 0, Some(&[]))), ErrorCode::InvalidReplicaAssignment);
+    assert_eq!(code(stage.reassign("a", 0, Some(&[9]))), ErrorCode::InvalidReplicaAssignment);
+    assert_eq!(code(stage.reassign("a", 0, Some(&[3, 3]))), ErrorCode::InvalidReplicaAssignment);
+    stage.reassign("a", 0, Some(&[3, 4])).expect("it may");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2 adding=3,4 removing=1,2");
+    stage.alter("a", 0, &[1, 2, 3]).expect("3 has caught up");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2,3 adding=3,4 removing=1,2");
+    let done = stage.alter("a", 0, &[1, 2, 3, 4]);
+    assert_eq!(code(done), ErrorCode::NewLeaderElected);
+    assert_eq!(stage.line("a", 0), "3@1 isr=3,4");
+    assert_eq!(&stage.partition("a", 0).replicas[..], [3, 4].map(BrokerId));
+}
+
+#[test]
+fn a_move_can_be_taken_back_or_turned_elsewhere() {
+    let mut stage = Stage::with(&[1, 2, 3, 4]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
+    stage.reassign("a", 0, Some(&[4, 2])).expect("somewhere else");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2 adding=4 removing=1");
+    assert_eq!(&stage.partition("a", 0).replicas[..], [4, 2, 1].map(BrokerId), "3 was only coming");
+    stage.reassign("a", 0, None).expect("it is under way");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2");
+    stage.reassign("a", 0, Some(&[2])).expect("fewer");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2", "nobody has to come first");
+    stage.reassign("a", 0, Some(&[2, 3])).expect("more");
+    stage.alter("a", 0, &[2, 3]).expect("it has caught up");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,3");
+    let resize = Reassignment {
+        topic: "a".into(),
+        partition: base::PartitionIndex(0),
+        replicas: Some(vec![BrokerId(1)]),
+    };
+    let strict = AlterReassignments { partitions: vec![resize], allow_replication_factor_change: false };
+    let reply = stage.run(Command::AlterReassignments(strict)).expect("it runs");
+    let Reply::AlterReassignments(mut outcomes) = reply else { panic!("{reply:?}") };
+    assert_eq!(code(outcomes.remove(0)), ErrorCode::InvalidReplicationFactor);
+}
+
+#[test]
+fn leaderships_go_back_to_who_is_first_in_line() {
+    let every = Duration::from_secs(10);
+    let mut stage = Stage::new(ControllerSettings { balance_interval: Some(every), ..settings() });
+    [1, 2].into_iter().for_each(|id| stage.come(&registration(id)));
+    stage.topic("a", &[&[1, 2], &[2, 1]], "1");
+    stage.come(&again(1, 11));
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    stage.alter("a", 1, &[2, 1]).expect("it has caught up");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2,1");
+    stage.pass(every, &[1, 2]);
+    assert_eq!(stage.line("a", 0), "1@2 isr=2,1");
+    assert_eq!(stage.line("a", 1), "2@0 isr=2,1");
+}
+
+#[test]
+fn a_topic_of_three_can_lose_one_and_of_one_none() {
+    let mut stage = Stage::with(&[1]);
+    let create = |name: &str| {
+        let topic = NewTopic {
+            name: name.into(),
+            partitions: 1,
+            replication_factor: -1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+            random: name.len() as u128 * 7 + u128::from(name.as_bytes()[0]),
+        };
+        Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
+    };
+    let configs = |stage: &Stage, name: &str| {
+        let name = base::TopicName::new(name).expect("legal");
+        stage.image().configs(&metadata::ConfigResource::Topic(name)).len()
+    };
+    let factor = |stage: &mut Stage, name: &str| {
+        stage.run(create(name)).expect("it runs");
+        (stage.partition(name, 0).replicas.len(), configs(stage, name))
+    };
+    assert_eq!(factor(&mut stage, "a"), (1, 0));
+    stage.come(&registration(2));
+    assert_eq!(factor(&mut stage, "bb"), (2, 0));
+    stage.come(&registration(3));
+    stage.come(&registration(4));
+    assert_eq!(factor(&mut stage, "ccc"), (3, 1));
+    let set =
+        stage.image().configs(&metadata::ConfigResource::Topic(base::TopicName::new("ccc").expect("legal")));
+    assert_eq!(set.get("min.insync.replicas").map(String::as_str), Some("2"));
+}
+
+#[test]
+fn replicas_are_spread_over_the_racks_and_leaders_over_the_brokers() {
+    let mut stage = Stage::with(&[]);
+    for (id, rack) in [(1, "x"), (2, "x"), (3, "y"), (4, "y"), (5, "z"), (6, "z")] {
+        stage.come(&RegisterBroker { rack: Some(rack.into()), ..registration(id) });
+    }
+    let topic = NewTopic {
+        name: "a".into(),
+        partitions: 60,
+        replication_factor: 3,
+        assignments: Vec::new(),
+        configs: Vec::new(),
+        random: 5,
+    };
+    let create = CreateTopics { topics: vec![topic], validate_only: false };
+    stage.run(Command::CreateTopics(create)).expect("it runs");
+    let (mut leads, mut has) = ([0; 7], [0; 7]);
+    for partition in stage.image().topic("a").expect("it was made").partitions() {
+        let mut racks: Vec<i32> = partition.replicas.iter().map(|id| (id.0 - 1) / 2).collect();
+        racks.sort_unstable();
+        assert_eq!(racks, [0, 1, 2], "{:?}", partition.replicas);
+        leads[partition.leader.0 as usize] += 1;
+        partition.replicas.iter().for_each(|id| has[id.0 as usize] += 1);
+    }
+    assert_eq!(leads, [0, 10, 10, 10, 10, 10, 10]);
+    assert!(has[1..].iter().all(|count| (24..=36).contains(count)), "{has:?}");
+}
+
+#[test]
+fn a_feature_goes_where_all_can_follow() {
+    let mut stage = Stage::with(&[1]);
+    let mut update = |name: &str, level| {
+        let direction = FeatureDirection::Upgrade;
+        let updates = vec![FeatureUpdate { name: name.into(), level, direction }];
+        let command = UpdateFeatures { updates, validate_only: false };
+        match stage.run(Command::UpdateFeatures(command)) {
+            Ok(Reply::UpdateFeatures(mut outcomes)) => outcomes.remove(0),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(update("metadata.version", metadata::METADATA_VERSION), Ok(()));
+    assert_eq!(code(update("metadata.version", 99)), ErrorCode::InvalidUpdateVersion);
+    assert_eq!(code(update("no.such", 1)), ErrorCode::InvalidUpdateVersion);
+}
