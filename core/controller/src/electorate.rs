@@ -1,9 +1,11 @@
 //! Who may lead, as it will be once the command at hand is carried out.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
-use base::{BrokerId, Uuid};
-use metadata::settings::{Layers, allows_unclean_election, insync_replicas_min};
+use base::{BrokerId, TopicId, Uuid};
+use metadata::settings::{
+    INSYNC_MIN, Layers, UNCLEAN_ELECTION, allows_unclean_election, insync_replicas_min,
+};
 use metadata::{Broker, ConfigMap, ConfigResource, Image, MetadataRecord, Partition, PartitionChange, Topic};
 
 use crate::controller::Controller;
@@ -16,12 +18,20 @@ pub(crate) struct Electorate<'a> {
     /// A broker that changes, and what it will be; `None` if it leaves for good.
     changing: Option<(BrokerId, Option<Broker>)>,
     defaults: OnceCell<(usize, bool)>,
+    /// The settings of the topic that was looked at last: its partitions come one after the other.
+    last: Cell<Option<(TopicId, (usize, bool))>>,
 }
 
 impl Controller {
     /// The cluster as it is.
     pub(crate) fn electorate(&self) -> Electorate<'_> {
-        Electorate { image: &self.image, layers: self.layers(), changing: None, defaults: OnceCell::new() }
+        Electorate {
+            image: &self.image,
+            layers: self.layers(),
+            changing: None,
+            defaults: OnceCell::new(),
+            last: Cell::new(None),
+        }
     }
 
     /// The cluster with this broker as it will be.
@@ -52,11 +62,26 @@ impl<'a> Electorate<'a> {
 
     /// What a topic's settings say: `min.insync.replicas` and `unclean.leader.election.enable`.
     fn settings_of(&self, topic: &Topic) -> (usize, bool) {
-        let resolve = |own: &ConfigMap| {
-            (insync_replicas_min(own, self.layers), allows_unclean_election(own, self.layers))
-        };
-        let own = self.image.configs(&ConfigResource::Topic(topic.name.clone()));
-        if own.is_empty() { *self.defaults.get_or_init(|| resolve(own)) } else { resolve(own) }
+        if let Some((id, settings)) = self.last.get()
+            && id == topic.id
+        {
+            return settings;
+        }
+        let resource = ConfigResource::Topic(topic.name.clone());
+        let own = self.image.configs(&resource);
+        let defaults = *self.defaults.get_or_init(|| {
+            let nothing = ConfigMap::new();
+            (insync_replicas_min(&nothing, self.layers), allows_unclean_election(&nothing, self.layers))
+        });
+        let mut settings = defaults;
+        if own.contains_key(INSYNC_MIN) {
+            settings.0 = insync_replicas_min(own, self.layers);
+        }
+        if own.contains_key(UNCLEAN_ELECTION) {
+            settings.1 = allows_unclean_election(own, self.layers);
+        }
+        self.last.set(Some((topic.id, settings)));
+        settings
     }
 
     /// What follows from a revision, with an unclean election if the topic allows it and the leadership
@@ -76,8 +101,10 @@ impl<'a> Electorate<'a> {
         &'b self,
         revise: impl Fn(&'b Topic, &'b Partition) -> Option<Revision<'b>> + 'b,
     ) -> impl Iterator<Item = MetadataRecord> + 'b {
-        let partitions =
-            self.image.topics().flat_map(|topic| topic.partitions().iter().map(move |it| (&**topic, &**it)));
+        let partitions = self
+            .image
+            .topics_by_id()
+            .flat_map(|topic| topic.partitions().iter().map(move |it| (&**topic, &**it)));
         partitions
             .filter_map(move |(topic, partition)| self.settle(topic, revise(topic, partition)?))
             .map(MetadataRecord::PartitionChange)

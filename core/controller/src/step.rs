@@ -276,18 +276,22 @@ impl Controller {
     /// Takes decided records into the image that the next decision is made on, and queues them.
     fn enqueue(&mut self, records: Vec<MetadataRecord>, may_be_split: bool) {
         let Office::Held(term) = &mut self.office else { return };
-        let mut rest = records.into_iter().peekable();
-        while rest.peek().is_some() {
-            let together = if may_be_split { RECORDS_PER_BATCH } else { usize::MAX };
-            let chunk: Vec<MetadataRecord> = rest.by_ref().take(together).collect();
+        let mut rest = records;
+        while !rest.is_empty() {
+            let together = if may_be_split { RECORDS_PER_BATCH.min(rest.len()) } else { rest.len() };
+            let later = rest.split_off(together);
+            let chunk = std::mem::replace(&mut rest, later);
+            term.records_waiting += chunk.len();
             let has_room = |batch: &&mut Batch| batch.records.len() + chunk.len() <= RECORDS_PER_BATCH;
             let batch = match term.forming.back_mut().filter(has_room) {
                 Some(batch) => batch,
                 None => term.forming.push_back_mut(Batch::default()),
             };
             chunk.iter().for_each(|record| self.image.replay(record, &mut batch.delta));
-            term.records_waiting += chunk.len();
-            batch.records.extend(chunk);
+            match batch.records.is_empty() {
+                true => batch.records = chunk,
+                false => batch.records.extend(chunk),
+            }
         }
     }
 

@@ -19,6 +19,8 @@ mod snapshot; // and back
 
 mod delta; // what changed on the way
 
+pub mod plan; // where replicas should be
+
 mod codec; // records as bytes
 pub mod record;
 

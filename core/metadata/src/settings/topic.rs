@@ -135,16 +135,22 @@ impl TopicSettings {
 
 /// A topic's `min.insync.replicas`, which is never more than the replicas that a partition has.
 pub fn insync_replicas_min(overrides: &ConfigMap, layers: Layers<'_>) -> usize {
-    usize::try_from(Reader { overrides, layers }.number(INSYNC_MIN)).unwrap_or(1).max(1)
+    // Asked for every topic when a broker dies: its own value is read without much ado.
+    let own = overrides.get(INSYNC_MIN).and_then(|value| value.trim().parse().ok());
+    let number = own.unwrap_or_else(|| Reader { overrides, layers }.number(INSYNC_MIN));
+    usize::try_from(number).unwrap_or(1).max(1)
 }
 
 /// A topic's `unclean.leader.election.enable`.
 pub fn allows_unclean_election(overrides: &ConfigMap, layers: Layers<'_>) -> bool {
-    Reader { overrides, layers }.is_on("unclean.leader.election.enable")
+    Reader { overrides, layers }.is_on(UNCLEAN_ELECTION)
 }
 
 /// The setting that says how many replicas an acknowledged record has.
 pub const INSYNC_MIN: &str = "min.insync.replicas";
+
+/// The setting that says whether a replica may lead that may lack acknowledged records.
+pub const UNCLEAN_ELECTION: &str = "unclean.leader.election.enable";
 
 impl CompressionType {
     fn level_name(self) -> Option<&'static str> {
