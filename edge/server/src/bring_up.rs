@@ -35,7 +35,7 @@ pub(crate) fn bring_up(
     let opening = Start {
         log_dir: Path::new(""),
         node_id: settings.node_id,
-        settings: ControllerSettings::from(&*settings),
+        settings: ControllerSettings::from(&settings),
         fresh_cluster_id: Uuid::from_random(random()),
         now: clock.now(),
     };

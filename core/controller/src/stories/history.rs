@@ -129,7 +129,9 @@ impl History {
                 break;
             }
             let others: Vec<i32> = self.up.iter().copied().filter(|other| *other != id).collect();
-            others.into_iter().for_each(|other| drop(self.stage.hear(other)));
+            for other in others {
+                self.stage.hear(other);
+            }
         }
         self.up.remove(&id);
     }
@@ -234,7 +236,9 @@ impl History {
         let heard: Vec<i32> = self.up.iter().copied().collect();
         self.stage.pass_slowly(Duration::from_millis(2_500), &heard);
         let committed = self.below(3);
-        (0..committed).for_each(|_| drop(self.stage.commit_one()));
+        for _ in 0..committed {
+            self.stage.commit_one();
+        }
         let epoch = LeaderEpoch(self.stage.epoch.0 + 1);
         self.stage.tell(QuorumEvent::Following { epoch, leader: None });
         self.stage.proposed.clear();
