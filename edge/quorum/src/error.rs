@@ -76,6 +76,31 @@ pub enum OpenError {
         /// What is wrong.
         error: CheckpointError,
     },
+    /// There are entries, and nothing tells for whom this node voted.
+    #[error(
+        "{path} is missing or damaged ({why}): this node may have voted, and would vote again; put back a copy of it \
+         from a backup, or remove the node from the quorum and add it again with an empty directory", path = path.display()
+    )]
+    VoteLost {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A snapshot that the log stands on is missing or damaged.
+    #[error(
+        "the snapshot {path} is missing or damaged ({why}), and the log before it is gone; put back a copy of it from \
+         a backup, or remove the node from the quorum and add it again with an empty directory", path = path.display()
+    )]
+    SnapshotLost {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The quorum could not be begun.
+    #[error("the metadata quorum: {0}")]
+    Quorum(String),
     /// The log itself could not be opened.
     #[error("the metadata log: {0}")]
     Log(#[from] storage::OpenError),
@@ -86,6 +111,28 @@ pub enum OpenError {
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
+
+/// Bytes of a peer or a disk that are not what they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(pub String);
+
+/// Why records could not be proposed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// They do not fit into a batch.
+    #[error("the records of one proposal take more than {bytes_max} bytes")]
+    TooLarge {
+        /// How much they may take.
+        bytes_max: usize,
+    },
+}
+
+/// Why a quorum does not go on. The node must stop: what of its last words is on the disk is not known, and
+/// only reading it again will tell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the metadata quorum of this node has stopped: {0}")]
+pub struct Stopped(pub String);
 
 /// Why records were not committed. Whether they are in the log is not known: the node must stop, and
 /// will know when it has read the log again.

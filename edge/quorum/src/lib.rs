@@ -12,9 +12,20 @@
 //! **Invariant:** whoever got a reply can count on it: its records were durable before. Nobody else
 //! knows how records are committed.
 
+mod batch;
+mod files;
+mod machine;
+mod members;
+mod memory;
 mod metadata_log;
+mod open;
 mod quorum; // start here
 mod scan;
+mod snapshot;
+mod store;
+mod tell;
+mod types;
+mod writer;
 
 mod identity; // whose log it is
 

@@ -17,7 +17,10 @@ use records::{LENGTH_PREFIX_BYTES, MAGIC, Scratch, StoredBatch, batches};
 use storage::disk::{DirEntry, Disk, OpenMode};
 use storage::layout::{FileKind, FileName, parse_file_name};
 
+use crate::batch;
 use crate::error::OpenError;
+use crate::files::{START_FILE, VOTE_FILE};
+use crate::snapshot::SnapshotId;
 
 /// Says up to where the log was durable when that was last written down.
 pub(crate) const CHECKPOINT_FILE: &str = "recovery-point-offset-checkpoint";
@@ -28,18 +31,41 @@ const MAGIC_AT: usize = 16;
 /// What is done with each batch: its records, and the offset behind the last one.
 pub(crate) type Replay<'a> = dyn FnMut(&[MetadataRecord], Offset) + 'a;
 
-/// Reads every batch of the log in `dir`, in order; where they end.
+/// What is done with each batch as it is.
+pub(crate) type Each<'a> = dyn FnMut(&StoredBatch<'_>) -> Result<(), OpenError> + 'a;
+
+/// Reads the records of every batch of the log in `dir`, in order; where they end.
 pub(crate) fn read_all(
     disk: &dyn Disk,
     dir: &Path,
     durable: Offset,
     replay: &mut Replay<'_>,
 ) -> Result<Offset, OpenError> {
-    let mut scan = Scan { end: Offset::ZERO, torn: None, records: Vec::new(), scratch: Scratch::default() };
-    for (base, name) in segments(disk, dir)? {
+    let (mut records, mut scratch) = (Vec::new(), Scratch::default());
+    read_batches(disk, dir, Offset::ZERO, durable, &mut |batch| {
+        records.clear();
+        decode(batch, &mut scratch, &mut records)?;
+        replay(&records, batch.next_offset());
+        Ok(())
+    })
+}
+
+/// Reads every batch of the log in `dir`, in order; where they end. What lies before `start` was purged: of
+/// that, the front may be gone.
+pub(crate) fn read_batches(
+    disk: &dyn Disk,
+    dir: &Path,
+    start: Offset,
+    durable: Offset,
+    each: &mut Each<'_>,
+) -> Result<Offset, OpenError> {
+    let segments = segments(disk, dir)?;
+    let first = segments.first().map_or(start, |(base, _)| *base);
+    let mut scan = Scan { end: first.min(start), torn: None };
+    for (base, name) in segments {
         let path = dir.join(name);
         let bytes = read_file(disk, &path)?;
-        scan.segment(path, base, &bytes, replay)?;
+        scan.segment(path, base, &bytes, each)?;
     }
     if let Some(torn) = scan.torn.filter(|_| scan.end < durable) {
         return Err(torn.damage);
@@ -58,7 +84,10 @@ pub(crate) fn has_log(disk: &dyn Disk, parent: &Path, dir: &Path) -> Result<bool
     }
     let is_sign = |entry: &DirEntry| match parse_file_name(&entry.name) {
         FileName::Part(FileKind::Log, base) => entry.len > 0 || base > Offset::ZERO,
-        _ => entry.name == CHECKPOINT_FILE,
+        _ => {
+            [CHECKPOINT_FILE, VOTE_FILE, START_FILE].contains(&entry.name.as_str())
+                || SnapshotId::parse(&entry.name).is_some()
+        }
     };
     Ok(disk.list(dir)?.iter().any(is_sign))
 }
@@ -88,8 +117,6 @@ struct Scan {
     end: Offset,
     /// Where the batches stopped being good, if they did.
     torn: Option<Torn>,
-    records: Vec<MetadataRecord>,
-    scratch: Scratch,
 }
 
 /// A place where a batch was expected and is not.
@@ -103,7 +130,7 @@ impl Scan {
         path: PathBuf,
         base: Offset,
         bytes: &[u8],
-        replay: &mut Replay<'_>,
+        each: &mut Each<'_>,
     ) -> Result<(), OpenError> {
         let mut position = 0;
         if self.torn.is_none() && base != self.end && !bytes.is_empty() {
@@ -112,7 +139,8 @@ impl Scan {
         while self.torn.is_none() && position < bytes.len() {
             match next_batch(&bytes[position..], self.end) {
                 Ok(batch) => {
-                    self.replay(&batch, replay)?;
+                    self.end = batch.next_offset();
+                    each(&batch)?;
                     position += batch.bytes().len();
                 }
                 Err(why) => self.tear(&path, position, why),
@@ -131,16 +159,6 @@ impl Scan {
         let damage = OpenError::Damaged { path: path.to_owned(), position, offset: self.end, why };
         self.torn = Some(Torn { damage });
     }
-
-    fn replay(&mut self, batch: &StoredBatch<'_>, replay: &mut Replay<'_>) -> Result<(), OpenError> {
-        self.records.clear();
-        if !batch.header().attributes.is_control() {
-            decode(batch, &mut self.scratch, &mut self.records)?;
-        }
-        self.end = batch.next_offset();
-        replay(&self.records, self.end);
-        Ok(())
-    }
 }
 
 fn decode(
@@ -148,18 +166,8 @@ fn decode(
     scratch: &mut Scratch,
     out: &mut Vec<MetadataRecord>,
 ) -> Result<(), OpenError> {
-    let wrong = |offset, what: String| OpenError::Record {
-        offset,
-        error: metadata::RecordError::Value { field: "the record", value: what },
-    };
-    let records = batch.records(scratch).map_err(|error| wrong(batch.base_offset(), error.to_string()))?;
-    for record in records {
-        let record = record.map_err(|error| wrong(batch.base_offset(), error.to_string()))?;
-        let offset = record.offset(batch.header());
-        let value = record.value.ok_or_else(|| wrong(offset, "empty".into()))?;
-        out.push(MetadataRecord::decode(value).map_err(|error| OpenError::Record { offset, error })?);
-    }
-    Ok(())
+    let read = batch::metadata_records(batch, scratch, out);
+    read.map_err(|(offset, error)| OpenError::Record { offset, error })
 }
 
 /// The batch at the front of the bytes, if it is one and begins at `expected`.
