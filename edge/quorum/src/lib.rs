@@ -12,20 +12,33 @@
 //! **Invariant:** whoever got a reply can count on it: its records were durable before. Nobody else
 //! knows how records are committed.
 
-mod batch;
-mod files;
-mod machine;
+mod member; // start here
+mod network;
+
+mod change; // who votes
 mod members;
-mod memory;
-mod metadata_log;
-mod open;
-mod quorum; // start here
-mod scan;
+
+mod receive; // what others ask
+mod serve;
+
+mod machine; // what is applied, and who is told
 mod snapshot;
-mod store;
 mod tell;
-mod types;
+
+mod memory;
+mod store; // the log: memory, and one thread for the disk
 mod writer;
+
+mod batch; // as bytes
+mod files;
+mod message;
+mod types;
+
+mod open; // how it comes back
+mod scan;
+
+mod metadata_log; // a node that is alone, as it was
+mod quorum;
 
 mod identity; // whose log it is
 
@@ -33,9 +46,15 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-pub use error::{CommitError, ExecuteError, OpenError};
+pub use change::{ChangeError, QuorumStatus, ReplicaStatus};
+pub use error::{CommitError, ExecuteError, OpenError, Stopped};
+pub use machine::SnapshotEvery;
+pub use member::{Member, Proposer, Start as MemberStart, Timing};
+pub use members::Voter;
 pub use metadata_log::{MetadataLog, has_log};
+pub use network::{Network, SendError, Sending};
 pub use quorum::{Executed, Quorum, Start};
+pub use tell::Tell;
 
 /// The topic whose one partition is the metadata log. Its directory lies among those of the partitions
 /// and is not one of them.

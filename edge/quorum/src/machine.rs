@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use base::{LeaderEpoch, Offset};
+use base::Offset;
 use bytes::Bytes;
 use controller::Committed;
 use futures_core::Stream;
@@ -111,15 +111,10 @@ impl Machine {
         let of = epoch(entry.log_id.leader_id.term);
         self.store.teller.committed(Committed { epoch: of, records, end });
         if matches!(entry.payload, EntryPayload::Blank) {
-            self.began(of);
+            self.store.teller.began(of);
         }
         self.count(bytes);
         Ok(())
-    }
-
-    fn began(&self, of: LeaderEpoch) {
-        let vote = self.store.memory.lock().vote;
-        self.store.teller.began(of, vote.as_ref());
     }
 
     fn count(&self, bytes: u64) {

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{LeaderEpoch, Now, Offset, TopicId, Uuid};
+use base::{Now, Offset, TopicId, Uuid};
 use bytes::Bytes;
 use openraft::EntryPayload;
 use storage::disk::Disk;
@@ -196,10 +196,6 @@ pub(crate) fn adopt(found: &mut Found, home: crate::types::Home) -> Result<(), O
     found.checkpoint = Some(checkpoint);
     found.is_alone = false;
     Ok(())
-}
-
-pub(crate) fn epoch_of(found: &Found) -> Option<LeaderEpoch> {
-    found.memory.last().map(|last| crate::types::epoch(last.leader_id.term))
 }
 
 pub(crate) fn settings() -> LogSettings {

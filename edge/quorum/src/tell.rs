@@ -19,6 +19,9 @@ pub(crate) struct Teller(Mutex<Told>);
 struct Told {
     tell: Tell,
     node: u64,
+    /// The epoch that this node was elected for in this life of its process: it leads once all that came
+    /// before is applied. What it won in another is over.
+    won: Option<LeaderEpoch>,
     /// The epoch that this node was told to lead, as long as it does.
     led: Option<LeaderEpoch>,
     /// The newest epoch that is known of, and whose it is.
@@ -27,7 +30,7 @@ struct Told {
 
 impl Teller {
     pub(crate) fn new(node: u64, tell: Tell) -> Self {
-        Self(Mutex::new(Told { tell, node, led: None, known: (LeaderEpoch::NONE, None) }))
+        Self(Mutex::new(Told { tell, node, won: None, led: None, known: (LeaderEpoch::NONE, None) }))
     }
 
     pub(crate) fn committed(&self, committed: Committed) {
@@ -38,13 +41,10 @@ impl Teller {
         (self.0.lock().tell)(QuorumEvent::Snapshot(image));
     }
 
-    /// An entry without records was committed, and it is the first of its epoch.
-    pub(crate) fn began(&self, of: LeaderEpoch, vote: Option<&Vote>) {
+    /// The first entry of an epoch was committed.
+    pub(crate) fn began(&self, of: LeaderEpoch) {
         let mut told = self.0.lock();
-        let is_ours = vote.is_some_and(|vote| {
-            vote.committed && vote.leader_id.voted_for == told.node && epoch(vote.leader_id.term) == of
-        });
-        if is_ours && told.known.0 <= of && told.led != Some(of) {
+        if told.won == Some(of) && told.known.0 <= of && told.led != Some(of) {
             told.led = Some(of);
             told.known = (of, Some(broker(told.node)));
             (told.tell)(QuorumEvent::Elected { epoch: of });
@@ -56,7 +56,7 @@ impl Teller {
         let mut told = self.0.lock();
         let leader = vote.committed.then(|| broker(vote.leader_id.voted_for));
         if leader == Some(broker(told.node)) {
-            // It leads once all that came before is applied.
+            told.won = Some(epoch(vote.leader_id.term));
             return;
         }
         told.follow(epoch(vote.leader_id.term), leader);

@@ -1,4 +1,11 @@
 //! The metadata log and its quorum, on disks in memory.
 
+mod nodes; // nodes in one process, and what lies between them
+
+mod alone; // a quorum of one
+mod change; // who votes
+mod hostile;
+mod three; // a quorum of three // what nobody should send
+
 mod single; // a node that is alone, as it was
 mod suite; // what the consensus library asks of its storage

@@ -82,7 +82,7 @@ fn topics(names: std::ops::Range<u32>, partitions: i32) -> Command {
 }
 
 /// A cluster of some topics, each made by a commit of its own.
-fn with_topics(disk: &MemoryDisk, count: u32) -> Quorum {
+pub(crate) fn with_topics(disk: &MemoryDisk, count: u32) -> Quorum {
     let mut quorum = open(disk).expect("a fresh disk");
     register(&mut quorum);
     for i in 0..count {

@@ -1,0 +1,250 @@
+//! Changing who votes, and who leads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, Uuid};
+use openraft::ChangeMembers;
+use openraft::async_runtime::WatchReceiver;
+use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
+
+use crate::member::Member;
+use crate::members::Voter;
+use crate::types::{Types, broker, epoch, node};
+use crate::writer::wall;
+
+/// How far behind a new voter may be when it gets its vote: a few requests.
+const LAG_MAX: u64 = 100;
+
+/// Why the quorum was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Another node leads, or none does.
+    #[error("this node does not lead the metadata quorum")]
+    NotLeader {
+        /// Who does, if that is known.
+        leader: Option<BrokerId>,
+    },
+    /// Another change is not done yet.
+    #[error("another change of the metadata quorum is under way; try again when it is done")]
+    InProgress,
+    /// It is a voter already.
+    #[error("node {0} is a voter already")]
+    AlreadyVoter(BrokerId),
+    /// It is no voter.
+    #[error("node {0} is no voter of the metadata quorum")]
+    NotVoter(BrokerId),
+    /// Nobody would be left.
+    #[error("node {0} is the last voter of the metadata quorum")]
+    LastVoter(BrokerId),
+    /// It did not get there in time; nothing was changed.
+    #[error(
+        "node {id} at {address} did not catch up with the metadata within {after_ms} ms; see whether it runs and can be reached"
+    )]
+    TooSlow {
+        /// The node.
+        id: BrokerId,
+        /// Where it was tried.
+        address: String,
+        /// How long.
+        after_ms: u64,
+    },
+    /// Whether it was changed is not known.
+    #[error("the change of the metadata quorum may or may not have been made: {0}")]
+    Unknown(String),
+}
+
+/// A quorum at a glance: what DescribeQuorum tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuorumStatus {
+    /// Who leads, as far as this node knows.
+    pub leader: Option<BrokerId>,
+    /// The epoch that this node is in.
+    pub epoch: LeaderEpoch,
+    /// Up to where the log is committed, as far as this node knows.
+    pub high_watermark: Offset,
+    /// Who votes.
+    pub voters: Vec<ReplicaStatus>,
+    /// Who follows without a vote.
+    pub observers: Vec<ReplicaStatus>,
+}
+
+/// A node that has the metadata log. What is not known of it is known to the leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    /// The node.
+    pub id: BrokerId,
+    /// Its address; empty for one that only reads.
+    pub address: String,
+    /// Its directory.
+    pub directory: Uuid,
+    /// Up to where it has the log; `None` if not known.
+    pub log_end: Option<Offset>,
+    /// When it was last heard of; [`TimestampMs::NONE`] if not known.
+    pub heard_at: TimestampMs,
+    /// When it last had all that was committed; [`TimestampMs::NONE`] if not known.
+    pub caught_up_at: TimestampMs,
+}
+
+impl Member {
+    /// The quorum as this node knows it.
+    pub fn status(&self) -> QuorumStatus {
+        let metrics = self.core.metrics().borrow_watched().clone();
+        let high_watermark = self.machine.end();
+        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let me = node(self.me.id);
+        let memory = self.store.memory.lock();
+        let heard = self.heard.lock();
+        let now = wall();
+        let of = |id: u64, home: &crate::types::Home| {
+            let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
+            let log_end =
+                if id == me { Some(memory.end()) } else { matched.and_then(|at| memory.end_of(at.index)) };
+            let ago = heard.get(&id).map(|heard| heard.at.elapsed());
+            let heard_at = match ago {
+                _ if id == me => now,
+                Some(ago) => {
+                    TimestampMs(now.0.saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
+                }
+                None => TimestampMs::NONE,
+            };
+            let has_all = log_end.is_some_and(|end| end >= high_watermark);
+            let directory = if id == me { self.me.directory } else { home.directory };
+            ReplicaStatus {
+                id: broker(id),
+                address: home.address.clone(),
+                directory,
+                log_end,
+                heard_at,
+                caught_up_at: if has_all { heard_at } else { TimestampMs::NONE },
+            }
+        };
+        let (voting, learning): (Vec<_>, Vec<_>) =
+            metrics.membership_config.nodes().partition(|(id, _)| voters.contains(id));
+        let mut observers: Vec<_> = learning.into_iter().map(|(id, home)| of(*id, home)).collect();
+        let readers = self.readers.lock();
+        observers.extend(readers.iter().filter(|(id, _)| !voters.contains(id)).map(|(id, reader)| {
+            ReplicaStatus {
+                id: broker(*id),
+                address: String::new(),
+                directory: reader.directory,
+                log_end: Some(reader.end),
+                heard_at: reader.read_at,
+                caught_up_at: reader.caught_up_at,
+            }
+        }));
+        QuorumStatus {
+            leader: metrics.current_leader.map(broker),
+            epoch: epoch(metrics.vote.leader_id.term),
+            high_watermark,
+            voters: voting.into_iter().map(|(id, home)| of(*id, home)).collect(),
+            observers,
+        }
+    }
+
+    fn voters(&self) -> BTreeSet<u64> {
+        self.core.voter_ids().collect()
+    }
+
+    fn check_leads(&self) -> Result<(), ChangeError> {
+        match self.core.is_leader() {
+            true => Ok(()),
+            false => {
+                let leader = self.core.server_metrics().borrow_watched().current_leader;
+                Err(ChangeError::NotLeader { leader: leader.map(broker) })
+            }
+        }
+    }
+
+    /// Gives a node a vote: it follows first, and votes once it has nearly all of the log. Only the leader can.
+    pub async fn add_voter(&self, voter: Voter, within: Duration) -> Result<(), ChangeError> {
+        self.check_leads()?;
+        let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
+        let id = node(voter.id);
+        if self.voters().contains(&id) {
+            return Err(ChangeError::AlreadyVoter(voter.id));
+        }
+        let nodes: BTreeMap<_, _> = [(id, voter.home())].into();
+        // In place of one that was added before and never got its vote.
+        self.change(ChangeMembers::SetNodes(nodes), true).await?;
+        if tokio::time::timeout(within, self.is_close(id)).await.is_err() {
+            self.change(ChangeMembers::RemoveNodes([id].into()), true).await?;
+            let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+            return Err(ChangeError::TooSlow { id: voter.id, address: voter.address, after_ms });
+        }
+        self.change(ChangeMembers::AddVoterIds([id].into()), false).await
+    }
+
+    /// Takes a node's vote, and the node out of the quorum. Only the leader can, itself too: it leads on until
+    /// that is committed.
+    pub async fn remove_voter(&self, id: BrokerId) -> Result<(), ChangeError> {
+        self.check_leads()?;
+        let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
+        let voters = self.voters();
+        match voters.contains(&node(id)) {
+            false => Err(ChangeError::NotVoter(id)),
+            true if voters.len() == 1 => Err(ChangeError::LastVoter(id)),
+            true => self.change(ChangeMembers::RemoveVoters([node(id)].into()), false).await,
+        }
+    }
+
+    /// Gives the lead to another voter, which is done when it returns well.
+    pub async fn transfer_leader(&self, to: BrokerId) -> Result<(), ChangeError> {
+        self.check_leads()?;
+        if to == self.me.id {
+            return Ok(());
+        }
+        if !self.voters().contains(&node(to)) {
+            return Err(ChangeError::NotVoter(to));
+        }
+        let unknown = |error: String| ChangeError::Unknown(error);
+        self.core.trigger().transfer_leader(node(to)).await.map_err(|error| unknown(error.to_string()))?;
+        let mut metrics = self.core.server_metrics();
+        let led = async {
+            while metrics.borrow_watched().current_leader != Some(node(to)) {
+                if metrics.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let timeout = self.timing.election_timeout * 2;
+        tokio::time::timeout(timeout, led).await.map_err(|_| unknown(format!("node {to} does not lead yet")))
+    }
+
+    async fn is_close(&self, id: u64) {
+        let mut metrics = self.core.metrics();
+        loop {
+            let is_close = {
+                let seen = metrics.borrow_watched();
+                let last = seen.last_log_index.unwrap_or_default();
+                let matched = seen.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
+                matched.is_some_and(|matched| matched.index.saturating_add(LAG_MAX) >= last)
+            };
+            if is_close || metrics.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn change(
+        &self,
+        members: ChangeMembers<u64, crate::types::Home>,
+        retain: bool,
+    ) -> Result<(), ChangeError> {
+        match self.core.change_membership(members, retain).await {
+            Ok(_) => Ok(()),
+            Err(RaftError::APIError(error)) => Err(change_error(error)),
+            Err(RaftError::Fatal(error)) => Err(ChangeError::Unknown(error.to_string())),
+        }
+    }
+}
+
+fn change_error(error: ClientWriteError<Types>) -> ChangeError {
+    match error {
+        ClientWriteError::ForwardToLeader(to) => ChangeError::NotLeader { leader: to.leader_id.map(broker) },
+        ClientWriteError::ChangeMembershipError(
+            ChangeMembershipError::InProgress(_) | ChangeMembershipError::UncommittedLeaderLog(_),
+        ) => ChangeError::InProgress,
+        error => ChangeError::Unknown(error.to_string()),
+    }
+}

@@ -1,0 +1,105 @@
+//! What those read who follow the log without a vote.
+
+use std::collections::BTreeMap;
+
+use base::{LeaderEpoch, Offset, TimestampMs, Uuid};
+use bytes::Bytes;
+use openraft::async_runtime::WatchReceiver;
+
+use crate::member::Member;
+use crate::message::{Addressed, Answer, Read};
+use crate::snapshot::SnapshotId;
+use crate::store::REQUEST_BYTES_MAX;
+use crate::types::{broker, epoch};
+use crate::writer::wall;
+
+/// Readers that are remembered: more brokers than a cluster has.
+const READERS_MAX: usize = 1_000;
+
+/// A node that follows the log without a vote.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) directory: Uuid,
+    /// Up to where it has the log.
+    pub(crate) end: Offset,
+    pub(crate) read_at: TimestampMs,
+    pub(crate) caught_up_at: TimestampMs,
+}
+
+/// Who reads.
+pub(crate) type Readers = BTreeMap<u64, Reader>;
+
+impl Member {
+    /// What comes behind an offset, for one whose last batch before it is of an epoch.
+    pub(crate) fn read(&self, who: &Addressed, from: Offset, last: LeaderEpoch, bytes_max: u32) -> Read {
+        let committed = self.machine.end();
+        self.note_reader(who, from, committed);
+        let (leader, of) = {
+            let metrics = self.core.server_metrics();
+            let seen = metrics.borrow_watched();
+            (seen.current_leader.map(broker), epoch(seen.vote.leader_id.term))
+        };
+        let memory = self.store.memory.lock();
+        if from < memory.start {
+            return match self.machine.snapshot_id() {
+                Some(id) => Read::Snapshot(id),
+                None => Read::Diverging { epoch: LeaderEpoch::NONE, end: Offset::ZERO },
+            };
+        }
+        let has_all = from == Offset::ZERO || memory.epoch_before(from) == Some(last);
+        if !has_all {
+            let (epoch, end) = end_of_epoch(&memory, last, from);
+            return Read::Diverging { epoch, end };
+        }
+        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
+        let mut batches = Vec::new();
+        for kept in memory.from_offset(from).take_while(|kept| kept.end <= committed) {
+            let stored = kept.entry.stored.as_deref().unwrap_or_default();
+            if !batches.is_empty() && batches.len() + stored.len() > room {
+                break;
+            }
+            batches.extend_from_slice(stored);
+        }
+        Read::Records { leader, epoch: of, high_watermark: committed, batches: batches.into() }
+    }
+
+    fn note_reader(&self, who: &Addressed, end: Offset, committed: Offset) {
+        let now = wall();
+        let mut readers = self.readers.lock();
+        if readers.len() >= READERS_MAX && !readers.contains_key(&who.from) {
+            let oldest = readers.iter().min_by_key(|(_, reader)| reader.read_at).map(|(id, _)| *id);
+            oldest.map(|id| readers.remove(&id));
+        }
+        let before = readers.get(&who.from).map_or(TimestampMs::NONE, |reader| reader.caught_up_at);
+        let caught_up_at = if end >= committed { now } else { before };
+        readers.insert(who.from, Reader { directory: who.directory, end, read_at: now, caught_up_at });
+    }
+
+    /// A part of a snapshot; none if there is a newer one.
+    pub(crate) async fn read_snapshot(
+        &self,
+        id: SnapshotId,
+        position: u64,
+        bytes_max: u32,
+    ) -> Result<Answer, String> {
+        let gone = || format!("{} is gone", id.file_name());
+        if self.machine.snapshot_id() != Some(id) {
+            return Err(gone());
+        }
+        let read = self.store.run(move |writer| writer.read_snapshot(id)).await;
+        let bytes: Bytes = read.map_err(|error| error.to_string())?.ok_or_else(gone)?;
+        let total = bytes.len();
+        let at = usize::try_from(position).unwrap_or(usize::MAX).min(total);
+        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).clamp(1, REQUEST_BYTES_MAX);
+        Ok(Answer::ReadSnapshot { total: total as u64, bytes: bytes.slice(at..total.min(at + room)) })
+    }
+}
+
+/// The newest epoch up to `last` that the log has before `from`, and where it ends.
+fn end_of_epoch(memory: &crate::memory::Memory, last: LeaderEpoch, from: Offset) -> (LeaderEpoch, Offset) {
+    let before = memory.before.map(|before| (epoch(before.leader_id.term), memory.start));
+    let entries = memory.kept.iter().map(|kept| (epoch(kept.entry.log_id.leader_id.term), kept.end));
+    let fits = |(of, end): &(LeaderEpoch, Offset)| *of <= last && *end <= from;
+    let found = before.into_iter().chain(entries).take_while(fits).last();
+    found.unwrap_or((LeaderEpoch::NONE, Offset::ZERO))
+}

@@ -1,0 +1,88 @@
+//! Who votes.
+
+use std::time::Duration;
+
+use base::BrokerId;
+use storage::memory::MemoryDisk;
+
+use super::nodes::{Cluster, run, voter};
+use crate::{ChangeError, SnapshotEvery};
+
+const LONG: Duration = Duration::from_secs(10);
+
+fn voters(cluster: &Cluster, id: i32) -> Vec<i32> {
+    cluster.node(id).member.status().voters.iter().map(|voter| voter.id.0).collect()
+}
+
+#[test]
+fn from_one_to_three_and_back() {
+    run(async {
+        let mut cluster = Cluster::empty([1]);
+        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20 };
+        cluster.start(1, MemoryDisk::new()).await.expect("a fresh disk");
+        for i in 0..50 {
+            cluster.commit(&format!("m{i:02}")).await;
+        }
+        for id in [2, 3] {
+            cluster.start(id, MemoryDisk::new()).await.expect("a fresh disk");
+            cluster.node(1).member.add_voter(voter(id), LONG).await.expect("it is there");
+            cluster.node(id).heard.marked("m49").await;
+        }
+        assert_eq!(voters(&cluster, 1), [1, 2, 3]);
+        assert_eq!(
+            cluster.node(1).member.add_voter(voter(3), LONG).await,
+            Err(ChangeError::AlreadyVoter(BrokerId(3)))
+        );
+        // One may be lost now.
+        cluster.kill(2).await;
+        cluster.commit("with two").await;
+        cluster.node(3).heard.marked("with two").await;
+        cluster.node(1).member.remove_voter(BrokerId(2)).await.expect("two of three are there");
+        assert_eq!(voters(&cluster, 1), [1, 3]);
+        // The leader goes, and the other leads.
+        cluster.node(1).member.remove_voter(BrokerId(1)).await.expect("both are there");
+        let (leader, epoch) = cluster.leader_of(&[3], base::LeaderEpoch(1)).await;
+        cluster.propose(leader, epoch, "alone");
+        cluster.node(3).heard.marked("alone").await;
+        cluster
+            .node(1)
+            .heard
+            .until("following", |events| super::nodes::led(events).is_none().then_some(()))
+            .await;
+        assert_eq!(voters(&cluster, 3), [3]);
+        assert_eq!(
+            cluster.node(3).member.remove_voter(BrokerId(3)).await,
+            Err(ChangeError::LastVoter(BrokerId(3)))
+        );
+        cluster.check_agreement();
+    });
+}
+
+#[test]
+fn a_voter_that_does_not_come_changes_nothing() {
+    run(async {
+        let cluster = Cluster::of([1]).await;
+        cluster.commit("before").await;
+        let added = cluster.node(1).member.add_voter(voter(2), Duration::from_millis(300)).await;
+        assert!(matches!(added, Err(ChangeError::TooSlow { .. })), "{added:?}");
+        assert_eq!(voters(&cluster, 1), [1]);
+        assert_eq!(cluster.node(1).member.status().observers, []);
+        cluster.commit("after").await;
+    });
+}
+
+#[test]
+fn only_the_leader_changes_anything() {
+    run(async {
+        let cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let other = if leader == 1 { 2 } else { 1 };
+        cluster.node(other).heard.marked("before").await;
+        let hint = ChangeError::NotLeader { leader: Some(BrokerId(leader)) };
+        assert_eq!(cluster.node(other).member.remove_voter(BrokerId(3)).await, Err(hint.clone()));
+        assert_eq!(cluster.node(other).member.transfer_leader(BrokerId(other)).await, Err(hint));
+        let gone = cluster.node(leader).member.remove_voter(BrokerId(9)).await;
+        assert_eq!(gone, Err(ChangeError::NotVoter(BrokerId(9))));
+    });
+}
