@@ -8,4 +8,7 @@ mod hostile;
 mod three; // a quorum of three // what nobody should send
 
 mod single; // a node that is alone, as it was
+mod fragile; // a disk that forgets
+mod power; // what is left of a log when the power goes
+
 mod suite; // what the consensus library asks of its storage

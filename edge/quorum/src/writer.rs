@@ -68,10 +68,6 @@ impl Writer {
         self.stopped.as_ref()
     }
 
-    pub(crate) fn end(&self) -> Offset {
-        self.log.end()
-    }
-
     fn now(&self) -> Now {
         Now::new(self.began.elapsed(), wall())
     }
@@ -153,6 +149,11 @@ impl Writer {
         if self.noted_at.elapsed() < NOTE_EVERY || self.stopped.is_some() {
             return Ok(());
         }
+        self.note_all()
+    }
+
+    /// Writes down what is durable and committed.
+    pub(crate) fn note_all(&mut self) -> Result<(), Stopped> {
         self.note(self.log.durable_end())
     }
 
@@ -190,6 +191,6 @@ impl Writer {
             it.log.flush(FlushScope::Checkpoint).map_err(|error| error.to_string())?;
             it.log.close().map_err(|error| error.to_string())
         })?;
-        self.note(self.log.durable_end())
+        self.note_all()
     }
 }

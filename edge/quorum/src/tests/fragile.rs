@@ -1,0 +1,250 @@
+//! A disk whose power is cut after so many operations, and what is left of it.
+//!
+//! What was synced is there. Of the rest each file has what was on the media, all of what was written, a
+//! part, or a hole; and each name that was not synced is there or not.
+
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use storage::disk::{DirEntry, Disk, DiskError, DiskFile, Failed, OpenMode};
+use storage::memory::MemoryDisk;
+
+#[derive(Debug, Default, Clone)]
+struct Contents {
+    written: Vec<u8>,
+    media: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Vec<Contents>,
+    names: BTreeMap<PathBuf, usize>,
+    names_on_media: BTreeMap<PathBuf, usize>,
+    dirs: std::collections::BTreeSet<PathBuf>,
+    /// Operations until the power goes.
+    left: usize,
+    done: usize,
+}
+
+/// The disk. A clone is the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FragileDisk(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct FragileFile {
+    disk: FragileDisk,
+    path: PathBuf,
+    id: usize,
+}
+
+fn error(operation: &'static str, path: &Path, reason: &str, failed: Failed) -> DiskError {
+    DiskError { operation, path: path.to_owned(), reason: reason.into(), failed }
+}
+
+impl FragileDisk {
+    /// A disk that works for so many changes.
+    pub(crate) fn new(changes: usize) -> Self {
+        let disk = Self::default();
+        disk.0.lock().left = changes;
+        disk
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> usize {
+        self.0.lock().done
+    }
+
+    fn change(&self, operation: &'static str, path: &Path) -> Result<(), DiskError> {
+        let mut state = self.0.lock();
+        if state.left == 0 {
+            return Err(error(operation, path, "the power is gone", Failed::Directory));
+        }
+        state.left -= 1;
+        state.done += 1;
+        Ok(())
+    }
+
+    /// What a power cut leaves.
+    pub(crate) fn survivors(&self, mut random: impl FnMut() -> u64) -> MemoryDisk {
+        let state = self.0.lock();
+        let disk = MemoryDisk::new();
+        for dir in &state.dirs {
+            disk.create_dir(dir).expect("a disk in memory");
+        }
+        let mut names = state.names_on_media.clone();
+        let all: Vec<_> = state.names.keys().chain(state.names_on_media.keys()).cloned().collect();
+        for path in all {
+            if state.names.get(&path) != state.names_on_media.get(&path) && random() % 2 == 0 {
+                match state.names.get(&path) {
+                    Some(id) => drop(names.insert(path, *id)),
+                    None => drop(names.remove(&path)),
+                }
+            }
+        }
+        for (path, id) in names {
+            let Contents { written, media } = &state.files[id];
+            let cut = |random: u64| usize::try_from(random).unwrap_or(0) % (written.len() + 1);
+            let bytes = match random() % 4 {
+                _ if written == media => written.clone(),
+                0 => media.clone(),
+                1 => written.clone(),
+                // It grew: a part of what is new, or all of it with a hole.
+                _ if !written.starts_with(media) => media.clone(),
+                2 => written[..cut(random()).max(media.len())].to_vec(),
+                _ => {
+                    let mut holed = written.clone();
+                    let from = cut(random()).max(media.len());
+                    holed[media.len()..from].fill(0);
+                    holed
+                }
+            };
+            disk.put(&path, bytes);
+        }
+        disk
+    }
+}
+
+impl Disk for FragileDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>, DiskError> {
+        let there = self.0.lock().names.get(path).copied();
+        let id = match (there, mode) {
+            (Some(id), _) => id,
+            (None, OpenMode::Create) => {
+                self.change("open", path)?;
+                let mut state = self.0.lock();
+                state.files.push(Contents::default());
+                let id = state.files.len() - 1;
+                state.names.insert(path.to_owned(), id);
+                id
+            }
+            (None, OpenMode::Read | OpenMode::Write) => {
+                return Err(error("open", path, "not there", Failed::File));
+            }
+        };
+        Ok(Arc::new(FragileFile { disk: self.clone(), path: path.to_owned(), id }))
+    }
+
+    fn read(&self, path: &Path, _: u64) -> Result<Option<Vec<u8>>, DiskError> {
+        let state = self.0.lock();
+        Ok(state.names.get(path).map(|id| state.files[*id].written.clone()))
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+        let beside = path.with_extension("tmp");
+        let file = self.open(&beside, OpenMode::Create)?;
+        file.set_len(0)?;
+        file.write_at(&[IoSlice::new(bytes)], 0)?;
+        file.sync()?;
+        self.rename(&beside, path)?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("")))
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
+        self.0.lock().dirs.extend(path.ancestors().map(Path::to_owned));
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<DirEntry>, DiskError> {
+        let state = self.0.lock();
+        if !state.dirs.contains(path) {
+            return Err(error("list", path, "not there", Failed::File));
+        }
+        let name = |child: &PathBuf| {
+            let name = child.file_name()?.to_str()?.to_owned();
+            (child.parent() == Some(path)).then_some(name)
+        };
+        let dirs = state.dirs.iter().filter_map(name).map(|name| DirEntry { name, is_dir: true, len: 0 });
+        let files = state.names.iter().filter_map(|(child, id)| Some((name(child)?, *id)));
+        let files = files.map(|(name, id)| {
+            DirEntry { name, is_dir: false, len: state.files[id].written.len() as u64 }
+        });
+        let mut entries: Vec<_> = dirs.chain(files).collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.change("rename", from)?;
+        let mut state = self.0.lock();
+        let id = state.names.remove(from);
+        let id = id.ok_or_else(|| error("rename", from, "not there", Failed::File))?;
+        state.names.insert(to.to_owned(), id);
+        Ok(())
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        self.change("remove", path)?;
+        self.0.lock().names.remove(path);
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<(), DiskError> {
+        self.change("remove", path)?;
+        let mut state = self.0.lock();
+        state.names.retain(|name, _| !name.starts_with(path));
+        state.dirs.retain(|dir| !dir.starts_with(path));
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
+        self.change("sync_dir", path)?;
+        let mut state = self.0.lock();
+        let here = |name: &PathBuf| name.parent() == Some(path);
+        let names: Vec<_> = state.names.iter().map(|(name, id)| (name.clone(), *id)).collect();
+        state.names_on_media.retain(|name, _| !here(name));
+        state.names_on_media.extend(names.into_iter().filter(|(name, _)| here(name)));
+        Ok(())
+    }
+}
+
+impl DiskFile for FragileFile {
+    fn write_at(&self, parts: &[IoSlice<'_>], position: u64) -> Result<(), DiskError> {
+        self.disk.change("write", &self.path)?;
+        let mut state = self.disk.0.lock();
+        let bytes = &mut state.files[self.id].written;
+        let mut at = usize::try_from(position).expect("small");
+        for part in parts {
+            let end = at + part.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[at..end].copy_from_slice(part);
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<usize, DiskError> {
+        let state = self.disk.0.lock();
+        let bytes = &state.files[self.id].written;
+        let from = usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
+        let count = buffer.len().min(bytes.len() - from);
+        buffer[..count].copy_from_slice(&bytes[from..from + count]);
+        Ok(count)
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        Ok(self.disk.0.lock().files[self.id].written.len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DiskError> {
+        self.disk.change("set_len", &self.path)?;
+        self.disk.0.lock().files[self.id].written.resize(usize::try_from(len).expect("small"), 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.disk.change("sync", &self.path)?;
+        let mut state = self.disk.0.lock();
+        let file = &mut state.files[self.id];
+        file.media = file.written.clone();
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        None
+    }
+}
