@@ -15,6 +15,8 @@
 mod member; // start here
 mod network;
 
+mod observer; // who follows without a vote
+
 mod change; // who votes
 mod members;
 
@@ -53,6 +55,7 @@ pub use member::{Member, Proposer, Start as MemberStart, Timing};
 pub use members::Voter;
 pub use metadata_log::{MetadataLog, has_log};
 pub use network::{Network, SendError, Sending};
+pub use observer::{Next, ObserveError, Observer};
 pub use quorum::{Executed, Quorum, Start};
 pub use tell::Tell;
 

@@ -96,7 +96,11 @@ impl Member {
 }
 
 /// The newest epoch up to `last` that the log has before `from`, and where it ends.
-fn end_of_epoch(memory: &crate::memory::Memory, last: LeaderEpoch, from: Offset) -> (LeaderEpoch, Offset) {
+pub(crate) fn end_of_epoch(
+    memory: &crate::memory::Memory,
+    last: LeaderEpoch,
+    from: Offset,
+) -> (LeaderEpoch, Offset) {
     let before = memory.before.map(|before| (epoch(before.leader_id.term), memory.start));
     let entries = memory.kept.iter().map(|kept| (epoch(kept.entry.log_id.leader_id.term), kept.end));
     let fits = |(of, end): &(LeaderEpoch, Offset)| *of <= last && *end <= from;

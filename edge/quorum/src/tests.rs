@@ -5,10 +5,11 @@ mod nodes; // nodes in one process, and what lies between them
 mod alone; // a quorum of one
 mod change; // who votes
 mod hostile;
+mod observers; // who follows without a vote
 mod three; // a quorum of three // what nobody should send
 
-mod single; // a node that is alone, as it was
 mod fragile; // a disk that forgets
-mod power; // what is left of a log when the power goes
+mod power;
+mod single; // a node that is alone, as it was // what is left of a log when the power goes
 
 mod suite; // what the consensus library asks of its storage

@@ -158,8 +158,10 @@ impl Disk for FragileDisk {
         };
         let dirs = state.dirs.iter().filter_map(name).map(|name| DirEntry { name, is_dir: true, len: 0 });
         let files = state.names.iter().filter_map(|(child, id)| Some((name(child)?, *id)));
-        let files = files.map(|(name, id)| {
-            DirEntry { name, is_dir: false, len: state.files[id].written.len() as u64 }
+        let files = files.map(|(name, id)| DirEntry {
+            name,
+            is_dir: false,
+            len: state.files[id].written.len() as u64,
         });
         let mut entries: Vec<_> = dirs.chain(files).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));

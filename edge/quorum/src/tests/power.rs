@@ -36,7 +36,9 @@ fn members() -> Membership {
 fn entry(id: LogId, name: &str) -> Entry {
     let payload = match id.index {
         0 => Payload::Membership(members()),
-        _ => Payload::Normal(Records(batch::propose(&[mark(name), mark("x")], TimestampMs(1)).expect("small"))),
+        _ => {
+            Payload::Normal(Records(batch::propose(&[mark(name), mark("x")], TimestampMs(1)).expect("small")))
+        }
     };
     Entry::new(id, payload)
 }
@@ -127,7 +129,10 @@ fn check(reported: &Reported, found: &Found) {
     let covered = memory.before.max(found.checkpoint.as_ref().map(|checkpoint| checkpoint.last));
     for (index, id) in &reported.entries {
         let here = memory.get(*index).map(|kept| kept.entry.log_id);
-        assert!(here == Some(*id) || covered.is_some_and(|covered| *id <= covered), "{id} is not there: {here:?}");
+        assert!(
+            here == Some(*id) || covered.is_some_and(|covered| *id <= covered),
+            "{id} is not there: {here:?}"
+        );
     }
     if let Some(purged) = reported.purged {
         let checkpoint = found.checkpoint.as_ref().map(|checkpoint| checkpoint.last);

@@ -1,0 +1,335 @@
+//! A node without a vote: it reads the log of one that has one, and keeps a copy.
+//!
+//! ```text
+//!   next_request ─▶ any voter's Member::handle ─▶ on_answer ─▶ copy on the disk ─▶ tell
+//! ```
+//!
+//! Only what is committed is sent, so a copy is only ever cut where a node was a voter before. Nothing is
+//! told beyond what is known to be committed, after a restart neither.
+//!
+//! Everything blocks: it belongs on a thread of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{LeaderEpoch, Offset, Uuid};
+use bytes::Bytes;
+use controller::Committed;
+use metadata::Image;
+use openraft::EntryPayload;
+use records::{Scratch, StoredBatch, batches};
+use storage::disk::Disk;
+
+use crate::batch;
+use crate::error::{Malformed, OpenError, Stopped};
+use crate::machine::SnapshotEvery;
+use crate::members::Voter;
+use crate::memory::Memory;
+use crate::message::{self, Addressed, Answer, Answered, Read, Request};
+use crate::open;
+use crate::serve;
+use crate::snapshot::{Checkpoint, SNAPSHOT_BYTES_MAX, SnapshotId};
+use crate::store::REQUEST_BYTES_MAX;
+use crate::tell::{Tell, Teller};
+use crate::types::{StoredMembership, epoch, node};
+use crate::writer::{Writer, wall};
+
+/// What to do after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Ask again at once: there is more.
+    More,
+    /// There is nothing new; ask again in a while.
+    CaughtUp,
+}
+
+/// Why an answer was of no use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObserveError {
+    /// The node that was asked does not want to; another may.
+    #[error("the node refused: {0}")]
+    Refused(String),
+    /// It cannot be read, or does not fit; another node may give a better one.
+    #[error("the answer cannot be used: {0}")]
+    Malformed(String),
+    /// This node must stop.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl From<Malformed> for ObserveError {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed.0)
+    }
+}
+
+/// A node that reads the metadata log.
+pub struct Observer {
+    writer: Writer,
+    memory: Memory,
+    teller: Teller,
+    me: Voter,
+    cluster_id: String,
+    every: SnapshotEvery,
+    /// The cluster up to where it was told.
+    image: Image,
+    members: StoredMembership,
+    /// Bytes and batches that were told since the last snapshot.
+    since: (u64, u64),
+    /// A snapshot on its way in.
+    incoming: Option<(SnapshotId, Vec<u8>)>,
+    scratch: Scratch,
+}
+
+impl Observer {
+    /// Opens the copy, or begins one, and tells what is known to be committed.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        log_dir: &Path,
+        me: Voter,
+        cluster_id: String,
+        every: SnapshotEvery,
+        tell: Tell,
+    ) -> Result<Self, OpenError> {
+        let found = open::open(disk, log_dir, node(me.id))?;
+        let mut observer = Self {
+            writer: found.writer,
+            memory: found.memory,
+            teller: Teller::new(node(me.id), tell),
+            me,
+            cluster_id,
+            every,
+            image: Image::default(),
+            members: StoredMembership::default(),
+            since: (0, 0),
+            incoming: None,
+            scratch: Scratch::default(),
+        };
+        let quorum = |stopped: Stopped| OpenError::Quorum(stopped.0);
+        if observer.memory.vote.is_none() {
+            // From here on a vote that is missing is known to be missing.
+            observer.writer.vote(None).map_err(quorum)?;
+        }
+        if let Some(checkpoint) = found.checkpoint {
+            observer.finish_reset(&checkpoint).map_err(quorum)?;
+            observer.take(checkpoint);
+        }
+        let committed = observer.memory.committed.and_then(|last| observer.memory.end_of(last.index));
+        observer.tell_upto(committed.unwrap_or(Offset::ZERO)).map_err(quorum)?;
+        Ok(observer)
+    }
+
+    /// Up to where it was told.
+    pub fn end(&self) -> Offset {
+        self.image.end()
+    }
+
+    /// Whether it voted once, as far as its log tells, and may again: the newest entry names it a voter.
+    pub fn is_voter(&self) -> bool {
+        self.memory.members.voter_ids().any(|id| id == node(self.me.id))
+    }
+
+    /// Who votes, as far as its copy tells: whom to ask.
+    pub fn voters(&self) -> Vec<Voter> {
+        let voters: std::collections::BTreeSet<u64> = self.memory.members.voter_ids().collect();
+        let nodes = self.memory.members.nodes().filter(|(id, _)| voters.contains(id));
+        nodes.map(|(id, home)| Voter::of(*id, home)).collect()
+    }
+
+    /// What to ask a voter next.
+    pub fn next_request(&self, to: &Voter) -> Result<Bytes, ObserveError> {
+        let request = match &self.incoming {
+            Some((id, bytes)) => Request::ReadSnapshot {
+                id: *id,
+                position: bytes.len() as u64,
+                bytes_max: u32::try_from(REQUEST_BYTES_MAX).unwrap_or(u32::MAX),
+            },
+            None => Request::Read {
+                from: self.memory.end(),
+                epoch: self.last_epoch(),
+                bytes_max: u32::try_from(REQUEST_BYTES_MAX).unwrap_or(u32::MAX),
+            },
+        };
+        let to = Addressed {
+            cluster: self.cluster_id.clone(),
+            from: node(self.me.id),
+            directory: self.me.directory,
+            to: node(to.id),
+        };
+        message::encode_request(&to, &request).map_err(|error| ObserveError::Malformed(error.to_string()))
+    }
+
+    fn last_epoch(&self) -> LeaderEpoch {
+        self.memory.last().map_or(LeaderEpoch::NONE, |last| epoch(last.leader_id.term))
+    }
+
+    /// Takes an answer to the last request.
+    pub fn on_answer(&mut self, answer: &[u8]) -> Result<Next, ObserveError> {
+        let (_, answered): (Uuid, Answered) = message::decode_answer(answer)?;
+        match (answered, self.incoming.take()) {
+            // What was begun is gone at that node: begin again with what there is.
+            (Answered::Refused(why), _) => Err(ObserveError::Refused(why)),
+            (Answered::Well(Answer::Read(read)), None) => self.on_read(read),
+            (Answered::Well(Answer::ReadSnapshot { total, bytes }), Some((id, before))) => {
+                self.on_part(id, before, total, &bytes)
+            }
+            (Answered::Well(_), _) => Err(ObserveError::Malformed("an answer to something else".into())),
+        }
+    }
+
+    fn on_read(&mut self, read: Read) -> Result<Next, ObserveError> {
+        match read {
+            Read::Records { leader, epoch, high_watermark, batches } => {
+                let end = self.memory.end();
+                self.append(&batches)?;
+                self.teller.following(epoch, leader);
+                self.tell_upto(high_watermark)?;
+                Ok(if self.memory.end() > end { Next::More } else { Next::CaughtUp })
+            }
+            Read::Snapshot(id) if id.offset <= self.image.end() => {
+                Err(ObserveError::Malformed(format!("{} is of what is here already", id.file_name())))
+            }
+            Read::Snapshot(id) => {
+                self.incoming = Some((id, Vec::new()));
+                Ok(Next::More)
+            }
+            Read::Diverging { epoch, end } => self.cut(epoch, end),
+        }
+    }
+
+    fn append(&mut self, bytes: &Bytes) -> Result<(), ObserveError> {
+        let mut stored = Vec::new();
+        for batch in batches(bytes) {
+            let raw = batch.map_err(|error| ObserveError::Malformed(error.to_string()))?;
+            let index = self.memory.last().map_or(0, |last| last.index + 1);
+            let entry = message::checked_entry(index, raw.bytes(), &mut self.scratch)?;
+            let kept = self.memory.append(entry, wall());
+            stored.extend(kept.map_err(|error| self.unusable(&stored, error))?.entry.stored);
+        }
+        self.writer.append(&stored)?;
+        Ok(())
+    }
+
+    /// What came before an unusable batch is in memory and not on the disk.
+    fn unusable(&self, before: &[Bytes], error: Malformed) -> ObserveError {
+        match before.is_empty() {
+            true => error.into(),
+            false => Stopped(format!("a node of the quorum sent what does not fit: {error}")).into(),
+        }
+    }
+
+    /// Cuts what the cluster does not have: this node was a voter, and wrote what was never committed.
+    fn cut(&mut self, of: LeaderEpoch, end: Offset) -> Result<Next, ObserveError> {
+        let upto = end.min(self.memory.end());
+        let (_, common) = serve::end_of_epoch(&self.memory, of, upto);
+        if common < self.image.end() {
+            let told = self.image.end();
+            let why =
+                format!("the log of the cluster ends at {common}, but it was committed up to {told} before");
+            return Err(ObserveError::Malformed(why));
+        }
+        if common == self.memory.end() {
+            return Err(ObserveError::Malformed("it says that the logs differ where they do not".into()));
+        }
+        let last = self.memory.ending_by(common);
+        let end = self.memory.truncate_after(last);
+        self.writer.truncate(end)?;
+        Ok(Next::More)
+    }
+
+    fn on_part(
+        &mut self,
+        id: SnapshotId,
+        mut before: Vec<u8>,
+        total: u64,
+        bytes: &[u8],
+    ) -> Result<Next, ObserveError> {
+        before.extend_from_slice(bytes);
+        let len = before.len() as u64;
+        if total > SNAPSHOT_BYTES_MAX as u64 || len > total || (bytes.is_empty() && len < total) {
+            return Err(ObserveError::Malformed(format!("{len} bytes of a snapshot of {total}")));
+        }
+        if len < total {
+            self.incoming = Some((id, before));
+            return Ok(Next::More);
+        }
+        let checkpoint = Checkpoint::decode(id, &before)?;
+        if Some(checkpoint.last) <= self.memory.committed {
+            return Err(ObserveError::Malformed(format!("{} is of what is here already", id.file_name())));
+        }
+        self.writer.snapshot(id, &before)?;
+        self.memory.snapshot = Some((checkpoint.last, id.offset));
+        let start = self.memory.purge(checkpoint.last);
+        self.writer.start_at(&start)?;
+        self.take(checkpoint);
+        Ok(Next::More)
+    }
+
+    /// What a snapshot has and the log does not reach: a crash came before the log was begun behind it.
+    fn finish_reset(&mut self, checkpoint: &Checkpoint) -> Result<(), Stopped> {
+        let is_here = self.memory.get(checkpoint.last.index).map(|kept| kept.entry.log_id);
+        if is_here == Some(checkpoint.last) || self.memory.before >= Some(checkpoint.last) {
+            return Ok(());
+        }
+        let start = self.memory.purge(checkpoint.last);
+        self.writer.start_at(&crate::files::LogStart {
+            void: true,
+            offset: checkpoint.image.end(),
+            ..start
+        })?;
+        self.memory.start = checkpoint.image.end();
+        Ok(())
+    }
+
+    fn take(&mut self, checkpoint: Checkpoint) {
+        self.memory.members = checkpoint.members.membership().clone();
+        self.memory.committed = self.memory.committed.max(Some(checkpoint.last));
+        self.writer.committed(checkpoint.image.end());
+        self.image = checkpoint.image.clone();
+        self.members = checkpoint.members;
+        self.since = (0, 0);
+        self.teller.snapshot(checkpoint.image);
+    }
+
+    /// Tells what is committed, as far as it is here.
+    fn tell_upto(&mut self, high_watermark: Offset) -> Result<(), Stopped> {
+        let from = self.image.end();
+        let due: Vec<_> =
+            self.memory.from_offset(from).take_while(|kept| kept.end <= high_watermark).cloned().collect();
+        for kept in due {
+            let stored = kept.entry.stored.clone().unwrap_or_default();
+            let mut records = Vec::new();
+            let batch = StoredBatch::trust(&stored).map_err(|error| Stopped(error.to_string()))?;
+            let read = batch::metadata_records(&batch, &mut self.scratch, &mut records);
+            read.map_err(|(offset, error)| Stopped(format!("at offset {offset}: {error}")))?;
+            self.image = self.image.after(&records, kept.end).0;
+            if let EntryPayload::Membership(members) = &kept.entry.payload {
+                self.members = StoredMembership::new(Some(kept.entry.log_id), members.clone());
+            }
+            self.memory.committed = Some(kept.entry.log_id);
+            self.since = (self.since.0 + stored.len() as u64, self.since.1 + 1);
+            let of = epoch(kept.entry.log_id.leader_id.term);
+            self.teller.committed(Committed { epoch: of, records, end: kept.end });
+        }
+        self.writer.committed(self.image.end());
+        self.writer.note_now_and_then()?;
+        self.snapshot_if_due()
+    }
+
+    fn snapshot_if_due(&mut self) -> Result<(), Stopped> {
+        let is_due = self.since.0 >= self.every.bytes || self.since.1 >= self.every.batches;
+        let Some(last) = self.memory.committed.filter(|_| is_due) else { return Ok(()) };
+        let checkpoint = Checkpoint { last, members: self.members.clone(), image: self.image.clone() };
+        let bytes = checkpoint.encode(wall()).map_err(|error| Stopped(error.0))?;
+        self.writer.snapshot(checkpoint.id(), &bytes)?;
+        self.memory.snapshot = Some((last, self.image.end()));
+        let start = self.memory.purge(last);
+        self.since = (0, 0);
+        self.writer.start_at(&start)
+    }
+
+    /// Ends an orderly life.
+    pub fn close(mut self) -> Result<(), Stopped> {
+        self.writer.close()
+    }
+}
