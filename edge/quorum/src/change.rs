@@ -1,6 +1,7 @@
 //! Changing who votes, and who leads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, Uuid};
@@ -8,9 +9,10 @@ use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 
-use crate::member::Member;
+use crate::member::{Core, Member};
 use crate::members::Voter;
-use crate::types::{Types, broker, epoch, node};
+use crate::network::HeardOf;
+use crate::types::{Home, Types, broker, epoch, node};
 use crate::writer::wall;
 
 /// How far behind a new voter may be when it gets its vote: a few requests.
@@ -91,12 +93,12 @@ impl Member {
     pub fn status(&self) -> QuorumStatus {
         let metrics = self.core.metrics().borrow_watched().clone();
         let high_watermark = self.machine.end();
-        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
         let me = node(self.me.id);
         let memory = self.store.memory.lock();
+        let voters: BTreeSet<u64> = memory.members.voter_ids().collect();
         let heard = self.heard.lock();
         let now = wall();
-        let of = |id: u64, home: &crate::types::Home| {
+        let of = |id: u64, home: &Home| {
             let matched = metrics.replication.as_ref().and_then(|all| all.get(&id).copied().flatten());
             let log_end =
                 if id == me { Some(memory.end()) } else { matched.and_then(|at| memory.end_of(at.index)) };
@@ -120,7 +122,7 @@ impl Member {
             }
         };
         let (voting, learning): (Vec<_>, Vec<_>) =
-            metrics.membership_config.nodes().partition(|(id, _)| voters.contains(id));
+            memory.members.nodes().partition(|(id, _)| voters.contains(id));
         let mut observers: Vec<_> = learning.into_iter().map(|(id, home)| of(*id, home)).collect();
         let readers = self.readers.lock();
         observers.extend(readers.iter().filter(|(id, _)| !voters.contains(id)).map(|(id, reader)| {
@@ -226,16 +228,57 @@ impl Member {
         }
     }
 
-    async fn change(
-        &self,
-        members: ChangeMembers<u64, crate::types::Home>,
-        retain: bool,
-    ) -> Result<(), ChangeError> {
+    async fn change(&self, members: ChangeMembers<u64, Home>, retain: bool) -> Result<(), ChangeError> {
         match self.core.change_membership(members, retain).await {
             Ok(_) => Ok(()),
             Err(RaftError::APIError(error)) => Err(change_error(error)),
             Err(RaftError::Fatal(error)) => Err(ChangeError::Unknown(error.to_string())),
         }
+    }
+}
+
+/// What it takes to note directories.
+pub(crate) struct Noting {
+    pub(crate) core: Core,
+    pub(crate) heard: HeardOf,
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) me: Voter,
+    pub(crate) every: Duration,
+}
+
+/// Has the leader put down which directory each voter has, where that was not known when the cluster began.
+/// From then on a voter that comes with an empty disk is not let in as who it was.
+pub(crate) async fn note_directories(noting: Noting) {
+    loop {
+        tokio::time::sleep(noting.every).await;
+        if !noting.core.is_leader() {
+            continue;
+        }
+        let nodes = noting.unnoted();
+        let Ok(_changing) = noting.changing.try_lock() else { continue };
+        if !nodes.is_empty()
+            && let Err(error) = noting.core.change_membership(ChangeMembers::SetNodes(nodes), true).await
+        {
+            tracing::debug!(%error, "the directories of the voters are noted later");
+        }
+    }
+}
+
+impl Noting {
+    fn unnoted(&self) -> BTreeMap<u64, Home> {
+        let metrics = self.core.server_metrics();
+        let seen = metrics.borrow_watched();
+        let heard = self.heard.lock();
+        let known = |id: u64| match id == node(self.me.id) {
+            true => Some(self.me.directory),
+            false => heard.get(&id).map(|heard| heard.directory),
+        };
+        let without = seen.membership_config.nodes().filter(|(_, home)| home.directory == Uuid::ZERO);
+        let found = without.filter_map(|(id, home)| {
+            let directory = known(*id).filter(|directory| *directory != Uuid::ZERO)?;
+            Some((*id, Home { directory, ..home.clone() }))
+        });
+        found.collect()
     }
 }
 

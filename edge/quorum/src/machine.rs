@@ -189,7 +189,7 @@ impl RaftStateMachine<Types> for Machine {
         state.last = Some(checkpoint.last);
         state.members = checkpoint.members.clone();
         drop(state);
-        self.store.memory.lock().members = checkpoint.members.membership().clone();
+        self.store.memory.lock().set_members_before(checkpoint.members.membership().clone());
         self.store.teller.snapshot(checkpoint.image);
         Ok(())
     }

@@ -10,13 +10,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
+use base::LeaderEpoch;
 use bytes::Bytes;
 use controller::{MetadataQuorum, Proposal};
 use openraft::async_runtime::WatchReceiver;
-use openraft::error::{InitializeError, RaftError};
+use openraft::errors::{ClientWriteError, Fatal, ForwardReason, InitializeError, RaftError};
+use openraft::raft::ClientWriteResult;
 use openraft::{Config, Raft, ServerState, SnapshotPolicy};
 use parking_lot::Mutex;
 use storage::disk::Disk;
@@ -90,7 +91,7 @@ pub struct Member {
     pub(crate) readers: Mutex<Readers>,
     pub(crate) incoming: Mutex<Option<Incoming>>,
     /// Held while the members change.
-    pub(crate) changing: tokio::sync::Mutex<()>,
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
     proposer: Proposer,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
@@ -149,7 +150,12 @@ impl Member {
         let machine = Machine::new(store.clone(), found.checkpoint.as_ref(), start.snapshot_every);
         let heard = HeardOf::default();
         let sender = Sender { cluster: start.cluster_id.clone(), from: id, directory: start.me.directory };
-        let connections = Connections { network: start.network.clone(), sender, heard: heard.clone() };
+        let connections = Connections {
+            network: start.network.clone(),
+            sender,
+            heard: heard.clone(),
+            store: store.clone(),
+        };
         let core = Raft::new(id, config, connections, LogStore(store.clone()), machine.clone()).await;
         let core = core.map_err(|error| quorum(error.to_string()))?;
         let (queue, proposals) = unbounded_channel();
@@ -164,7 +170,7 @@ impl Member {
             heard,
             readers: Mutex::default(),
             incoming: Mutex::new(None),
-            changing: tokio::sync::Mutex::new(()),
+            changing: Arc::default(),
             proposer,
             tasks: tokio::sync::Mutex::default(),
         };
@@ -178,9 +184,16 @@ impl Member {
 
     fn spawn(&mut self, proposals: UnboundedReceiver<Proposed>) {
         let tasks = self.tasks.get_mut();
-        tasks.spawn(propose_all(self.core.clone(), self.store.clone(), proposals));
+        tasks.spawn(propose_all(self.core.clone(), self.store.clone(), proposals, self.timing.heartbeat));
         tasks.spawn(watch_leadership(self.core.clone(), self.store.clone()));
         tasks.spawn(watch_errors(self.core.clone(), self.store.clone()));
+        tasks.spawn(crate::change::note_directories(crate::change::Noting {
+            core: self.core.clone(),
+            heard: self.heard.clone(),
+            changing: self.changing.clone(),
+            me: self.me.clone(),
+            every: self.timing.election_timeout,
+        }));
         let (core, due) = (self.core.clone(), self.machine.snapshot_due.clone());
         tasks.spawn(async move {
             loop {
@@ -265,28 +278,64 @@ impl MetadataQuorum for Proposer {
     }
 }
 
-/// Hands proposals on, in order. After one that was not taken none of its epoch is: the first refusal of an
-/// epoch comes when it is over.
-async fn propose_all(core: Core, store: Arc<Store>, mut proposals: UnboundedReceiver<Proposed>) {
-    let refused = Arc::new(AtomicI32::new(-1));
-    while let Some(Proposed { term, batch }) = proposals.recv().await {
-        let of = epoch(term);
-        if of.0 <= refused.load(Ordering::SeqCst) {
-            continue;
-        }
-        let refused = refused.clone();
-        let answer = Answer::new(move |outcome: openraft::raft::ClientWriteResult<Types>| {
-            if let Err(error) = outcome {
-                tracing::debug!(%error, epoch = %of, "a proposal was not committed");
-                refused.fetch_max(of.0, Ordering::SeqCst);
+/// Hands proposals on, in order, each only when the one before was taken. After one that was refused none of
+/// its epoch is taken: it is over.
+async fn propose_all(
+    core: Core,
+    store: Arc<Store>,
+    mut proposals: UnboundedReceiver<Proposed>,
+    heartbeat: Duration,
+) {
+    let mut over = LeaderEpoch::NONE;
+    while let Some(proposed) = proposals.recv().await {
+        let of = epoch(proposed.term);
+        while of > over {
+            match propose(&core, &proposed).await {
+                Ok(Taken::Yes) => break,
+                Ok(Taken::NotYet) => tokio::time::sleep(heartbeat).await,
+                Ok(Taken::No) => over = of,
+                Err(error) => {
+                    store.stop(Stopped(error.to_string()));
+                    return;
+                }
             }
-        });
-        let write = core.write(Records(batch)).with_leader(CommittedLeaderId::new(term)).responder(answer);
-        if let Err(error) = write.await {
-            store.stop(Stopped(error.to_string()));
-            return;
         }
     }
+}
+
+/// Whether a proposal is in the leader's log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Yes,
+    /// A majority was not heard of for a while. That may pass, and the epoch with it or not.
+    NotYet,
+    /// This node does not lead the epoch any more, or is about to hand it over.
+    No,
+}
+
+async fn propose(core: &Core, proposed: &Proposed) -> Result<Taken, Fatal<Types>> {
+    let refused = Arc::new(Mutex::new(None));
+    let told = refused.clone();
+    let answer = Answer::new(move |outcome: ClientWriteResult<Types>| {
+        if let Err(error) = outcome {
+            *told.lock() = Some(error);
+        }
+    });
+    let records = Records(proposed.batch.clone());
+    core.write(records).with_leader(CommittedLeaderId::new(proposed.term)).responder(answer).await?;
+    // What is asked next is answered next: then a refusal is known.
+    core.with_raft_state(|_| ()).await?;
+    let refused = refused.lock().take();
+    Ok(match refused {
+        None => Taken::Yes,
+        Some(ClientWriteError::ForwardToLeader(to)) if to.reason == ForwardReason::LeaseExpired => {
+            Taken::NotYet
+        }
+        Some(error) => {
+            tracing::debug!(%error, epoch = proposed.term, "a proposal was not taken");
+            Taken::No
+        }
+    })
 }
 
 /// Tells when this node stops leading although nobody else does: it is no voter any more.

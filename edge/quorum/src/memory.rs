@@ -47,8 +47,10 @@ pub(crate) struct Memory {
     pub(crate) kept: VecDeque<Kept>,
     pub(crate) vote: Option<Vote>,
     pub(crate) committed: Option<LogId>,
-    /// Who votes, as the newest entry that was seen says it.
+    /// Who votes, as the newest entry that says it has it.
     pub(crate) members: Membership,
+    /// Who voted where the log begins.
+    members_before: Membership,
     /// The newest snapshot: its last entry and the offset behind.
     pub(crate) snapshot: Option<(LogId, Offset)>,
 }
@@ -64,6 +66,7 @@ impl Memory {
             vote: None,
             committed: None,
             members: Membership::default(),
+            members_before: Membership::default(),
             snapshot: None,
         }
     }
@@ -149,7 +152,21 @@ impl Memory {
     pub(crate) fn truncate_after(&mut self, last: Option<LogId>) -> Offset {
         let keep = last.map_or(0, |last| (last.index + 1).saturating_sub(self.first));
         self.kept.truncate(usize::try_from(keep).unwrap_or(usize::MAX));
+        self.members = self.members_of_kept().unwrap_or_else(|| self.members_before.clone());
         self.end()
+    }
+
+    fn members_of_kept(&self) -> Option<Membership> {
+        self.kept.iter().rev().find_map(|kept| match &kept.entry.payload {
+            EntryPayload::Membership(members) => Some(members.clone()),
+            EntryPayload::Blank | EntryPayload::Normal(_) => None,
+        })
+    }
+
+    /// Who votes where a snapshot ends, which is where the log begins unless it has entries behind.
+    pub(crate) fn set_members_before(&mut self, members: Membership) {
+        self.members = self.members_of_kept().unwrap_or_else(|| members.clone());
+        self.members_before = members;
     }
 
     /// Drops what comes up to an entry, that one too. The log begins behind it, even if it never had it.
@@ -161,6 +178,11 @@ impl Memory {
             (None, Some((last, end))) if last.index == upto.index => end,
             (None, _) => self.end(),
         };
+        for kept in self.kept.iter().take_while(|kept| kept.entry.log_id.index <= upto.index) {
+            if let EntryPayload::Membership(members) = &kept.entry.payload {
+                self.members_before = members.clone();
+            }
+        }
         match self.at(upto.index) {
             Some(at) => drop(self.kept.drain(..=at)),
             None if is_next => {}

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::members::Voter;
 use crate::message::{self, Addressed, Answer, Answered, Request, SnapshotPart};
 use crate::snapshot::Checkpoint;
-use crate::store::REQUEST_BYTES_MAX;
+use crate::store::{REQUEST_BYTES_MAX, Store};
 use crate::types::{Home, Snapshot, Types, Vote};
 
 /// Why a node could not be asked.
@@ -66,6 +66,7 @@ pub(crate) struct Connections {
     pub(crate) network: Arc<dyn Network>,
     pub(crate) sender: Sender,
     pub(crate) heard: HeardOf,
+    pub(crate) store: Arc<Store>,
 }
 
 /// A connection to one node.
@@ -107,6 +108,7 @@ impl Connection {
             SendError::NoAnswer(_) => network(error),
         })?;
         let (directory, answered) = message::decode_answer(&answer).map_err(unreachable)?;
+        self.connections.store.check_directory(self.target_id, directory).map_err(unreachable)?;
         match answered {
             Answered::Well(answer) => {
                 let heard = Heard { at: Instant::now(), directory };

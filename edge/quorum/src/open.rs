@@ -69,7 +69,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, log_dir: &Path, node: u64) -> Result<Fou
     memory.vote = voted.vote();
     if let Some(checkpoint) = &checkpoint {
         memory.snapshot = Some((checkpoint.last, checkpoint.image.end()));
-        memory.members = checkpoint.members.membership().clone();
+        memory.set_members_before(checkpoint.members.membership().clone());
     }
     if let Some(start) = &start {
         (memory.first, memory.before, memory.start) =
@@ -188,7 +188,7 @@ pub(crate) fn adopt(found: &mut Found, home: crate::types::Home) -> Result<(), O
     writer.snapshot(checkpoint.id(), &bytes).map_err(|stopped| quorum(stopped.0))?;
     memory.vote = Some(vote);
     memory.snapshot = Some((last, checkpoint.image.end()));
-    memory.members = checkpoint.members.membership().clone();
+    memory.set_members_before(checkpoint.members.membership().clone());
     let mut start = memory.purge(last);
     start.void = false;
     writer.start_at(&start).map_err(|stopped| quorum(stopped.0))?;

@@ -3,7 +3,6 @@
 //! Who may ask: a node of this cluster that is a member of the quorum, with the directory it is known by. A
 //! member may be unknown to a node that is behind; then what it says is beyond what this node has.
 
-use base::Uuid;
 use bytes::Bytes;
 use openraft::raft::AppendEntriesRequest;
 
@@ -92,14 +91,12 @@ impl Member {
             Request::TransferLeader(transfer) => (transfer.last_log_id().copied(), false),
             Request::Read { .. } | Request::ReadSnapshot { .. } => (None, true),
         };
+        if !is_reader {
+            self.store.check_directory(from.from, from.directory)?;
+        }
         let memory = self.store.memory.lock();
         match memory.members.get_node(&from.from) {
             _ if is_reader => Ok(()),
-            Some(home) if home.directory != Uuid::ZERO && home.directory != from.directory => Err(format!(
-                "node {} has directory {}, not {}: with an empty directory it has to be removed from the quorum and \
-                 added again",
-                from.from, home.directory, from.directory
-            )),
             Some(_) => Ok(()),
             None if memory.members.nodes().next().is_none() => Ok(()),
             // It may have become a member where this node has not come yet.

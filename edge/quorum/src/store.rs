@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use base::Uuid;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -81,6 +82,20 @@ impl Store {
     pub(crate) fn post(&self, act: impl FnOnce(&mut Writer) + Send + 'static) {
         // If it is closed, nothing is left to be done.
         let _ = self.send(Box::new(act));
+    }
+
+    /// Whether a node that says it is this one has the disk that it is known by. With another disk it has
+    /// forgotten for whom it voted, and what it said it had.
+    pub(crate) fn check_directory(&self, id: u64, directory: Uuid) -> Result<(), String> {
+        let memory = self.memory.lock();
+        match memory.members.get_node(&id) {
+            Some(home) if home.directory != Uuid::ZERO && home.directory != directory => Err(format!(
+                "node {id} has directory {}, not {directory}: with another directory it has to be removed from the \
+                 quorum and added again",
+                home.directory
+            )),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Why nothing is written any more, once that is so.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use base::BrokerId;
+use base::{BrokerId, Uuid};
 use storage::memory::MemoryDisk;
 
 use super::nodes::{Cluster, run, voter};
-use crate::{ChangeError, SnapshotEvery};
+use crate::{ChangeError, SnapshotEvery, Voter};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -85,4 +85,54 @@ fn only_the_leader_changes_anything() {
         let gone = cluster.node(leader).member.remove_voter(BrokerId(9)).await;
         assert_eq!(gone, Err(ChangeError::NotVoter(BrokerId(9))));
     });
+}
+
+#[test]
+fn a_voter_with_an_empty_disk_is_not_who_it_was() {
+    run(async {
+        let mut cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let began = std::time::Instant::now();
+        let noted = |cluster: &Cluster, id: i32| {
+            let members = cluster.node(id).member.store.memory.lock().members.clone();
+            members.nodes().all(|(_, home)| home.directory != Uuid::ZERO)
+        };
+        while ![1, 2, 3].iter().all(|id| noted(&cluster, *id)) {
+            assert!(began.elapsed() < LONG, "the directories are not noted");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (leader, _) = cluster.leader().await;
+        let others: Vec<i32> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
+        let [wiped, second] = others[..] else { panic!("three nodes") };
+        cluster.kill(wiped).await;
+        let disk = MemoryDisk::new();
+        let me = Voter { directory: Uuid([99; 16]), ..voter(wiped) };
+        let voters = cluster.voters.clone();
+        let start = cluster.start_as(me.clone(), disk.clone(), std::sync::Arc::new(disk), voters);
+        start.await.expect("a fresh disk");
+        cluster.commit("with two").await;
+        assert!(cluster.node(wiped).heard.marks().is_empty());
+
+        // Without the second there is no majority: the new one does not count, whoever it says it is.
+        let kept = cluster.kill(second).await;
+        let (id, epoch) = cluster.leader_of(&[leader], base::LeaderEpoch::NONE).await;
+        cluster.propose(id, epoch, "not yet");
+        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        assert!(!cluster.node(leader).heard.marks().contains(&"not yet".into()));
+        assert_eq!(cluster.node(wiped).heard.led(), None);
+
+        cluster.start(second, kept).await.expect("it is whole");
+        cluster.commit("two again").await;
+        let (leader, _) = cluster.leader_of(&[leader, second], base::LeaderEpoch::NONE).await;
+        let member = cluster.node(leader).member.clone();
+        member.remove_voter(BrokerId(wiped)).await.expect("two of three are there");
+        member.add_voter(me, LONG).await.expect("it is there");
+        cluster.node(wiped).heard.marked("with two").await;
+        assert_eq!(voters_of(&member), [1, 2, 3]);
+        cluster.check_agreement();
+    });
+}
+
+fn voters_of(member: &crate::Member) -> Vec<i32> {
+    member.status().voters.iter().map(|voter| voter.id.0).collect()
 }
