@@ -119,7 +119,7 @@ pub struct Malformed(pub String);
 
 /// Why records could not be proposed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ProposeError {
+pub(crate) enum ProposeError {
     /// They do not fit into a batch.
     #[error("the records of one proposal take more than {bytes_max} bytes")]
     TooLarge {

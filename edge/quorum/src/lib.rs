@@ -14,6 +14,8 @@
 
 mod member; // start here
 mod network;
+mod propose;
+mod start;
 
 mod observer; // who follows without a vote
 
@@ -51,12 +53,14 @@ mod tests;
 pub use change::{ChangeError, QuorumStatus, ReplicaStatus};
 pub use error::{CommitError, ExecuteError, OpenError, Stopped};
 pub use machine::SnapshotEvery;
-pub use member::{Member, Proposer, Start as MemberStart, Timing};
+pub use member::{Member, Timing};
 pub use members::Voter;
 pub use metadata_log::{MetadataLog, has_log};
 pub use network::{Network, SendError, Sending};
 pub use observer::{Next, ObserveError, Observer};
+pub use propose::Proposer;
 pub use quorum::{Executed, Quorum, Start};
+pub use start::MemberStart;
 pub use tell::Tell;
 
 /// The topic whose one partition is the metadata log. Its directory lies among those of the partitions

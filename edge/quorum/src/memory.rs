@@ -113,7 +113,7 @@ impl Memory {
     }
 
     /// The entries whose first offset is `from` or later.
-    pub(crate) fn from_offset(&self, from: Offset) -> impl Iterator<Item = &Kept> {
+    pub(crate) fn behind(&self, from: Offset) -> impl Iterator<Item = &Kept> {
         self.kept.range(self.kept.partition_point(|kept| kept.end <= from)..)
     }
 

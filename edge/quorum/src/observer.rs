@@ -295,7 +295,7 @@ impl Observer {
     fn tell_upto(&mut self, high_watermark: Offset) -> Result<(), Stopped> {
         let from = self.image.end();
         let due: Vec<_> =
-            self.memory.from_offset(from).take_while(|kept| kept.end <= high_watermark).cloned().collect();
+            self.memory.behind(from).take_while(|kept| kept.end <= high_watermark).cloned().collect();
         for kept in due {
             let stored = kept.entry.stored.clone().unwrap_or_default();
             let mut records = Vec::new();

@@ -6,20 +6,10 @@
 use bytes::Bytes;
 use openraft::raft::AppendEntriesRequest;
 
-use crate::member::Member;
+use crate::member::{Incoming, Member};
 use crate::message::{self, Addressed, Answered, Request, SnapshotPart};
 use crate::snapshot::{Checkpoint, SNAPSHOT_BYTES_MAX, SnapshotId};
 use crate::types::{LogId, Snapshot, Types, Vote, node};
-
-/// A snapshot on its way in.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    from: u64,
-    vote: Vote,
-    id: SnapshotId,
-    total: u64,
-    bytes: Vec<u8>,
-}
 
 fn refused(why: impl ToString) -> String {
     why.to_string()

@@ -1,12 +1,10 @@
 //! What those read who follow the log without a vote.
 
-use std::collections::BTreeMap;
-
-use base::{LeaderEpoch, Offset, TimestampMs, Uuid};
+use base::{LeaderEpoch, Offset, TimestampMs};
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
 
-use crate::member::Member;
+use crate::member::{Member, Reader};
 use crate::message::{Addressed, Answer, Read};
 use crate::snapshot::SnapshotId;
 use crate::store::REQUEST_BYTES_MAX;
@@ -15,19 +13,6 @@ use crate::writer::wall;
 
 /// Readers that are remembered: more brokers than a cluster has.
 const READERS_MAX: usize = 1_000;
-
-/// A node that follows the log without a vote.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader {
-    pub(crate) directory: Uuid,
-    /// Up to where it has the log.
-    pub(crate) end: Offset,
-    pub(crate) read_at: TimestampMs,
-    pub(crate) caught_up_at: TimestampMs,
-}
-
-/// Who reads.
-pub(crate) type Readers = BTreeMap<u64, Reader>;
 
 impl Member {
     /// What comes behind an offset, for one whose last batch before it is of an epoch.
@@ -53,7 +38,7 @@ impl Member {
         }
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
         let mut batches = Vec::new();
-        for kept in memory.from_offset(from).take_while(|kept| kept.end <= committed) {
+        for kept in memory.behind(from).take_while(|kept| kept.end <= committed) {
             let stored = kept.entry.stored.as_deref().unwrap_or_default();
             if !batches.is_empty() && batches.len() + stored.len() > room {
                 break;

@@ -19,7 +19,6 @@ use records::{BatchBuilder, BatchOptions, ControlType, Scratch, StoredBatch, bat
 use storage::disk::{Disk, DiskError};
 use wire::messages::kraft_version_record::KRaftVersionRecord;
 use wire::messages::snapshot_footer_record::SnapshotFooterRecord;
-use wire::messages::snapshot_header_record::SnapshotHeaderRecord;
 use wire::{DecodeError, Decoder, EncodeError, Encoder, Message};
 
 use crate::batch;
@@ -41,11 +40,11 @@ const SUFFIX: &str = ".checkpoint";
 
 /// A snapshot's name: the offset behind its last record, and that record's epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SnapshotId {
+pub(crate) struct SnapshotId {
     /// The offset behind the last record in it.
-    pub offset: Offset,
+    pub(crate) offset: Offset,
     /// The epoch of that record.
-    pub epoch: LeaderEpoch,
+    pub(crate) epoch: LeaderEpoch,
 }
 
 impl SnapshotId {
@@ -246,7 +245,8 @@ fn encode_header(
 /// `None` if another program wrote it.
 fn decode_header(value: &[u8]) -> Result<Option<Header>, DecodeError> {
     let mut d = Decoder::new(value);
-    SnapshotHeaderRecord { version: d.i16()?, last_contained_log_timestamp: d.i64()? };
+    // Kafka's version of the record, and when the last of its log was written.
+    let _ = (d.i16()?, d.i64()?);
     let mut header = None;
     d.tags(|tag, d| {
         if tag == TAG {

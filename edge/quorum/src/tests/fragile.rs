@@ -77,7 +77,7 @@ impl FragileDisk {
         let mut names = state.names_on_media.clone();
         let all: Vec<_> = state.names.keys().chain(state.names_on_media.keys()).cloned().collect();
         for path in all {
-            if state.names.get(&path) != state.names_on_media.get(&path) && random() % 2 == 0 {
+            if state.names.get(&path) != state.names_on_media.get(&path) && random().is_multiple_of(2) {
                 match state.names.get(&path) {
                     Some(id) => drop(names.insert(path, *id)),
                     None => drop(names.remove(&path)),
