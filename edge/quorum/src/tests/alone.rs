@@ -88,6 +88,7 @@ fn snapshots_take_the_place_of_what_came_before() {
         cluster.kill(1).await;
 
         // Without its snapshot the log is not all there, and neither with half of one.
+        let names = disk.list(&dir()).expect("it is there");
         let snapshot = names.iter().find(|entry| entry.name.ends_with(".checkpoint")).expect("there is one");
         let path = dir().join(&snapshot.name);
         let bytes = disk.contents(&path).unwrap_or_default();

@@ -35,8 +35,13 @@ fn one_leads_and_all_are_told_the_same() {
         }
         let status = cluster.node(leader).member.status();
         assert_eq!((status.leader, status.epoch), (Some(BrokerId(leader)), epoch));
-        let ends: Vec<_> = status.voters.iter().map(|voter| voter.log_end).collect();
-        assert_eq!(ends, [Some(status.high_watermark); 3]);
+        // What the others have is known once they have said so.
+        let ends = || cluster.node(leader).member.status().voters.into_iter().map(|voter| voter.log_end);
+        let began = Instant::now();
+        while !ends().all(|end| end == Some(status.high_watermark)) {
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?}", ends().collect::<Vec<_>>());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     });
 }
 
