@@ -8,8 +8,8 @@ use metadata::{ConfigMap, ConfigResource, Delta, Image, MetadataRecord};
 
 use crate::command::{Command, Reply};
 use crate::error::ControllerError;
+use crate::office::Office;
 use crate::sessions::Sessions;
-use crate::step::Office;
 
 static NOTHING: ConfigMap = ConfigMap::new();
 
@@ -98,6 +98,7 @@ impl Controller {
     }
 
     /// The cluster as all that is committed makes it.
+    #[expect(clippy::misnamed_getters, reason = "what is decided and not committed is nobody's business")]
     pub fn image(&self) -> &Image {
         &self.committed
     }

@@ -14,6 +14,7 @@
 
 mod command; // start here
 mod controller;
+mod office;
 mod quorum; // who commits it
 mod step;
 
@@ -50,8 +51,9 @@ pub use command::{
 };
 pub use controller::{Controller, ControllerSettings, Decision, REPLICATION_FACTOR_MAX};
 pub use error::ControllerError;
+pub use office::CommandId;
 pub use quorum::{Committed, MetadataQuorum, Proposal, QuorumEvent};
-pub use step::{CommandId, Effect};
+pub use step::Effect;
 
 /// Partitions that one command may make: their records are one batch, which every node holds in memory.
 pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;

@@ -20,22 +20,12 @@ use crate::RECORDS_PER_BATCH;
 use crate::command::{Command, Reply};
 use crate::controller::Controller;
 use crate::error::ControllerError;
+use crate::office::{Batch, CommandId, Office, Term};
 use crate::quorum::{Committed, Proposal, QuorumEvent};
 
 /// Batches that may be on their way at a time: enough to hide that each takes a round trip and two flushes,
 /// few enough that commands gather in the next one meanwhile.
 const PROPOSALS_MAX: usize = 4;
-
-/// Records that may wait to be proposed or committed: twice what the largest command makes, and at most a
-/// few hundred bytes each.
-const RECORDS_WAITING_MAX: usize = 400_000;
-
-/// Commands that may wait to be answered.
-const ANSWERS_WAITING_MAX: usize = 16_384;
-
-/// A command that waits for its answer, by the caller's own number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CommandId(pub u64);
 
 /// What the caller has to do, in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,42 +50,6 @@ pub enum Effect {
         /// How long it was not heard.
         silence: Duration,
     },
-}
-
-/// Whether this controller is the active one.
-#[derive(Debug)]
-pub(crate) enum Office {
-    /// It is not.
-    Vacant {
-        /// Whose is, if that is known.
-        active: Option<BrokerId>,
-    },
-    /// It is.
-    Held(Term),
-}
-
-/// What is under way in a leadership of the quorum.
-#[derive(Debug)]
-pub(crate) struct Term {
-    epoch: LeaderEpoch,
-    /// The first of them is committed next.
-    proposed: VecDeque<Batch>,
-    forming: VecDeque<Batch>,
-    records_waiting: usize,
-    answers_waiting: usize,
-    /// When this controller was stepped last.
-    stepped: Duration,
-    balance_at: Option<Duration>,
-}
-
-/// Records that become true together, and who is answered then.
-#[derive(Debug, Default)]
-struct Batch {
-    records: Vec<MetadataRecord>,
-    /// How many of them were proposed, once they are gone.
-    len: usize,
-    delta: Delta,
-    answers: Vec<(CommandId, Result<Reply, ControllerError>)>,
 }
 
 impl Controller {
@@ -322,26 +276,5 @@ impl Controller {
             out.push(Effect::Propose(Proposal { epoch: term.epoch, records }));
             term.proposed.push_back(batch);
         }
-    }
-}
-
-impl Term {
-    /// Where the metadata will end once all is committed that waits, at the earliest: the quorum may put
-    /// batches of its own in between.
-    fn end_after(&self, committed: Offset) -> Offset {
-        let waiting = i64::try_from(self.records_waiting).unwrap_or(i64::MAX);
-        Offset(committed.0.saturating_add(waiting))
-    }
-
-    /// Whether there is no room for a command. What brokers say while they live has room when others have
-    /// none: it is little, and without it they would be fenced.
-    fn is_full(&self, command: &Command) -> bool {
-        let share = match command {
-            Command::BrokerHeartbeat(_) | Command::BrokerSuspected(_) | Command::AlterPartitions(_) => 1,
-            Command::RegisterBroker(_) => 1,
-            _ => 2,
-        };
-        self.records_waiting > RECORDS_WAITING_MAX / share
-            || self.answers_waiting >= ANSWERS_WAITING_MAX / share
     }
 }

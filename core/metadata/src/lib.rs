@@ -18,6 +18,7 @@ mod parts;
 mod snapshot; // and back
 
 mod delta; // what changed on the way
+mod diff;
 
 pub mod plan; // where replicas should be
 

@@ -131,8 +131,8 @@ impl Layout {
         let mut counts = Counts::of(self);
         let mut after = self.partitions.clone();
         // Each step makes the counts more even, so there is a last one.
-        while after.iter_mut().fold(false, |moved, placed| counts.even_out(placed) || moved) {}
-        while after.iter_mut().fold(false, |swapped, placed| counts.hand_on(placed) || swapped) {}
+        while after.iter_mut().map(|placed| usize::from(counts.even_out(placed))).sum::<usize>() > 0 {}
+        while after.iter_mut().map(|placed| usize::from(counts.hand_on(placed))).sum::<usize>() > 0 {}
         self.plan(after)
     }
 

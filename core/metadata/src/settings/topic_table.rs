@@ -176,7 +176,7 @@ pub(super) const TOPIC: &[Setting] = &[
         .why("Kafka's default. A quiet partition lets go of old records only once it rolls."),
     topic("unclean.leader.election.enable", Boolean, "false", Any)
         .from(&[("unclean.leader.election.enable", 1)])
-        .doc("Whether a replica that may miss acknowledged records can be made leader. Without effect: one node has one replica.")
+        .doc("Whether a replica that may miss acknowledged records becomes leader when no other can.")
         .why("Never: it loses what was acknowledged. Turn it on for one topic, for one moment, to get it back."),
 ];
 
