@@ -1,16 +1,17 @@
-//! Commits metadata records: what the controller decided becomes true when it is in this log.
+//! Commits metadata records: what the controller decided becomes true when a majority of the voters has it
+//! on its disks.
 //!
 //! ```text
-//!   Command ─▶ Controller::handle ─▶ records ─▶ MetadataLog::commit ─▶ Controller::replay ─▶ Image
-//!                                               one batch, synced
+//!   Controller ─ Proposal ─▶ Member ── entries ──▶ other Members      each: log, vote, snapshot on a disk
+//!       ▲                      │  └── committed batches ──▶ Observers
+//!       └────── QuorumEvents ──┘
 //! ```
 //!
-//! The log is Kafka's `__cluster_metadata-0`, in Kafka's files and Kafka's records, one batch a commit.
-//! Here its only writer is this node. A quorum of nodes takes the place of [`MetadataLog`] without a
-//! change to those who ask a [`Quorum`] or read its images.
+//! The log is Kafka's `__cluster_metadata-0`, in Kafka's files and Kafka's records, one batch a commit. A
+//! node that is alone is a quorum of one. [`Quorum`] is a single writer of the same log.
 //!
-//! **Invariant:** whoever got a reply can count on it: its records were durable before. Nobody else
-//! knows how records are committed.
+//! **Invariant:** nothing is told to be committed, no vote is given and no entry is vouched for before it is
+//! durable. Nobody else knows how nodes come to agree.
 
 mod member; // start here
 mod network;
@@ -55,9 +56,11 @@ pub use error::{CommitError, ExecuteError, OpenError, Stopped};
 pub use machine::SnapshotEvery;
 pub use member::{Member, Timing};
 pub use members::Voter;
+pub use message::MESSAGE_BYTES_MAX;
 pub use metadata_log::{MetadataLog, has_log};
 pub use network::{Network, SendError, Sending};
 pub use observer::{Next, ObserveError, Observer};
+pub use open::is_member;
 pub use propose::Proposer;
 pub use quorum::{Executed, Quorum, Start};
 pub use start::MemberStart;

@@ -98,6 +98,15 @@ impl Member {
         }
     }
 
+    /// Waits until this node was taken out of the quorum. From then on it hears of nothing here: it goes on as
+    /// an [`crate::Observer`].
+    pub async fn left(&self) {
+        let mut left = self.store.left();
+        if left.wait_for(|left| *left).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Ends an orderly life: nothing is told any more once it returns.
     pub async fn close(&self) {
         let mut tasks = self.tasks.lock().await;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   request  | version i8 | cluster id | from i32, directory | to i32 | kind i8 | body |
-//!   answer   | version i8 | directory | 0 | body |     or     | version i8 | directory | 1 | why it was refused |
+//!   answer   | version i8 | directory | 0 | body |
+//!            | version i8 | directory | 1, or 2: you are no member | why it was refused |
 //! ```
 //!
 //! Entries travel as the batches they are in the log of whoever led when they were made.
@@ -25,6 +26,9 @@ use crate::snapshot::SnapshotId;
 use crate::types::{Entry, LogId, Types, Vote, broker, log_id, node};
 
 const VERSION: i8 = 0;
+
+/// The longest request or answer: whoever carries them has to take as much.
+pub const MESSAGE_BYTES_MAX: usize = STORED_BYTES_MAX + (1 << 20);
 
 /// Who asks whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +110,8 @@ pub(crate) enum Read {
 pub(crate) enum Answered {
     Well(Answer),
     Refused(String),
+    /// The one who asks is no member of the quorum.
+    NoMember(String),
 }
 
 fn put_vote(e: &mut Encoder, vote: &Vote) {
@@ -200,18 +206,19 @@ pub(crate) fn encode_answer(directory: Uuid, answered: &Answered) -> Bytes {
         e
     };
     let mut e = begin();
-    let refused = |e: &mut Encoder, why: &str| {
-        e.i8(1);
+    let refused = |e: &mut Encoder, status: i8, why: &str| {
+        e.i8(status);
         // It is short, and what is not told is in the log of the one who refused.
         let _ = e.str(why, true);
     };
     match answered {
-        Answered::Refused(why) => refused(&mut e, why),
+        Answered::Refused(why) => refused(&mut e, 1, why),
+        Answered::NoMember(why) => refused(&mut e, 2, why),
         Answered::Well(answer) => {
             e.i8(0);
             if put_answer(&mut e, answer).is_err() {
                 e = begin();
-                refused(&mut e, "the answer is too large");
+                refused(&mut e, 1, "the answer is too large");
             }
         }
     }
@@ -442,6 +449,7 @@ pub(crate) fn decode_answer(bytes: &[u8]) -> Result<(Uuid, Answered), Malformed>
     let answered = match d.i8()? {
         0 => Answered::Well(take_answer(&mut d)?),
         1 => Answered::Refused(d.str(true)?.to_owned()),
+        2 => Answered::NoMember(d.str(true)?.to_owned()),
         status => return Err(Malformed(format!("an answer of status {status}"))),
     };
     d.finish()?;

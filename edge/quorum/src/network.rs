@@ -115,6 +115,10 @@ impl Connection {
                 self.connections.heard.lock().insert(self.target_id, heard);
                 Ok(answer)
             }
+            Answered::NoMember(why) => {
+                self.connections.store.leave();
+                Err(unreachable(why))
+            }
             Answered::Refused(why) => {
                 tracing::debug!(node = %self.target.id, %why, "a node of the quorum refused a request");
                 Err(unreachable(why))

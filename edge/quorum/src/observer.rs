@@ -124,9 +124,12 @@ impl Observer {
         self.image.end()
     }
 
-    /// Whether it voted once, as far as its log tells, and may again: the newest entry names it a voter.
-    pub fn is_voter(&self) -> bool {
-        self.memory.members.voter_ids().any(|id| id == node(self.me.id))
+    /// Whether a request comes from a leader that takes this node for a member of the quorum. Then it is one:
+    /// the observer is closed, and [`crate::Member::start`] goes on with its log.
+    pub fn is_called(&self, request: &[u8]) -> bool {
+        let Ok((addressed, mut body)) = message::decode_addressed(request) else { return false };
+        let is_ours = addressed.cluster == self.cluster_id && addressed.to == node(self.me.id);
+        is_ours && matches!(message::decode_request(&mut body), Ok(Request::Append(_) | Request::Snapshot(_)))
     }
 
     /// Who votes, as far as its copy tells: whom to ask.
@@ -168,7 +171,7 @@ impl Observer {
         let (_, answered): (Uuid, Answered) = message::decode_answer(answer)?;
         match (answered, self.incoming.take()) {
             // What was begun is gone at that node: begin again with what there is.
-            (Answered::Refused(why), _) => Err(ObserveError::Refused(why)),
+            (Answered::Refused(why) | Answered::NoMember(why), _) => Err(ObserveError::Refused(why)),
             (Answered::Well(Answer::Read(read)), None) => self.on_read(read),
             (Answered::Well(Answer::ReadSnapshot { total, bytes }), Some((id, before))) => {
                 self.on_part(id, before, total, &bytes)

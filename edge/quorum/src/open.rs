@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Now, Offset, TopicId, Uuid};
+use base::{BrokerId, Now, Offset, TopicId, Uuid};
 use bytes::Bytes;
 use openraft::EntryPayload;
 use storage::disk::Disk;
@@ -109,6 +109,19 @@ pub(crate) fn open(disk: Arc<dyn Disk>, log_dir: &Path, node: u64) -> Result<Fou
         writer.start_at(&start).map_err(|stopped| OpenError::Quorum(stopped.0))?;
     }
     Ok(Found { writer, memory, checkpoint, cut: recovered.cut, is_alone })
+}
+
+/// Whether the log in a directory names a node a member of the quorum; `None` if there is no log. Who is a
+/// member is started as one, who is not observes.
+pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, id: BrokerId) -> Result<Option<bool>, OpenError> {
+    disk.create_dir(log_dir)?;
+    if !scan::has_log(disk.as_ref(), log_dir, &log_dir_of(log_dir))? {
+        return Ok(None);
+    }
+    let id = crate::types::node(id);
+    let found = open(disk, log_dir, id)?;
+    let is_named = found.memory.members.get_node(&id).is_some();
+    Ok(Some(found.is_alone || is_named))
 }
 
 fn newest_checkpoint(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, OpenError> {

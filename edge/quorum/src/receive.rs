@@ -11,6 +11,18 @@ use crate::message::{self, Addressed, Answered, Request, SnapshotPart};
 use crate::snapshot::{Checkpoint, SNAPSHOT_BYTES_MAX, SnapshotId};
 use crate::types::{LogId, Snapshot, Types, Vote, node};
 
+/// Why a request is refused.
+struct Refusal {
+    why: String,
+    is_no_member: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self { why, is_no_member: false }
+    }
+}
+
 fn refused(why: impl ToString) -> String {
     why.to_string()
 }
@@ -20,15 +32,15 @@ impl Member {
     pub async fn handle(&self, request: Bytes) -> Bytes {
         let answered = match self.answer(&request).await {
             Ok(answer) => Answered::Well(answer),
-            Err(why) => {
+            Err(Refusal { why, is_no_member }) => {
                 tracing::debug!(%why, "refused a request to the metadata quorum");
-                Answered::Refused(why)
+                if is_no_member { Answered::NoMember(why) } else { Answered::Refused(why) }
             }
         };
         message::encode_answer(self.me.directory, &answered)
     }
 
-    async fn answer(&self, bytes: &[u8]) -> Result<message::Answer, String> {
+    async fn answer(&self, bytes: &[u8]) -> Result<message::Answer, Refusal> {
         let (addressed, mut body) = message::decode_addressed(bytes).map_err(refused)?;
         self.check_cluster(&addressed)?;
         let request = message::decode_request(&mut body).map_err(refused)?;
@@ -36,13 +48,13 @@ impl Member {
         match request {
             Request::Append(append) => {
                 self.check_append(&append)?;
-                self.core.append_entries(append).await.map(message::Answer::Append).map_err(refused)
+                Ok(message::Answer::Append(self.core.append_entries(append).await.map_err(refused)?))
             }
-            Request::Vote(vote) => self.core.vote(vote).await.map(message::Answer::Vote).map_err(refused),
+            Request::Vote(vote) => Ok(message::Answer::Vote(self.core.vote(vote).await.map_err(refused)?)),
             Request::PreVote(vote) => {
-                self.core.pre_vote(vote).await.map(message::Answer::Vote).map_err(refused)
+                Ok(message::Answer::Vote(self.core.pre_vote(vote).await.map_err(refused)?))
             }
-            Request::Snapshot(part) => self.take_part(addressed.from, part).await,
+            Request::Snapshot(part) => Ok(self.take_part(addressed.from, part).await?),
             Request::TransferLeader(transfer) => {
                 let taken = self.core.handle_transfer_leader(transfer).await.map_err(refused)?;
                 Ok(message::Answer::TransferLeader { taken: taken.is_ok() })
@@ -51,7 +63,7 @@ impl Member {
                 Ok(message::Answer::Read(self.read(&addressed, from, epoch, bytes_max)))
             }
             Request::ReadSnapshot { id, position, bytes_max } => {
-                self.read_snapshot(id, position, bytes_max).await
+                Ok(self.read_snapshot(id, position, bytes_max).await?)
             }
         }
     }
@@ -73,7 +85,7 @@ impl Member {
         Ok(())
     }
 
-    fn check_member(&self, from: &Addressed, request: &Request) -> Result<(), String> {
+    fn check_member(&self, from: &Addressed, request: &Request) -> Result<(), Refusal> {
         let (says, is_reader) = match request {
             Request::Append(append) => (newest_of(append), false),
             Request::Vote(vote) | Request::PreVote(vote) => (vote.last_log_id, false),
@@ -92,7 +104,10 @@ impl Member {
             // It may have become a member where this node has not come yet.
             None if says > memory.last() => Ok(()),
             None if matches!(request, Request::Snapshot(_)) => Ok(()),
-            None => Err(format!("node {} is no member of the quorum", from.from)),
+            None => {
+                let why = format!("node {} is no member of the quorum", from.from);
+                Err(Refusal { why, is_no_member: true })
+            }
         }
     }
 

@@ -182,11 +182,16 @@ impl Member {
 /// Tells when this node stops leading although nobody else does: it is no voter any more.
 async fn watch_leadership(core: Core, store: Arc<Store>) {
     let mut metrics = core.server_metrics();
+    let mut before = ServerState::Learner;
     while metrics.changed().await.is_ok() {
         let (of, state) = {
             let seen = metrics.borrow_watched();
             (epoch(seen.vote.leader_id.term), seen.state)
         };
+        if state == ServerState::Learner && before != ServerState::Learner {
+            store.leave();
+        }
+        before = state;
         let has_left = matches!(state, ServerState::Follower | ServerState::Learner);
         if has_left && store.teller.led() == Some(of) {
             store.teller.following(of, None);

@@ -40,6 +40,7 @@ pub(crate) struct Store {
     jobs: Mutex<Option<Sender<Job>>>,
     room: Arc<Semaphore>,
     stopped: watch::Sender<Option<Stopped>>,
+    left: watch::Sender<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -53,6 +54,7 @@ impl Store {
             jobs: Mutex::new(Some(jobs)),
             room: Arc::new(Semaphore::new(APPENDS_MAX)),
             stopped,
+            left: watch::channel(false).0,
             thread: Mutex::new(None),
         });
         let told = store.stopped.clone();
@@ -101,6 +103,16 @@ impl Store {
     /// Why nothing is written any more, once that is so.
     pub(crate) fn stopped(&self) -> watch::Receiver<Option<Stopped>> {
         self.stopped.subscribe()
+    }
+
+    /// This node was taken out of the quorum.
+    pub(crate) fn leave(&self) {
+        self.left.send_replace(true);
+    }
+
+    /// Whether this node was taken out of the quorum.
+    pub(crate) fn left(&self) -> watch::Receiver<bool> {
+        self.left.subscribe()
     }
 
     /// Stops for a reason that is not the disk's.

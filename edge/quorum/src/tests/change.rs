@@ -34,11 +34,17 @@ fn from_one_to_three_and_back() {
             Err(ChangeError::AlreadyVoter(BrokerId(3)))
         );
         // One may be lost now.
-        cluster.kill(2).await;
+        let disk = cluster.kill(2).await;
         cluster.commit("with two").await;
         cluster.node(3).heard.marked("with two").await;
         cluster.node(1).member.remove_voter(BrokerId(2)).await.expect("two of three are there");
         assert_eq!(voters(&cluster, 1), [1, 3]);
+        // It comes back, and is told that it is none of them.
+        cluster.start(2, disk).await.expect("it is whole");
+        let (_, epoch) = cluster.leader_of(&[1, 3], base::LeaderEpoch::NONE).await;
+        tokio::time::timeout(LONG, cluster.node(2).member.left()).await.expect("somebody says so");
+        assert_eq!(cluster.leader_of(&[1, 3], base::LeaderEpoch::NONE).await.1, epoch, "it disturbed nobody");
+        cluster.stop(2).await;
         // The leader goes, and the other leads.
         cluster.node(1).member.remove_voter(BrokerId(1)).await.expect("both are there");
         let (leader, epoch) = cluster.leader_of(&[3], base::LeaderEpoch(1)).await;
@@ -49,6 +55,7 @@ fn from_one_to_three_and_back() {
             .heard
             .until("following", |events| super::nodes::led(events).is_none().then_some(()))
             .await;
+        tokio::time::timeout(LONG, cluster.node(1).member.left()).await.expect("it knows");
         assert_eq!(voters(&cluster, 3), [3]);
         assert_eq!(
             cluster.node(3).member.remove_voter(BrokerId(3)).await,
