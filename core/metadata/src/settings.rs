@@ -11,6 +11,7 @@
 
 mod broker;
 mod broker_table;
+mod cluster;
 mod describe;
 mod listener;
 mod properties;
@@ -22,6 +23,7 @@ mod topic;
 mod topic_table;
 
 pub use broker::{BrokerSettings, StartError};
+pub use cluster::{ClusterAddress, ClusterPeer};
 pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_topic};
 pub use listener::{Listener, SecurityProtocol};
 pub use properties::{PropertyError, parse_properties};

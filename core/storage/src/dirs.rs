@@ -35,6 +35,9 @@ pub use properties::{MetaProperties, PropertiesError};
 /// Ours alone: Kafka has no need of it, and passes it over.
 const ADOPTED_FILE: &str = "vltava-adopted-checkpoint";
 
+/// A file of our own with Kafka's format.
+const LAX_FILE: &str = "vltava-lax-checkpoint";
+
 const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Who opens a directory.
@@ -130,6 +133,9 @@ pub struct Checkpoints {
     pub high_watermarks: PartitionOffsets,
     /// Logs that another program wrote and this node has not opened yet; the offsets say nothing.
     pub adopted: PartitionOffsets,
+    /// Logs that count records before they are on media: after a crash some may be missing. The offsets say
+    /// nothing.
+    pub lax: PartitionOffsets,
 }
 
 /// One log directory.
@@ -166,6 +172,7 @@ impl LogDir {
             log_starts: read_checkpoint(disk.as_ref(), &path, LOG_STARTS_FILE)?,
             high_watermarks: read_checkpoint(disk.as_ref(), &path, HIGH_WATERMARKS_FILE)?,
             adopted: read_checkpoint(disk.as_ref(), &path, ADOPTED_FILE)?,
+            lax: read_checkpoint(disk.as_ref(), &path, LAX_FILE)?,
         };
         let clean = take_clean_mark(disk.as_ref(), &path)?;
         let dir = Self { disk, path, properties, clean, checkpoints, forgotten: BTreeSet::new() };
@@ -213,11 +220,12 @@ impl LogDir {
     /// A partition that is not among them keeps the entries it has, until it is forgotten: a log that
     /// cannot be served now may be repaired, and only its recovery point tells what was promised of it.
     pub fn save(&mut self, served: Checkpoints) -> Result<(), DiskError> {
-        let Checkpoints { recovery_points, log_starts, high_watermarks, adopted } = served;
+        let Checkpoints { recovery_points, log_starts, high_watermarks, adopted, lax } = served;
         self.save_one(RECOVERY_POINTS_FILE, recovery_points, |kept| &mut kept.recovery_points)?;
         self.save_one(LOG_STARTS_FILE, log_starts, |kept| &mut kept.log_starts)?;
         self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
         self.save_one(ADOPTED_FILE, adopted, |kept| &mut kept.adopted)?;
+        self.save_one(LAX_FILE, lax, |kept| &mut kept.lax)?;
         self.forgotten.clear();
         Ok(())
     }
@@ -268,6 +276,15 @@ impl LogDir {
             self.checkpoints.adopted = adopted;
         }
         Ok(())
+    }
+
+    /// Notes which logs count records before they are on media, before they do.
+    pub fn note_lax(
+        &mut self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Result<(), DiskError> {
+        let lax = partitions.into_iter().map(|partition| (partition, Offset::ZERO)).collect();
+        self.save_one(LAX_FILE, lax, |kept| &mut kept.lax)
     }
 
     /// Drops the entries of these partitions, durably: whoever gets their names next begins at nothing.

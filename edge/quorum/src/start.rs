@@ -97,6 +97,10 @@ impl Member {
         let is_fresh = found.memory.last().is_none() && found.memory.vote.is_none();
         let tell = std::mem::replace(&mut start.tell, Box::new(|_| {}));
         let teller = Arc::new(Teller::new(id, tell));
+        if let Some(vote) = found.memory.vote.as_ref().filter(|vote| vote.leader_id.voted_for != id) {
+            // Whoever led may lead still, and then no vote is saved that would tell.
+            teller.voted(vote);
+        }
         let store =
             Store::start(found.writer, found.memory, teller).map_err(|error| quorum(error.to_string()))?;
         let machine = Machine::new(store.clone(), found.checkpoint.as_ref(), start.snapshot_every);

@@ -132,11 +132,11 @@ struct Connection {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, stop: Stop) {
+pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, at_other_end: Peer, stop: Stop) {
     let net::Connection { stream, peer, seat, .. } = connection;
     let (read, write) = stream.into_split();
     let mut reader = FrameReader::new(read, node.frame_limits.clone(), &node.request_memory);
-    let mut connection = Connection::new(Arc::clone(&node), write, stop);
+    let mut connection = Connection::new(Arc::clone(&node), write, at_other_end, stop);
     let ended = connection.run(&mut reader).await;
     tell(&node, peer, &ended);
     // Tells the peer that nothing more comes.
@@ -173,11 +173,11 @@ fn tell(node: &Node, peer: SocketAddr, why: &Ended) {
 }
 
 impl Connection {
-    fn new(node: Arc<Node>, write: OwnedWriteHalf, stop: Stop) -> Self {
+    fn new(node: Arc<Node>, write: OwnedWriteHalf, at_other_end: Peer, stop: Stop) -> Self {
         let bell = Arc::new(Bell::default());
         let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
         Self {
-            session: Session::new(waiter, Peer::Client),
+            session: Session::new(waiter, at_other_end),
             bell,
             queue: VecDeque::new(),
             writer: AnswerWriter::new(write, node.write_limits.clone()),

@@ -1,161 +1,432 @@
-//! The control thread: decides, commits, and makes it so on this node, one command after the other.
+//! The control thread: decides, if this node's controller is the active one, and carries commands to the
+//! one that is, if not.
 //!
 //! ```text
-//!   connections ─▶ bounded queue ─▶ handle ─▶ commit (synced) ─▶ replay ─▶ new image ─▶ logs made,
-//!                                                                                      removed ─▶ answer
+//!   connections ─▶ bounded queue ─▶ active here? ─ yes ─▶ Controller ─▶ quorum ─▶ committed ─▶ answer
+//!                                        └────────── no ─▶ the active one's node ─────────────────┘
+//!   quorum ─▶ QuorumEvent ─▶ Controller ─▶ Changed ─▶ hosting thread: logs made, roles taken ─▶ Applied
 //! ```
 //!
-//! It is the only writer of the metadata log and the only one who changes the partition table. A
-//! command is answered once the partitions it made can be written to.
+//! It never waits for a disk or a peer: while it did, this broker would be taken for dead.
+
+mod door;
+mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use controller::{Command, ControllerError, Reply};
-use metadata::{Delta, Image};
-use net::Charge;
-use quorum::{CommitError, ExecuteError, Executed, Quorum};
-use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, error};
+use base::{BrokerEpoch, BrokerId, Effects, Now, Offset};
+use broker::lifecycle::{self, Lifecycle, Replaced};
+use broker::replication::{PartitionKey, Proposals};
+use controller::{
+    AlterPartition, AlterPartitions, BrokerSuspected, Command, CommandId, Controller, ControllerError,
+    Effect, MetadataQuorum, QuorumEvent, Reply,
+};
+use metadata::Delta;
+use replica::{AlterIsr, IsrAnswer};
+use tokio::sync::oneshot;
+use tracing::{debug, error, info, warn};
 
 use crate::clock::Clock;
-use crate::hosting::Hosting;
+use crate::cluster::links::Links;
+use crate::requests::Outbox;
+use crate::table::PartitionTable;
 
-/// What a command came to.
-pub(crate) type Decision = Result<Reply, ControllerError>;
+pub(crate) use door::{Control, Inbox, News, Step};
+pub(crate) use waiting::{Decided, Decision};
 
-/// Commands that wait. Beyond it the connections that bring more are not read from.
-const WAITING_MAX: usize = 1024;
+use waiting::{Asker, Pending, Waiting};
 
-/// Commits between two checkpoints of the metadata log.
-const CHECKPOINT_COMMITS: u64 = 64;
+/// Commands on their way at a time: beyond it no more are taken from the queue.
+const PENDING_MAX: usize = 4096;
 
-pub(crate) enum Request {
-    Decide {
-        command: Box<Command>,
-        answer: Option<oneshot::Sender<Decision>>,
-        /// Pays for the memory of the command, also when its connection is gone before it is decided.
-        held: Option<Charge>,
-    },
-    Stop,
-}
+/// How long a command looks for a controller that decides it. Clients ask again after as long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The way to the control thread.
-#[derive(Clone)]
-pub(crate) struct Control(mpsc::Sender<Request>);
+/// How long after it got nowhere a command is given again.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-impl Control {
-    pub(crate) fn channel() -> (Self, mpsc::Receiver<Request>) {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        (Self(sender), receiver)
-    }
+/// In-sync sets that one request asks for.
+const PROPOSALS_PER_REQUEST: usize = 1_000;
 
-    /// Hands a command over, with what pays for it. The receiver fails if the node stops first.
-    pub(crate) async fn decide(&self, command: Command, held: Charge) -> oneshot::Receiver<Decision> {
-        let (answer, decision) = oneshot::channel();
-        let request = Request::Decide { command: Box::new(command), answer: Some(answer), held: Some(held) };
-        // A closed queue drops the sender, and so fails the receiver.
-        let _ = self.0.send(request).await;
-        decision
-    }
-
-    /// Hands over a command for whose answer nobody waits; it is dropped if too many wait, and
-    /// whoever set it off will do so again.
-    pub(crate) fn decide_unheard(&self, command: Command) {
-        let request = Request::Decide { command: Box::new(command), answer: None, held: None };
-        if self.0.try_send(request).is_err() {
-            debug!("a command was dropped: too many wait for the control thread");
-        }
-    }
-
-    /// Ends the thread once it has decided what waits.
-    pub(crate) fn stop(&self) {
-        // If the thread has ended by itself, there is nobody to tell.
-        let _ = self.0.blocking_send(Request::Stop);
-    }
-}
+/// How often leaders look who has fallen behind.
+const LAG_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the control thread owns.
 pub(crate) struct ControlThread {
-    pub(crate) quorum: Quorum,
-    pub(crate) image: Arc<ArcSwap<Image>>,
-    pub(crate) hosting: Hosting,
+    pub(crate) node: BrokerId,
+    pub(crate) controller: Controller,
+    pub(crate) quorum: Box<dyn MetadataQuorum + Send>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) hosting: std::sync::mpsc::Sender<Step>,
+    pub(crate) links: Arc<Links>,
+    /// Where requests to other nodes are carried.
+    pub(crate) cluster: tokio::runtime::Handle,
+    pub(crate) control: Control,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) table: Arc<PartitionTable>,
+    pub(crate) has_room: Box<dyn Fn() -> bool + Send>,
+    pub(crate) lag_max: Duration,
     pub(crate) clock: Clock,
-    pub(crate) commits: u64,
+    pub(crate) on_serving: Option<oneshot::Sender<()>>,
+    pub(crate) on_may_stop: Option<oneshot::Sender<()>>,
+    pub(crate) state: State,
 }
 
-/// The metadata log cannot be written any more: the node has to stop.
+/// What it keeps in mind.
+#[derive(Default)]
+pub(crate) struct State {
+    waiting: Waiting,
+    proposals: Proposals,
+    /// Before this no in-sync sets are asked for, after a request that got nowhere.
+    proposals_at: Duration,
+    lag_check_at: Duration,
+    applied: Offset,
+    /// The end of the metadata that the hosting thread was told of.
+    told: Offset,
+    active: Option<BrokerId>,
+}
+
+/// The node has to stop.
 #[derive(Debug, thiserror::Error)]
-#[error("this node cannot go on: {0}")]
-pub(crate) struct ControlFailed(CommitError);
+pub(crate) enum ControlFailed {
+    #[error("this node cannot go on: {0}")]
+    Quorum(String),
+    #[error(transparent)]
+    Replaced(#[from] Replaced),
+}
 
 impl ControlThread {
-    /// Decides until it is told to stop; hands itself back for an orderly end.
-    pub(crate) fn run(mut self, mut requests: mpsc::Receiver<Request>) -> Result<Self, ControlFailed> {
-        while let Some(Request::Decide { command, answer, held: _held }) = requests.blocking_recv() {
-            let decision = self.decide(&command).inspect_err(|failed| error!("{failed}"))?;
-            if let Err(refused) = &decision {
-                debug!(%refused, "command refused");
+    /// Decides until it is told to stop.
+    pub(crate) fn run(mut self, mut inbox: Inbox) -> Result<(), ControlFailed> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|why| ControlFailed::Quorum(why.to_string()))?;
+        runtime.block_on(async {
+            loop {
+                match self.turn(&mut inbox).await {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(failed) => {
+                        error!("{failed}");
+                        return Err(failed);
+                    }
+                }
             }
-            if let Some(answer) = answer {
-                // The client may have gone.
-                let _ = answer.send(decision);
+        })
+    }
+
+    /// Waits for the next thing, and does it. Whether to go on.
+    async fn turn(&mut self, inbox: &mut Inbox) -> Result<bool, ControlFailed> {
+        let deadline = self.clock.instant(self.deadline());
+        let has_room = self.state.waiting.len() < PENDING_MAX;
+        tokio::select! {
+            biased;
+            news = inbox.news.recv() => match news {
+                None | Some(News::Stop) => return Ok(false),
+                Some(news) => self.on_news(news)?,
+            },
+            () = tokio::time::sleep_until(deadline) => {}
+            Some(given) = inbox.commands.recv(), if has_room => {
+                let command = *given.command;
+                self.give(given.asker, command)?;
             }
         }
-        Ok(self)
+        self.on_tick()?;
+        self.tell_hosting(None);
+        Ok(true)
     }
 
-    /// Decides one command and makes it so.
-    fn decide(&mut self, command: &Command) -> Result<Decision, ControlFailed> {
-        self.quorum.on_room(self.hosting.has_room());
-        let (reply, delta) = match self.commit(command)? {
-            Ok(committed) => committed,
-            Err(refused) => return Ok(Err(refused)),
-        };
-        if !delta.is_empty() {
-            // Partitions are there before clients can hear of them, and gone after.
-            let made = self.hosting.make_new(self.quorum.image(), &delta);
-            self.serve(made)?;
-            let image = Arc::new(self.quorum.image().clone());
-            self.hosting.reconfigure(&image, &delta);
-            self.image.store(image);
-            self.hosting.clear(&delta);
-            self.count();
+    fn deadline(&self) -> Duration {
+        let state = &self.state;
+        let all = [self.controller.deadline(), self.lifecycle.deadline(), state.waiting.deadline()];
+        all.into_iter().flatten().chain([state.lag_check_at]).min().unwrap_or(state.lag_check_at)
+    }
+
+    fn on_tick(&mut self) -> Result<(), ControlFailed> {
+        let now = self.clock.now();
+        if self.controller.deadline().is_some_and(|at| at <= now.elapsed) {
+            self.step(|controller, out| controller.on_tick(now, out))?;
         }
-        Ok(Ok(reply))
-    }
-
-    /// Decides and commits one command; what it changes is not made so on this node yet.
-    pub(crate) fn commit(
-        &mut self,
-        command: &Command,
-    ) -> Result<Result<(Reply, Delta), ControllerError>, ControlFailed> {
-        let Executed { reply, delta } = match self.quorum.execute(self.clock.now(), command) {
-            Ok(executed) => executed,
-            Err(ExecuteError::Refused(refused)) => return Ok(Err(refused)),
-            Err(ExecuteError::Commit(why)) if why.is_harmless() => {
-                return Ok(Err(ControllerError::InvalidRequest(why.to_string())));
+        self.live(|lifecycle, out| lifecycle.on_tick(now, out))?;
+        for id in self.state.waiting.due(now.elapsed) {
+            self.give_again(id)?;
+        }
+        if now.elapsed >= self.state.lag_check_at {
+            self.state.lag_check_at = now.elapsed + LAG_CHECK_EVERY;
+            for cell in self.table.all() {
+                cell.act(|partition, out| partition.check_isr(now, self.lag_max, out));
             }
-            Err(ExecuteError::Commit(why)) => return Err(ControlFailed(why)),
-        };
-        self.keep_checkpoint()?;
-        Ok(Ok((reply, delta)))
+        }
+        self.ask_for_in_sync_sets(now)
     }
 
-    /// Shows how much there is.
-    pub(crate) fn count(&self) {
-        let state = &self.hosting.metrics.state;
-        state.topics.set(self.quorum.image().topic_count() as u64);
-        state.partitions.set(self.hosting.table.len() as u64);
-    }
-
-    /// Writes down now and then up to where the metadata is durable: below it, damage is not taken
-    /// for the torn end that a crash leaves.
-    fn keep_checkpoint(&mut self) -> Result<(), ControlFailed> {
-        self.commits += 1;
-        if self.commits.is_multiple_of(CHECKPOINT_COMMITS) {
-            self.quorum.checkpoint().map_err(ControlFailed)?;
+    fn on_news(&mut self, news: News) -> Result<(), ControlFailed> {
+        let now = self.clock.now();
+        match news {
+            News::Quorum(event) => {
+                if let QuorumEvent::Committed(committed) = &event {
+                    tracing::trace!(epoch = %committed.epoch, records = committed.records.len(), end = %committed.end, "committed");
+                }
+                if let QuorumEvent::Following { leader, .. } = &event {
+                    self.state.active = *leader;
+                } else if matches!(event, QuorumEvent::Elected { .. }) {
+                    info!("this node's controller is the active one");
+                    self.state.active = Some(self.node);
+                }
+                self.step(|controller, out| controller.on_event(now, event, out))?;
+            }
+            News::QuorumFailed(why) => return Err(ControlFailed::Quorum(why)),
+            News::Answered { id, decided } => self.on_answered(id, decided)?,
+            News::Applied(image) => {
+                self.state.applied = image.end();
+                self.lifecycle.on_image(now, &image);
+                self.state.waiting.on_applied(image.end());
+            }
+            News::LogsOpen => self.lifecycle.on_logs_open(now),
+            News::LogDirFailed(directory) => self.lifecycle.on_log_dir_failed(now, directory),
+            News::Proposed => {
+                for (key, proposal) in self.outbox.take() {
+                    self.state.proposals.add(key, proposal);
+                }
+            }
+            News::Dead(node) => self.suspect(node)?,
+            News::ShutDown => self.lifecycle.stop(now),
+            News::Stop => {}
         }
         Ok(())
+    }
+
+    /// Gives a command to whoever decides it.
+    fn give(&mut self, asker: Asker, command: Command) -> Result<(), ControlFailed> {
+        let now = self.clock.now();
+        let id = self.state.waiting.add(Pending { asker, give_up_at: now.elapsed + PATIENCE, command });
+        self.give_again(id)
+    }
+
+    fn give_again(&mut self, id: u64) -> Result<(), ControlFailed> {
+        let now = self.clock.now();
+        let Some(Pending { command, asker, .. }) = self.state.waiting.get(id) else { return Ok(()) };
+        let is_remote = matches!(asker, Asker::Remote(_));
+        tracing::trace!(id, is_remote, active = self.controller.is_active(), to = ?self.state.active, ?command, "give");
+        if is_remote || self.controller.is_active() {
+            self.controller.on_room((self.has_room)());
+            let command = command.clone();
+            return self.step(|controller, out| controller.on_command(now, CommandId(id), &command, out));
+        }
+        let link = self.state.active.filter(|active| *active != self.node);
+        let Some(link) = link.and_then(|active| self.links.get(active)) else {
+            // Nobody is known who decides; there will be somebody soon.
+            self.on_nowhere(id, None);
+            return Ok(());
+        };
+        let body = match serde_json::to_vec(command) {
+            Ok(body) => body,
+            Err(why) => {
+                self.on_nowhere(id, Some(ControllerError::InvalidRequest(why.to_string())));
+                return Ok(());
+            }
+        };
+        let control = self.control.clone();
+        self.cluster.spawn(async move {
+            let asked = link.ask(wire::cluster::ClusterRequest::Command(&body), PATIENCE).await;
+            let decided = match asked {
+                Ok(answer) => serde_json::from_slice(&answer).ok(),
+                Err(why) => {
+                    debug!(%why, "a command got nowhere");
+                    None
+                }
+            };
+            control.tell(News::Answered { id, decided });
+        });
+        Ok(())
+    }
+
+    fn on_answered(&mut self, id: u64, decided: Option<Decided>) -> Result<(), ControlFailed> {
+        match decided {
+            Some(decided) => self.on_decided(id, decided.result, decided.end),
+            None => {
+                self.on_nowhere(id, None);
+                Ok(())
+            }
+        }
+    }
+
+    /// A command was not decided by anybody. It is given again, unless that is somebody else's concern.
+    fn on_nowhere(&mut self, id: u64, refusal: Option<ControllerError>) {
+        let now = self.clock.now();
+        let Some(pending) = self.state.waiting.get(id) else { return };
+        let gives_up = match &pending.asker {
+            Asker::Client { answer, .. } => answer.is_closed() || now.elapsed >= pending.give_up_at,
+            Asker::Node(answer) => answer.is_closed(),
+            // These have a time of their own.
+            Asker::Lifecycle | Asker::Proposals | Asker::Remote(_) | Asker::Nobody => true,
+        };
+        if !gives_up && refusal.is_none() {
+            return self.state.waiting.retry(id, now.elapsed + RETRY_AFTER);
+        }
+        let why = refusal.unwrap_or(ControllerError::NotController { active: self.state.active });
+        let Some(pending) = self.state.waiting.take(id) else { return };
+        match pending.asker {
+            Asker::Lifecycle => {
+                let told = self.live(|lifecycle, out| lifecycle.on_answer(now, Err(&why), out));
+                if let Err(failed) = told {
+                    warn!(%failed, "told of nothing");
+                }
+            }
+            Asker::Proposals => self.on_in_sync_sets(now, None),
+            asker => asker.refuse(why),
+        }
+    }
+
+    fn on_decided(&mut self, id: u64, result: Decision, end: Offset) -> Result<(), ControlFailed> {
+        let now = self.clock.now();
+        tracing::trace!(id, ?result, %end, "decided");
+        let is_remote = |pending: &Pending| matches!(pending.asker, Asker::Remote(_));
+        let is_nowhere = matches!(result, Err(ControllerError::NotController { .. } | ControllerError::Busy));
+        if is_nowhere && self.state.waiting.get(id).is_some_and(|pending| !is_remote(pending)) {
+            self.on_nowhere(id, None);
+            return Ok(());
+        }
+        let Some(pending) = self.state.waiting.take(id) else { return Ok(()) };
+        if let Err(refused) = &result {
+            debug!(%refused, "command refused");
+        }
+        match pending.asker {
+            Asker::Client { answer, held } => match result {
+                Ok(reply) if end > self.state.applied => {
+                    self.state.waiting.decided(end, answer, held, reply);
+                }
+                // The client may have gone.
+                result => drop(answer.send(result)),
+            },
+            Asker::Node(answer) => drop(answer.send(result)),
+            Asker::Remote(answer) => drop(answer.send(Decided { result, end })),
+            Asker::Lifecycle => {
+                self.live(|lifecycle, out| lifecycle.on_answer(now, result.as_ref(), out))?;
+            }
+            Asker::Proposals => self.on_in_sync_sets(now, result.ok()),
+            Asker::Nobody => {}
+        }
+        Ok(())
+    }
+
+    /// Steps the controller, and does what it says.
+    fn step(&mut self, act: impl FnOnce(&mut Controller, &mut Effects<Effect>)) -> Result<(), ControlFailed> {
+        let mut out = Effects::new();
+        act(&mut self.controller, &mut out);
+        for effect in out.drain() {
+            match effect {
+                Effect::Propose(proposal) => {
+                    tracing::trace!(epoch = %proposal.epoch, records = proposal.records.len(), "propose");
+                    self.quorum.propose(proposal);
+                }
+                Effect::Answer { id, result, end } => self.on_decided(id.0, result, end)?,
+                Effect::Changed(delta) => self.tell_hosting(Some(delta)),
+                Effect::Silent { broker, silence } => {
+                    warn!(%broker, silent_ms = silence.as_millis(), "fenced a broker that was not heard");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has this node act on what changed, or only know how far the metadata goes.
+    fn tell_hosting(&mut self, delta: Option<Delta>) {
+        let end = self.controller.image().end();
+        if delta.is_none() && end == self.state.told {
+            return;
+        }
+        self.state.told = end;
+        let image = Arc::new(self.controller.image().clone());
+        // If that thread has ended, the node ends.
+        let _ = self.hosting.send(Step::Changed { image, delta: Box::new(delta.unwrap_or_default()) });
+    }
+
+    /// Steps the life of this broker, and does what it says.
+    fn live(
+        &mut self,
+        act: impl FnOnce(&mut Lifecycle, &mut Effects<lifecycle::Effect>),
+    ) -> Result<(), ControlFailed> {
+        let mut out = Effects::new();
+        act(&mut self.lifecycle, &mut out);
+        for effect in out.drain() {
+            match effect {
+                lifecycle::Effect::Send(command) => self.give(Asker::Lifecycle, *command)?,
+                lifecycle::Effect::Registered(epoch) => {
+                    info!(%epoch, "registered");
+                    let _ = self.hosting.send(Step::Registered(epoch));
+                }
+                lifecycle::Effect::Serving => {
+                    self.on_serving.take().map(|told| told.send(()));
+                }
+                lifecycle::Effect::MayStop => {
+                    self.on_may_stop.take().map(|told| told.send(()));
+                }
+                lifecycle::Effect::Replaced(why) => return Err(why.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {
+        let Some(broker_epoch) = self.lifecycle.epoch() else { return Ok(()) };
+        if now.elapsed < self.state.proposals_at {
+            return Ok(());
+        }
+        let asked = self.state.proposals.next(PROPOSALS_PER_REQUEST);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let partition = |((topic, partition), proposal): (PartitionKey, AlterIsr)| AlterPartition {
+            topic,
+            partition,
+            leader_epoch: proposal.leader_epoch,
+            partition_epoch: proposal.partition_epoch,
+            isr: proposal.isr,
+            recovering: false,
+        };
+        let partitions = asked.into_iter().map(partition).collect();
+        let command = AlterPartitions { broker: self.node, broker_epoch, partitions };
+        self.give(Asker::Proposals, Command::AlterPartitions(command))
+    }
+
+    /// The controller answered what leaders asked for, or nobody did.
+    fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
+        let asked = self.state.proposals.on_answered();
+        let outcomes = match reply {
+            Some(Reply::AlterPartitions(outcomes)) if outcomes.len() == asked.len() => outcomes,
+            _ => Vec::new(),
+        };
+        if outcomes.is_empty() {
+            self.state.proposals_at = now.elapsed + RETRY_AFTER;
+        }
+        let mut outcomes = outcomes.into_iter();
+        for ((topic, partition), proposal) in asked {
+            let answer = match outcomes.next() {
+                None => IsrAnswer::Unknown,
+                Some(Ok(altered)) => {
+                    IsrAnswer::Altered { isr: altered.isr, partition_epoch: altered.partition_epoch }
+                }
+                Some(Err(refused)) => {
+                    debug!(%refused, "an in-sync set was refused");
+                    IsrAnswer::Refused
+                }
+            };
+            if let Some(cell) = self.table.get(topic, partition) {
+                cell.act(|partition, out| partition.on_isr_answer(proposal.leader_epoch, answer, out));
+            }
+        }
+    }
+
+    /// A node is dead, as far as its socket says.
+    fn suspect(&mut self, node: BrokerId) -> Result<(), ControlFailed> {
+        let Some(epoch) = self.broker_epoch(node) else { return Ok(()) };
+        let command = BrokerSuspected { suspect: node, epoch, by: self.node };
+        self.give(Asker::Nobody, Command::BrokerSuspected(command))
+    }
+
+    fn broker_epoch(&self, node: BrokerId) -> Option<BrokerEpoch> {
+        let broker = self.controller.image().broker(node)?;
+        (!broker.fenced).then_some(broker.epoch)
     }
 }

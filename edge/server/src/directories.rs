@@ -7,7 +7,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
+use base::{BrokerEpoch, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
+use controller::InDoubt;
 use disk::{DirLock, FlushPool, FsDisk, LockError};
 use metadata::settings::BrokerSettings;
 use quorum::METADATA_TOPIC;
@@ -42,7 +43,6 @@ pub(crate) struct Directories {
     pub(crate) all: Vec<Directory>,
     /// The place of the one with the metadata log.
     pub(crate) home: usize,
-    pub(crate) cluster_id: String,
 }
 
 /// Why a log directory cannot be used.
@@ -92,19 +92,38 @@ struct Opening<'a> {
     is_new_cluster: bool,
 }
 
-impl Directories {
-    /// Opens the directories of the settings. All of them belong to one cluster: that of the first
-    /// that was used before, or a new one.
-    pub(crate) fn open(settings: &BrokerSettings, metrics: &Arc<Metrics>) -> Result<Self, DirectoryError> {
+/// Directories that are this process's, and not changed yet.
+pub(crate) struct Locked {
+    locks: Vec<DirLock>,
+    home: usize,
+    /// The cluster that they belong to; `None` if none was used before.
+    pub(crate) cluster_id: Option<String>,
+}
+
+impl Locked {
+    /// Takes the directories of the settings. All of them belong to one cluster: that of the first that was
+    /// used before.
+    pub(crate) fn lock(settings: &BrokerSettings) -> Result<Self, DirectoryError> {
         let locks = settings.log_dirs.iter().map(|root| lock(root)).collect::<Result<Vec<_>, _>>()?;
         let roots = settings.log_dirs.iter().map(|root| look(root)).collect::<Result<Vec<_>, _>>()?;
         let home = metadata_home::choose(&roots)?;
         let first_used =
             std::iter::once(&roots[home]).chain(&roots).find_map(|root| root.properties.as_ref());
-        let is_new_cluster = first_used.is_none();
-        let cluster_id = first_used
-            .map_or_else(|| Uuid::from_random(random()).to_string(), |known| known.cluster_id.clone());
-        let opening = Opening { settings, metrics, cluster_id: &cluster_id, is_new_cluster };
+        let cluster_id = first_used.map(|known| known.cluster_id.clone());
+        Ok(Self { locks, home, cluster_id })
+    }
+}
+
+impl Directories {
+    /// Opens directories, as this cluster's.
+    pub(crate) fn open(
+        locked: Locked,
+        cluster_id: &str,
+        settings: &BrokerSettings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, DirectoryError> {
+        let Locked { locks, home, cluster_id: used } = locked;
+        let opening = Opening { settings, metrics, cluster_id, is_new_cluster: used.is_none() };
         let mut all: Vec<Option<Directory>> = locks.iter().map(|_| None).collect();
         let mut locks: Vec<Option<DirLock>> = locks.into_iter().map(Some).collect();
         // The one with the metadata first: the others say which one that is.
@@ -120,7 +139,32 @@ impl Directories {
             }
             all[place] = Some(directory);
         }
-        Ok(Self { all: all.into_iter().flatten().collect(), home, cluster_id })
+        Ok(Self { all: all.into_iter().flatten().collect(), home })
+    }
+
+    /// What the last stop left: whether it was a crash, the life that was stopped in good order, and the
+    /// replicas that may lack what they once acknowledged.
+    pub(crate) fn last_stop(&self) -> (bool, Option<BrokerEpoch>, InDoubt) {
+        let used: Vec<&Directory> = self.all.iter().filter(|directory| !directory.is_new).collect();
+        if used.is_empty() {
+            return (false, None, InDoubt::Everything);
+        }
+        let unclean: Vec<&&Directory> = used.iter().filter(|directory| !directory.clean).collect();
+        if unclean.is_empty() {
+            let epochs =
+                used.iter().map(|directory| directory.dir.marks.lock().clean_shutdown().unwrap_or(-1));
+            let epoch = epochs.min().filter(|epoch| *epoch >= 0).map(BrokerEpoch);
+            return (false, epoch, InDoubt::Nothing);
+        }
+        let lax = unclean.iter().flat_map(|directory| {
+            directory.checkpoints.lax.keys().filter_map(|name| match directory.partitions.get(name) {
+                Some(Whose::Topic(id)) => Some((*id, name.partition)),
+                _ => None,
+            })
+        });
+        let lax: Vec<_> = lax.collect();
+        let in_doubt = if lax.is_empty() { InDoubt::Nothing } else { InDoubt::Partitions(lax) };
+        (true, None, in_doubt)
     }
 }
 

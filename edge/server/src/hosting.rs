@@ -1,12 +1,14 @@
 //! Makes and removes the logs of this node as the image says.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use base::{BrokerId, Offset, TopicPartition, Uuid};
-use broker::partition::{assignment, log_settings, partition_settings};
+use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigResource, Delta, Image, Topic};
 use replica::Partition;
@@ -18,14 +20,23 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::directories::is_unfinished;
+use crate::followers::Followers;
 use crate::log_dir::LogDirectory;
 use crate::partition::PartitionCell;
 use crate::random::random;
+use crate::requests::Outbox;
 use crate::table::{Offline, PartitionTable};
 use crate::threads::on_threads;
 
 /// Threads that make logs: each waits for the disk most of the time, and their waits are shared.
 const MAKING_THREADS: usize = 16;
+
+/// Writes down which logs are about to count records that are not on media yet.
+fn note_lax(dir: &LogDirectory, names: Vec<TopicPartition>) {
+    if !names.is_empty() {
+        dir.mark(|marks| marks.note_lax(names));
+    }
+}
 
 /// See the module.
 pub(crate) struct Hosting {
@@ -35,6 +46,9 @@ pub(crate) struct Hosting {
     pub(crate) dirs: Vec<Arc<LogDirectory>>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
+    /// What the cluster is, as requests on this node see it.
+    pub(crate) image: Arc<ArcSwap<Image>>,
+    pub(crate) outbox: Arc<Outbox>,
 }
 
 /// A partition that is to get a log.
@@ -73,7 +87,10 @@ impl Hosting {
                 settings: Arc::clone(&settings),
             }));
         }
-        for (id, index) in delta.partitions_added.iter().copied().chain(self.table.unmade()) {
+        let moved_here = delta.partitions_changed.iter().copied();
+        let moved_here = moved_here.filter(|(topic, index)| !self.table.has(*topic, *index));
+        let more = delta.partitions_added.iter().copied().chain(moved_here);
+        for (id, index) in more.chain(self.table.unmade()).collect::<BTreeSet<_>>() {
             let found = image.topic_by_id(id).and_then(|topic| Some((topic, topic.partition(index)?)));
             new.extend(found.map(|(topic, partition)| Unmade {
                 topic,
@@ -100,6 +117,9 @@ impl Hosting {
                 // If it fails, so will the rest: nothing can be written to this directory.
                 dir.mark(|marks| marks.forget(names));
             }
+            let here = placed.iter().filter(|(place, _)| place.is_some_and(|place| Arc::ptr_eq(place, dir)));
+            let lax = here.filter(|(_, new)| !flush_policy(&new.settings).counts_durable());
+            note_lax(dir, lax.map(|(_, new)| new.name()).collect());
         }
         let made = on_threads(MAKING_THREADS, &placed, |(dir, new)| self.make(*dir, new, producer_expiry));
         made.into_iter().flatten().collect()
@@ -168,10 +188,16 @@ impl Hosting {
     }
 
     /// Takes what is gone out of service, and its directories out of the way.
-    pub(crate) fn clear(&self, delta: &Delta) {
-        for id in delta.topics_deleted.keys() {
-            let (cells, offline) = self.table.remove(*id);
+    pub(crate) fn clear(&self, image: &Image, delta: &Delta) {
+        let deleted = delta.topics_deleted.keys().map(|id| self.table.remove(*id));
+        let moved_away = delta.partitions_changed.iter().filter(|(topic, index)| {
+            let partition = image.partition(*topic, *index);
+            partition.is_some_and(|partition| !partition.replicas.contains(&self.node))
+        });
+        let moved_away = moved_away.map(|(topic, index)| self.table.remove_one(*topic, *index));
+        for (cells, offline) in deleted.chain(moved_away) {
             for cell in cells {
+                cell.follow(None);
                 cell.retire();
                 cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
                 self.discard(&cell.dir, &cell.name);
@@ -205,14 +231,10 @@ impl Hosting {
     ) -> Arc<PartitionCell> {
         let topic = log.topic_id();
         let opened = Partition::open(self.node, log, high_watermark, partition_settings(settings));
-        let cell = PartitionCell::new(name, topic, Arc::clone(dir), opened, Arc::clone(settings), self.clock);
+        let outside = (self.clock, Arc::clone(&self.outbox));
+        let cell = PartitionCell::new(name, topic, Arc::clone(dir), opened, Arc::clone(settings), outside);
         cell.assign(&assignment(partition));
         cell
-    }
-
-    /// Whether a new log could be made anywhere.
-    pub(crate) fn has_room(&self) -> bool {
-        self.dirs.iter().any(|dir| !dir.is_retired() && dir.has_room())
     }
 
     /// The directory with the fewest partitions, which has one more from here on.
@@ -240,11 +262,34 @@ impl Hosting {
             let changed = || delta.configs_changed.contains(&ConfigResource::Topic(topic.name.clone()));
             if everything || changed() {
                 let settings = self.topic_settings(image, topic);
-                for cell in self.table.topic(topic.id) {
+                let cells = self.table.topic(topic.id);
+                if !flush_policy(&settings).counts_durable() {
+                    for dir in &self.dirs {
+                        let here = cells.iter().filter(|cell| Arc::ptr_eq(&cell.dir, dir));
+                        note_lax(dir, here.map(|cell| cell.name.clone()).collect());
+                    }
+                }
+                for cell in cells {
                     cell.reconfigure(Arc::clone(&settings), producer_expiry);
                 }
             }
         }
+    }
+
+    /// Has a replica ask its leader, if it follows one that can be reached.
+    pub(crate) fn follow(&self, image: &Image, cell: &PartitionCell, followers: &Arc<Followers>) {
+        let partition = image.partition(cell.topic, cell.name.partition);
+        let leader = partition.map(|partition| partition.leader).filter(|leader| *leader != self.node);
+        let address = leader.and_then(|leader| Some((leader, image.broker(leader)?.cluster_address()?)));
+        let inbox = address.map(|(leader, at)| followers.of(leader, &format!("{}:{}", at.host, at.port)));
+        cell.follow(inbox);
+    }
+
+    /// Shows how much there is.
+    pub(crate) fn count(&self, image: &Image) {
+        let state = &self.metrics.state;
+        state.topics.set(image.topic_count() as u64);
+        state.partitions.set(self.table.len() as u64);
     }
 
     /// Renames a partition's directory out of the way, so that a topic of the same name can be made.

@@ -12,8 +12,9 @@
 //! **Invariant:** decides nothing that the core could: it reads clocks, holds locks, and carries
 //! effects to where they are done.
 
-mod bring_up;
 mod clock;
+mod cluster; // the other nodes
+mod cluster_service;
 mod complaints;
 mod config;
 mod connection;
@@ -21,13 +22,16 @@ mod control;
 mod directories;
 mod error;
 mod files;
+mod followers;
 mod hosting;
+mod hosting_thread;
 mod housekeeping;
 mod log_dir;
 mod node;
 mod partition;
 mod random;
 mod recovery;
+mod requests;
 mod start; // start here
 mod stop;
 mod table;

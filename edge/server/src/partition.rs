@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{Effects, Offset, TopicId, TopicPartition};
 use broker::host::{Effect, Hosted, HostedPartition};
 use broker::partition::{log_settings, partition_settings};
+use broker::replication::PartitionKey;
 use disk::{FlushJob, FlushTicket};
 use metadata::settings::TopicSettings;
 use parking_lot::Mutex;
@@ -22,6 +23,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::log_dir::LogDirectory;
+use crate::requests::{FetchBell, Outbox};
 
 /// One partition of this node.
 pub(crate) struct PartitionCell {
@@ -29,6 +31,9 @@ pub(crate) struct PartitionCell {
     pub(crate) topic: TopicId,
     pub(crate) dir: Arc<LogDirectory>,
     clock: Clock,
+    outbox: Arc<Outbox>,
+    /// Where to say that the leader can be asked for more, while this replica follows one.
+    follows: ArcSwapOption<FetchBell>,
     state: Mutex<Hosted>,
     settings: ArcSwap<TopicSettings>,
     flush: FlushTicket,
@@ -48,7 +53,7 @@ impl PartitionCell {
         dir: Arc<LogDirectory>,
         partition: Partition,
         settings: Arc<TopicSettings>,
-        clock: Clock,
+        (clock, outbox): (Clock, Arc<Outbox>),
     ) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             flush: dir.flushes.register(me.clone() as Weak<dyn FlushJob>),
@@ -56,6 +61,8 @@ impl PartitionCell {
             topic,
             dir,
             clock,
+            outbox,
+            follows: ArcSwapOption::empty(),
             state: Mutex::new(Hosted::new(partition)),
             settings: ArcSwap::new(settings),
             checkpoint_asked: AtomicBool::new(false),
@@ -93,6 +100,19 @@ impl PartitionCell {
         self.act(|partition, out| partition.assign(now, assignment, out));
     }
 
+    /// The one who asks its leader for it; `None` if it has none.
+    pub(crate) fn follow(&self, bell: Option<Arc<FetchBell>>) {
+        let before = self.follows.swap(bell.clone());
+        // The one before finds that it is not its concern any more.
+        for bell in before.into_iter().chain(bell) {
+            bell.ring(self.key());
+        }
+    }
+
+    fn key(&self) -> PartitionKey {
+        (self.topic, self.name.partition)
+    }
+
     /// Takes no more writes; whoever waits is told.
     pub(crate) fn retire(&self) {
         self.offline.store(true, Ordering::Release);
@@ -117,8 +137,12 @@ impl PartitionCell {
                     self.dir.metrics.produce.bytes.add(bytes as u64);
                 }
                 Effect::Wake(waiter) => waiter.bell.wake(),
-                // Nobody follows, and nobody is followed.
-                Effect::AlterIsr(_) | Effect::FetchOn => {}
+                Effect::AlterIsr(proposal) => self.outbox.propose(self.key(), proposal),
+                Effect::FetchOn => {
+                    if let Some(bell) = self.follows.load().as_ref() {
+                        bell.ring(self.key());
+                    }
+                }
                 Effect::LowerRecoveryPoint(upto) => self.cut(upto),
                 Effect::Truncated { from, to, committed } => self.tell_of_cut(from, to, committed),
                 Effect::Retire(error) => self.on_error(&error),

@@ -1,32 +1,45 @@
 //! From settings to a node that serves, and back to a clean stop.
 
+mod found; // first
+mod registration;
+mod threads;
+
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use broker::api::APIS;
+use broker::call::Peer;
+use broker::replication::FetcherLimits;
+use metadata::Image;
 use metadata::settings::{BrokerSettings, SecurityProtocol};
-use net::{FrameLimits, IoThreads, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits};
+use net::{FrameLimits, Listener, ListenerLimits, MemoryBudget, StopSwitch, WriteLimits};
 use telemetry::{Build, Metrics};
 use tracing::{error, info, warn};
 
-use crate::bring_up::bring_up;
 use crate::clock::Clock;
+use crate::cluster::links::Links;
+use crate::cluster_service::ClusterService;
 use crate::complaints::Complaints;
 use crate::config;
 use crate::connection;
-use crate::control::{Control, ControlThread};
+use crate::control::{Control, News};
 use crate::directories::Directories;
 use crate::error::ServerError;
+use crate::followers::Followers;
 use crate::hosting::Hosting;
-use crate::housekeeping::Housekeeping;
 use crate::log_dir::DiskReserve;
 use crate::node::{FetchSessionSlots, Node, ProducerIds};
-use crate::stop::{self, ControlHandle, Started};
+use crate::requests::Outbox;
+use crate::stop::{self, Started};
 use crate::table::PartitionTable;
 use crate::{ServerArgs, watch};
+
+use found::{Founded, found};
+use registration::join_quorum;
+use threads::{Beginning, Running, node_threads, start_threads};
 
 /// Which program this is.
 const BUILD: Build = Build { version: env!("CARGO_PKG_VERSION") };
@@ -65,16 +78,68 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         let state = watch::http_state(Arc::clone(&watched), Arc::clone(&metrics));
         edge.spawn(async move { http::serve(bound, state, async move { stop.stopped().await }).await })
     });
-    let started = begin(settings, descriptors, metrics, &listener)?;
+    let outcome = edge.block_on(live(settings, descriptors, metrics, listener, &switch, &watched, began));
+    switch.stop();
+    if let Some(http) = http {
+        // A panic was reported by the panic hook.
+        let _ = edge.block_on(http);
+    }
+    outcome
+}
+
+/// From here on a signal ends the node, wherever it is.
+async fn live(
+    settings: BrokerSettings,
+    descriptors: u64,
+    metrics: Arc<Metrics>,
+    listener: Listener,
+    switch: &StopSwitch,
+    watched: &OnceLock<Weak<Node>>,
+    began: Instant,
+) -> Result<(), ServerError> {
+    let mut signal = std::pin::pin!(stop::signal());
+    let founding = found(&settings);
+    let founded = tokio::select! {
+        founded = founding => founded?,
+        signalled = &mut signal => return signalled.map_err(ServerError::System),
+    };
+    let mut started = begin(settings, descriptors, metrics, &listener, founded)?;
     let _ = watched.set(Arc::downgrade(&started.node));
+    let mut ended = started.control.ended.clone();
+    let served = tokio::select! {
+        serving = &mut started.serving => serving.is_ok(),
+        signalled = &mut signal => return stop_early(started, signalled).await,
+        () = ended.stopped() => false,
+    };
+    if !served {
+        return stop::in_order(started).await;
+    }
     let node = Arc::clone(&started.node);
     info!(
         kafka = %listener.address(), node = %node.settings.node_id, cluster = node.cluster_id,
         partitions = node.partitions.len(), took_ms = began.elapsed().as_millis(), "serving"
     );
-    let outcome = edge.block_on(serve(&node, listener, &started, switch, http));
-    stop::in_order(started)?;
+    let (owner, stop) = (Arc::clone(&node), switch.watch());
+    let connections = listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
+        connection::serve(Arc::clone(&owner), connection, Peer::Client, stop.clone())
+    });
+    let connections = tokio::spawn(connections);
+    let outcome = tokio::select! {
+        signalled = &mut signal => signalled.map_err(ServerError::System),
+        () = ended.stopped() => Ok(()),
+    };
+    // Others lead before those who are connected are told to go.
+    stop::hand_over(&mut started).await;
+    switch.stop();
+    // A panic was reported by the panic hook.
+    let _ = connections.await;
+    stop::in_order(started).await?;
     outcome
+}
+
+async fn stop_early(started: Started, signalled: std::io::Result<()>) -> Result<(), ServerError> {
+    stop::in_order(started).await?;
+    signalled.map_err(ServerError::System)
 }
 
 fn listen(settings: &BrokerSettings) -> Result<Listener, ServerError> {
@@ -100,7 +165,7 @@ fn listen(settings: &BrokerSettings) -> Result<Listener, ServerError> {
     Ok(Listener::bind(address, limits)?)
 }
 
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServerError> {
+pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServerError> {
     let resolved = (host, port).to_socket_addrs();
     resolved.ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
         ServerError::Listener(format!("{host} is no address of this machine that can be found"))
@@ -114,8 +179,27 @@ fn metrics() -> Arc<Metrics> {
 
 /// A node without HTTP and signals, for tests.
 #[cfg(test)]
-pub(crate) fn start(settings: BrokerSettings, listener: &Listener) -> Result<Started, ServerError> {
-    begin(settings, u64::MAX, metrics(), listener)
+pub(crate) fn start(
+    settings: BrokerSettings,
+    listener: &Listener,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<Started, ServerError> {
+    runtime.block_on(async {
+        let founded = found(&settings).await?;
+        let mut started = begin(settings, u64::MAX, metrics(), listener, founded)?;
+        let mut ended = started.control.ended.clone();
+        let serves = tokio::select! {
+            serving = &mut started.serving => serving.is_ok(),
+            () = ended.stopped() => false,
+        };
+        match serves {
+            true => Ok(started),
+            false => Err(stop::in_order(started)
+                .await
+                .err()
+                .unwrap_or_else(|| ServerError::Control("the node ended before it served".to_owned()))),
+        }
+    })
 }
 
 fn begin(
@@ -123,9 +207,61 @@ fn begin(
     descriptors: u64,
     metrics: Arc<Metrics>,
     listener: &Listener,
+    founded: Founded,
 ) -> Result<Started, ServerError> {
-    let mut directories = Directories::open(&settings, &metrics).map_err(Box::new)?;
-    let cluster_id = directories.cluster_id.clone();
+    let Founded { locked, cluster_id, cluster, identity } = founded;
+    let directories = Directories::open(locked, &cluster_id, &settings, &metrics).map_err(Box::new)?;
+    let home = Arc::clone(&directories.all[directories.home].dir);
+    identity.open_in(home.id);
+    identity.join(&cluster_id);
+    let threads = node_threads(&settings)?;
+    let (control, inbox) = Control::channel();
+    let hosting = hosting(&settings, &directories, metrics, &control);
+    let bound = listener.address();
+    let registration = registration::of(&settings, &cluster_id, &directories, bound, cluster.as_ref());
+    let links = Arc::new(Links::new(Arc::clone(&identity)));
+    for peer in settings.cluster_peers.iter().filter(|peer| peer.id != settings.node_id) {
+        links.to(peer.id, &peer.address.to_string());
+    }
+    let voter = registration::voter(&settings, &home, cluster.as_ref());
+    let member =
+        join_quorum(&settings, &cluster_id, (&home, voter), threads.cluster.handle(), &links, &control)?;
+    // Not before the log is there and can be read: what a directory names must not be missed for nothing.
+    for directory in &directories.all {
+        directory.dir.mark(|marks| marks.name_metadata_directory(home.id));
+    }
+    let table = Arc::clone(&hosting.table);
+    let follows = threads.followers.handle(0).clone();
+    let followers = Followers::new(identity, table, hosting.clock, fetcher_limits(&settings), follows);
+    let node = Arc::new(node(settings, cluster_id, &hosting, control.clone()));
+    watch::all(&node, listener);
+    if let Some(cluster) = &cluster {
+        let _ = cluster.service.set(ClusterService {
+            member: Arc::clone(&member),
+            control: control.clone(),
+            links: Arc::clone(&links),
+            node: Arc::clone(&node),
+            io: Arc::clone(&threads.io),
+        });
+    }
+    let followers = Arc::new(followers);
+    start_threads(
+        Beginning { hosting, directories, registration, followers, links, control, inbox },
+        Running { node, member, listener: cluster.map(|cluster| (cluster.stop, cluster.task)), threads },
+        descriptors,
+    )
+}
+
+/// What is made so on this node.
+fn hosting(
+    settings: &BrokerSettings,
+    directories: &Directories,
+    metrics: Arc<Metrics>,
+    control: &Control,
+) -> Hosting {
+    let outbox = Arc::new(Outbox::default());
+    let news = control.clone();
+    outbox.when_proposed(move || news.tell(News::Proposed));
     let hosting = Hosting {
         node: settings.node_id,
         settings: settings.clone(),
@@ -133,77 +269,30 @@ fn begin(
         dirs: directories.all.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
         clock: Clock::start(),
         metrics,
+        image: Arc::new(ArcSwap::from_pointee(Image::default())),
+        outbox,
     };
     let reserve = DiskReserve(settings.disk_reserve_bytes);
     hosting.dirs.iter().for_each(|dir| dir.look_at_space(reserve));
-    retire_together(&hosting, directories.home);
-    let control = bring_up(hosting, &mut directories, listener.address())?;
-    drop(directories);
-    let (table, dirs) = (Arc::clone(&control.hosting.table), control.hosting.dirs.clone());
-    let (to_control, requests) = Control::channel();
-    let node = Arc::new(node(settings, cluster_id, &control, to_control));
-    watch::all(&node, listener);
-    let vital = Arc::new(StopSwitch::new());
-    let (mut housekeeping, mut housekeeping_stop) = (Vec::new(), Vec::new());
-    for dir in dirs {
-        let work = Housekeeping {
-            table: Arc::clone(&table),
-            dir,
-            retention_every: node.settings.retention_check_interval,
-            checkpoint_every: node.settings.checkpoint_interval,
-            open_logs_max: open_logs_max(descriptors),
-            reserve,
-            clock: control.clock,
-        };
-        for (name, run) in Housekeeping::THREADS {
-            let (stop, stopped) = mpsc::channel();
-            let work = work.clone();
-            housekeeping_stop.push(stop);
-            housekeeping.push(vital_thread(name, &vital, move || run(work, &stopped))?);
-        }
-    }
-    let ended = vital.watch();
-    let thread = vital_thread("control", &vital, move || control.run(requests))?;
-    let threads = node.settings.io_threads.unwrap_or_else(IoThreads::count_default);
-    Ok(Started {
-        io: Arc::new(IoThreads::start(threads)?),
-        housekeeping,
-        control: ControlHandle { thread, ended },
-        housekeeping_stop,
-        node,
-    })
+    retire_together(&hosting, directories.home, control);
+    hosting
 }
 
-/// A thread without which the node cannot go on: when it ends, for whatever reason, the node stops.
-fn vital_thread<T: Send + 'static>(
-    name: &str,
-    vital: &Arc<StopSwitch>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
-    struct Rings(Arc<StopSwitch>);
-    impl Drop for Rings {
-        fn drop(&mut self) {
-            self.0.stop();
-        }
+fn fetcher_limits(settings: &BrokerSettings) -> FetcherLimits {
+    FetcherLimits {
+        wait_max: settings.replica_fetch_wait_max,
+        response_bytes_max: settings.replica_fetch_response_bytes_max,
+        partition_bytes_max: settings.replica_fetch_bytes_max,
+        backoff: settings.replica_fetch_backoff,
     }
-    let rings = Rings(Arc::clone(vital));
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _rings_when_dropped = rings;
-        work()
-    })
-}
-
-/// How many logs may keep their files open, given how many descriptors the process may have: half of
-/// them are for logs. A log that is written to has four, and as many for each of two segments that are read.
-fn open_logs_max(descriptors: u64) -> usize {
-    usize::try_from(descriptors / 24).unwrap_or(usize::MAX)
 }
 
 /// A directory that fails takes its partitions offline; the one with the metadata takes the node.
-fn retire_together(hosting: &Hosting, home: usize) {
+fn retire_together(hosting: &Hosting, home: usize, control: &Control) {
     for (place, dir) in hosting.dirs.iter().enumerate() {
-        let (table, id) = (Arc::downgrade(&hosting.table), dir.id);
+        let (table, id, control) = (Arc::downgrade(&hosting.table), dir.id, control.clone());
         dir.when_retired(move |_| {
+            control.tell(News::LogDirFailed(id));
             if let Some(table) = table.upgrade() {
                 table.retire_in(id);
             }
@@ -217,7 +306,7 @@ fn retire_together(hosting: &Hosting, home: usize) {
     }
 }
 
-fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, to_control: Control) -> Node {
+fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control: Control) -> Node {
     // A quarter of what the machine has, each way: the rest is for the page cache, which serves reads.
     let quarter = rustix::system::sysinfo().totalram as u64 / 4;
     Node {
@@ -233,41 +322,15 @@ fn node(settings: BrokerSettings, cluster_id: String, control: &ControlThread, t
         fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
         waiters: AtomicU64::new(1),
         complaints: Complaints::default(),
-        image: Arc::clone(&control.image),
-        partitions: Arc::clone(&control.hosting.table),
-        dirs: control.hosting.dirs.clone(),
-        control: to_control,
-        clock: control.clock,
+        image: Arc::clone(&hosting.image),
+        partitions: Arc::clone(&hosting.table),
+        dirs: hosting.dirs.clone(),
+        control,
+        clock: hosting.clock,
         cluster_id,
         settings,
-        metrics: Arc::clone(&control.hosting.metrics),
+        metrics: Arc::clone(&hosting.metrics),
     }
-}
-
-async fn serve(
-    node: &Arc<Node>,
-    listener: Listener,
-    started: &Started,
-    switch: StopSwitch,
-    http: Option<tokio::task::JoinHandle<()>>,
-) -> Result<(), ServerError> {
-    let (node, stop) = (Arc::clone(node), switch.watch());
-    let connections = listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
-        connection::serve(Arc::clone(&node), connection, stop.clone())
-    });
-    let connections = tokio::spawn(connections);
-    let mut control_ended = started.control.ended.clone();
-    let outcome = tokio::select! {
-        signal = stop::signal() => signal.map_err(ServerError::System),
-        () = control_ended.stopped() => Ok(()),
-    };
-    switch.stop();
-    // A panic of either was reported by the panic hook.
-    let _ = connections.await;
-    if let Some(http) = http {
-        let _ = http.await;
-    }
-    outcome
 }
 
 fn http_address(text: &str) -> Result<SocketAddr, ServerError> {

@@ -4,12 +4,16 @@
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use net::IoThreads;
+use net::{IoThreads, StopSwitch};
+use quorum::Member;
+use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal as listen};
-use tracing::{error, info};
+use tokio::sync::oneshot;
+use tracing::info;
 
-use crate::control::{ControlFailed, ControlThread};
+use crate::control::{ControlFailed, News, Step};
 use crate::error::ServerError;
+use crate::hosting_thread::HostingThread;
 use crate::housekeeping::write_checkpoints;
 use crate::log_dir::LogDirectory;
 use crate::node::Node;
@@ -19,15 +23,48 @@ use crate::threads::on_threads;
 pub(crate) struct Started {
     pub(crate) node: Arc<Node>,
     pub(crate) io: Arc<IoThreads>,
+    pub(crate) followers: Arc<IoThreads>,
+    pub(crate) cluster: Background,
+    /// The listener for nodes.
+    pub(crate) listener: Option<(StopSwitch, tokio::task::JoinHandle<()>)>,
     pub(crate) control: ControlHandle,
     pub(crate) housekeeping: Vec<JoinHandle<()>>,
     /// Dropping them ends the house-keeping threads.
     pub(crate) housekeeping_stop: Vec<mpsc::Sender<()>>,
+    pub(crate) member: Arc<Member>,
+    /// Told once clients may come.
+    pub(crate) serving: oneshot::Receiver<()>,
+    /// Told once others lead what they can.
+    pub(crate) may_stop: Option<oneshot::Receiver<()>>,
 }
 
-/// The control thread, and a bell that rings when it or a house-keeping thread ends.
+/// A runtime that may be dropped anywhere: what still runs on it ends by itself.
+pub(crate) struct Background(Option<Runtime>, Handle);
+
+impl Background {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        let handle = runtime.handle().clone();
+        Self(Some(runtime), handle)
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.1
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The threads that decide and do, and a bell that rings when one of them or a house-keeping thread ends.
 pub(crate) struct ControlHandle {
-    pub(crate) thread: JoinHandle<Result<ControlThread, ControlFailed>>,
+    pub(crate) control: JoinHandle<Result<(), ControlFailed>>,
+    pub(crate) hosting: JoinHandle<HostingThread>,
+    pub(crate) steps: mpsc::Sender<Step>,
     pub(crate) ended: net::Stop,
 }
 
@@ -42,28 +79,81 @@ pub(crate) async fn signal() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends what still runs. Connections have ended before.
-pub(crate) fn in_order(started: Started) -> Result<(), ServerError> {
-    let Started { node, io, control, housekeeping, housekeeping_stop } = started;
+/// Has others take over what this node leads.
+pub(crate) async fn hand_over(started: &mut Started) {
+    if let Some(may_stop) = started.may_stop.take()
+        && !started.control.ended.is_stopped()
+    {
+        started.node.control.tell(News::ShutDown);
+        let mut ended = started.control.ended.clone();
+        tokio::select! {
+            // Whatever ends it, it may stop.
+            _ = may_stop => {}
+            () = ended.stopped() => {}
+        }
+    }
+}
+
+/// Ends what still runs. Connections of clients have ended before.
+pub(crate) async fn in_order(started: Started) -> Result<(), ServerError> {
+    let Started {
+        node,
+        io,
+        followers,
+        cluster,
+        listener,
+        control,
+        housekeeping,
+        housekeeping_stop,
+        member,
+        ..
+    } = started;
+    if let Some((stop, task)) = listener {
+        stop.stop();
+        // A panic was reported by the panic hook.
+        let _ = task.await;
+    }
+    let ended = tokio::task::spawn_blocking(move || {
+        let ended = end(&node, control, housekeeping, housekeeping_stop, (io, followers));
+        let closing = Arc::clone(&member);
+        cluster.handle().block_on(async move { closing.close().await });
+        ended
+    });
+    match ended.await {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn end(
+    node: &Node,
+    control: ControlHandle,
+    housekeeping: Vec<JoinHandle<()>>,
+    housekeeping_stop: Vec<mpsc::Sender<()>>,
+    (io, followers): (Arc<IoThreads>, Arc<IoThreads>),
+) -> Result<(), ServerError> {
     drop(housekeeping_stop);
     // A panic was reported by the panic hook; then the next start recovers.
     let housekept = housekeeping.into_iter().map(JoinHandle::join).filter(Result::is_err).count() == 0;
-    node.control.stop();
-    let control = match control.thread.join() {
+    node.control.tell(News::Stop);
+    let controlled = control.control.join();
+    // If it has ended by itself, there is nobody to tell.
+    let _ = control.steps.send(Step::Stop);
+    let Ok(hosted) = control.hosting.join() else {
+        return Err(ServerError::Control("the hosting thread failed".to_owned()));
+    };
+    match controlled {
         Ok(ended) => ended?,
         Err(_) => return Err(ServerError::Control("the control thread failed".to_owned())),
-    };
-    drop(io);
-    on_threads(CLOSING_THREADS, &node.partitions.all(), |cell| cell.close());
-    let closed = control.quorum.close();
-    if let Err(why) = &closed {
-        error!(%why, "the metadata log could not be closed: the next start reads more of it");
     }
-    let epoch = node.image.load().broker(node.settings.node_id).map_or(-1, |broker| broker.epoch.0);
-    for dir in &node.dirs {
+    drop((io, followers));
+    on_threads(CLOSING_THREADS, &node.partitions.all(), |cell| cell.close());
+    // What was never opened is as the last stop left it.
+    let was_open = hosted.directories.is_none();
+    for dir in node.dirs.iter().filter(|_| was_open) {
         let saved = write_checkpoints(&node.partitions, dir);
-        if housekept && closed.is_ok() && saved && is_clean(&node, dir) {
-            dir.mark(|marks| marks.mark_clean(epoch));
+        if housekept && saved && is_clean(node, dir) {
+            dir.mark(|marks| marks.mark_clean(hosted.epoch.0));
         }
     }
     if !housekept {

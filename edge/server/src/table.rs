@@ -38,6 +38,11 @@ impl PartitionTable {
         self.served.load().get(&topic)?.get(index)?.clone()
     }
 
+    /// Whether it is a partition of this node, served or not.
+    pub(crate) fn has(&self, topic: TopicId, partition: PartitionIndex) -> bool {
+        self.get(topic, partition).is_some() || self.offline.lock().contains_key(&(topic, partition))
+    }
+
     /// All partitions, in no order that means anything.
     pub(crate) fn all(&self) -> Vec<Arc<PartitionCell>> {
         self.served.load().values().flat_map(|topic| topic.iter().flatten().cloned()).collect()
@@ -120,6 +125,26 @@ impl PartitionTable {
     /// Takes all partitions of a retired directory out of service.
     pub(crate) fn retire_in(&self, dir: Uuid) {
         self.in_dir(dir).iter().for_each(|cell| cell.retire());
+    }
+
+    /// Takes one partition out, served or not.
+    pub(crate) fn remove_one(
+        &self,
+        topic: TopicId,
+        partition: PartitionIndex,
+    ) -> (Vec<Arc<PartitionCell>>, Vec<Offline>) {
+        let cell = self.get(topic, partition);
+        if cell.is_some() {
+            let mut map = Map::clone(&self.served.load());
+            let mut cells = map.get(&topic).map_or_else(Vec::new, |topic| topic.to_vec());
+            if let Some(place) = usize::try_from(partition.0).ok().and_then(|index| cells.get_mut(index)) {
+                *place = None;
+            }
+            map.insert(topic, cells.into());
+            self.served.store(Arc::new(map));
+        }
+        let offline = self.offline.lock().remove(&(topic, partition));
+        (cell.into_iter().collect(), offline.into_iter().collect())
     }
 
     /// Takes a topic out: those that were served, and those that were not.

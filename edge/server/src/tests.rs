@@ -63,7 +63,8 @@ impl Site {
             let _inside = runtime.enter();
             Listener::bind("127.0.0.1:0".parse().unwrap(), ListenerLimits::default()).unwrap()
         };
-        Ok(Life { started: start(settings, &listener)?, runtime })
+        let started = start(settings, &listener, &runtime)?;
+        Ok(Life { started, runtime })
     }
 
     fn start(&self, dirs: &[&str]) -> Life {
@@ -209,7 +210,7 @@ impl Life {
     }
 
     fn stop(self) {
-        stop::in_order(self.started).unwrap();
+        self.runtime.block_on(stop::in_order(self.started)).unwrap();
     }
 }
 

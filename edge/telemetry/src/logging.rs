@@ -12,7 +12,8 @@ use tracing_subscriber::util::TryInitError;
 /// The environment variable that says what is logged: a level, or `target=level` pairs separated by
 /// commas.
 const FILTER_VARIABLE: &str = "VLTAVA_LOG";
-const FILTER_DEFAULT: &str = "info";
+/// What the Raft library finds worth telling is for those who look for its faults.
+const FILTER_DEFAULT: &str = "info,openraft=warn";
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]

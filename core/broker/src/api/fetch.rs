@@ -61,11 +61,8 @@ enum Found {
     /// Nobody has it, as far as the cluster knows.
     Absent(ErrorCode),
     Error(ErrorCode),
-    /// A follower asks for what its leader does not have.
-    Outside {
-        start: Offset,
-        end: Offset,
-    },
+    /// A follower asks for what is not between these.
+    Outside(Offset, Offset),
 }
 
 /// What a pass over the partitions found, in the order of the scope.
@@ -240,7 +237,7 @@ impl ParkedFetch {
                     gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
                 Found::Absent(_) => gathered.absent += 1,
-                Found::Error(_) | Found::Outside { .. } => gathered.urgent = true,
+                Found::Error(_) | Found::Outside(..) => gathered.urgent = true,
             }
             gathered.found.push(found);
         }
@@ -284,7 +281,7 @@ impl ParkedFetch {
         });
         let result = result.expect("step runs its action");
         result.map_err(|error| match (reader, error) {
-            (Reader::Follower(_), FetchError::OutOfRange { start, end, .. }) => Found::Outside { start, end },
+            (Reader::Follower(_), FetchError::OutOfRange { start, end, .. }) => Found::Outside(start, end),
             (_, error) => Found::Error(super::fetch_error_code(&error)).known_to(version),
         })
     }
@@ -331,7 +328,7 @@ impl ParkedFetch {
             let news = found.told();
             let (has_records, has_parted) = match &found {
                 Found::Read(fetched) => (fetched.bytes() > 0, fetched.diverging.is_some()),
-                Found::Absent(_) | Found::Error(_) | Found::Outside { .. } => (false, false),
+                Found::Absent(_) | Found::Error(_) | Found::Outside(..) => (false, false),
             };
             let is_silent = !has_records && !has_parted;
             if self.scope.incremental && is_silent && news.is_some() && news == part.told {
@@ -439,7 +436,7 @@ impl Found {
                 last_stable_offset: fetched.last_stable.0,
                 log_start_offset: fetched.log_start.0,
             }),
-            Self::Absent(_) | Self::Error(_) | Self::Outside { .. } => None,
+            Self::Absent(_) | Self::Error(_) | Self::Outside(..) => None,
         }
     }
 
@@ -450,7 +447,7 @@ impl Found {
             Self::Read(fetched) => return read_response(fetched, partition_index, slices),
             Self::Absent(code) => (code, Some(Vec::new())),
             Self::Error(code) => (code, None),
-            Self::Outside { start, end } => {
+            Self::Outside(start, end) => {
                 return PartitionData {
                     partition_index,
                     error_code: ErrorCode::OffsetOutOfRange.code(),

@@ -163,11 +163,7 @@ impl Fetcher {
         }
         let (named, forgotten) = self.named();
         let request = FetchRequest {
-            replica_state: ReplicaState {
-                replica_id: self.me.broker.0,
-                replica_epoch: self.me.epoch.0,
-                ..ReplicaState::default()
-            },
+            replica_state: ReplicaState { replica_id: self.me.broker.0, replica_epoch: self.me.epoch.0 },
             max_wait_ms: i32::try_from(wait_max.min(self.limits.wait_max).as_millis()).unwrap_or(i32::MAX),
             min_bytes: 1,
             max_bytes: self.limits.response_bytes_max,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::BrokerId;
 
+use super::cluster::{ClusterAddress, ClusterPeer, parse_peers};
 use super::find_broker;
 use super::listener::Listener;
 use super::setting::{Scope, Setting, SettingError, Value, split_list};
@@ -17,6 +18,10 @@ pub struct BrokerSettings {
     pub node_id: BrokerId,
     /// `broker.rack`.
     pub rack: Option<String>,
+    /// `cluster.peers`, by id; empty for a node that is alone.
+    pub cluster_peers: Vec<ClusterPeer>,
+    /// `cluster.listen`, or this node's own entry in `cluster.peers`; `None` if it listens to no other node.
+    pub cluster_listen: Option<ClusterAddress>,
     /// `log.dirs`; at least one.
     pub log_dirs: Vec<PathBuf>,
     /// `log.dir.reserve.bytes`; `None` lets the node choose.
@@ -43,6 +48,16 @@ pub struct BrokerSettings {
     pub broker_heartbeat_interval: Duration,
     /// `leader.imbalance.check.interval.seconds`; `None` without `auto.leader.rebalance.enable`.
     pub balance_interval: Option<Duration>,
+    /// `replica.lag.time.max.ms`.
+    pub replica_lag_max: Duration,
+    /// `replica.fetch.wait.max.ms`.
+    pub replica_fetch_wait_max: Duration,
+    /// `replica.fetch.backoff.ms`.
+    pub replica_fetch_backoff: Duration,
+    /// `replica.fetch.max.bytes`.
+    pub replica_fetch_bytes_max: i32,
+    /// `replica.fetch.response.max.bytes`.
+    pub replica_fetch_response_bytes_max: i32,
     /// `flush.interval.ms`.
     pub flush_interval: Duration,
     /// `log.retention.check.interval.ms`.
@@ -142,12 +157,27 @@ impl BrokerSettings {
 
     fn read(fixed: ConfigMap) -> Result<Self, SettingError> {
         let reader = Reader { fixed: &fixed };
+        let node_id = BrokerId(reader.int("node.id"));
+        let cluster_peers = reader.peers("cluster.peers")?;
+        let own = cluster_peers.iter().find(|peer| peer.id == node_id).map(|peer| peer.address.clone());
+        if own.is_none() && !cluster_peers.is_empty() {
+            return Err(SettingError::Conflict(format!(
+                "cluster.peers does not name this node, whose node.id is {node_id}: give it the node.id of its entry"
+            )));
+        }
+        let mut listeners = reader.listeners("listeners")?.unwrap_or_default();
+        if let Some(own) = own.as_ref().filter(|own| !own.is_loopback() && !fixed.contains_key("listeners")) {
+            // Whoever tells the other nodes where this one is wants it to be reached there.
+            listeners.iter_mut().for_each(|listener| listener.host.clone_from(&own.host));
+        }
         Ok(Self {
-            node_id: BrokerId(reader.int("node.id")),
+            node_id,
             rack: reader.optional("broker.rack"),
+            cluster_listen: reader.address("cluster.listen")?.or(own),
+            cluster_peers,
             log_dirs: split_list(&reader.text("log.dirs")).into_iter().map(PathBuf::from).collect(),
             disk_reserve_bytes: u64::try_from(reader.number("log.dir.reserve.bytes")).ok(),
-            listeners: reader.listeners("listeners")?.unwrap_or_default(),
+            listeners,
             advertised: reader.listeners("advertised.listeners")?,
             http_listen: reader.optional("http.listen"),
             io_threads: Some(reader.count("num.io.threads")).filter(|&threads| threads > 0),
@@ -160,6 +190,11 @@ impl BrokerSettings {
             balance_interval: reader
                 .is_on("auto.leader.rebalance.enable")
                 .then(|| Duration::from_secs(reader.count("leader.imbalance.check.interval.seconds") as u64)),
+            replica_lag_max: reader.duration("replica.lag.time.max.ms"),
+            replica_fetch_wait_max: reader.duration("replica.fetch.wait.max.ms"),
+            replica_fetch_backoff: reader.duration("replica.fetch.backoff.ms"),
+            replica_fetch_bytes_max: reader.int("replica.fetch.max.bytes"),
+            replica_fetch_response_bytes_max: reader.int("replica.fetch.response.max.bytes"),
             flush_interval: reader.duration("flush.interval.ms"),
             retention_check_interval: reader.duration("log.retention.check.interval.ms"),
             checkpoint_interval: reader.duration("log.flush.offset.checkpoint.interval.ms"),
@@ -298,6 +333,21 @@ impl Reader<'_> {
 
     fn optional(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
+    fn address(&self, name: &str) -> Result<Option<ClusterAddress>, SettingError> {
+        let Some(text) = self.optional(name) else { return Ok(None) };
+        let invalid = |why| SettingError::Invalid { name: name.to_owned(), value: text.clone(), why };
+        ClusterAddress::parse(&text).map(Some).map_err(invalid)
+    }
+
+    fn peers(&self, name: &str) -> Result<Vec<ClusterPeer>, SettingError> {
+        let Some(Value::List(parts)) = self.value(name) else { return Ok(Vec::new()) };
+        parse_peers(&parts).map_err(|why| SettingError::Invalid {
+            name: name.to_owned(),
+            value: parts.join(","),
+            why,
+        })
     }
 
     fn listeners(&self, name: &str) -> Result<Option<Vec<Listener>>, SettingError> {

@@ -32,6 +32,12 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("broker.session.timeout.ms", Int, Some("2000"), AtLeast(500))
         .doc("How long a broker may be silent before others take over what it leads. All nodes that may be controllers need the same.")
         .why("A silent partition of the network costs no more than this. Kafka's default is 9000; turn it up where machines pause for seconds."),
+    fixed("cluster.listen", String, None, Any)
+        .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own.")
+        .why("Not set: this node's own entry in `cluster.peers`; a node that is alone listens to nobody."),
+    fixed("cluster.peers", List, None, Any)
+        .doc("The nodes that found the cluster, as id@host:port of each one's `cluster.listen`, the same on all of them. Once there is a cluster, who belongs to it is in its metadata.")
+        .why("Not set: the node is a cluster of its own."),
     dynamic("compression.gzip.level", Int, Some("-1"), BetweenOr(1, 9, -1)),
     dynamic("compression.lz4.level", Int, Some("9"), Between(1, 17)),
     dynamic("compression.type", String, Some("producer"), COMPRESSION_TYPES),
@@ -134,6 +140,21 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("queued.max.request.bytes", Long, Some("-1"), BetweenOr(1_048_576, i64::MAX, -1))
         .doc("How many bytes of requests may wait at a time, over all connections; -1 is a quarter of the memory.")
         .why("Always bounded: a full budget stops reading sockets and loses nothing."),
+    fixed("replica.fetch.backoff.ms", Int, Some("100"), AtLeast(0))
+        .doc("How long a follower leaves a partition alone that its leader refused.")
+        .why("The metadata that explain it come sooner than that. Kafka's default is 1000."),
+    fixed("replica.fetch.max.bytes", Int, Some("1048576"), AtLeast(0))
+        .doc("The most record bytes of one partition in an answer to a follower; a larger batch comes all the same.")
+        .why(KAFKA),
+    fixed("replica.fetch.response.max.bytes", Int, Some("10485760"), AtLeast(0))
+        .doc("The most record bytes in an answer to a follower.")
+        .why(KAFKA),
+    fixed("replica.fetch.wait.max.ms", Int, Some("500"), AtLeast(0))
+        .doc("How long a leader waits for something to tell a follower.")
+        .why(KAFKA),
+    fixed("replica.lag.time.max.ms", Long, Some("30000"), AtLeast(100))
+        .doc("How long a follower may lack what its leader has before it is in sync no more.")
+        .why("Kafka's default. A broker that dies is noticed by its session, long before."),
     fixed("socket.request.max.bytes", Int, Some("104857600"), Between(1024, INT_MAX))
         .doc("The largest request that is read.")
         .why("Kafka's default: 100 MiB."),

@@ -8,7 +8,9 @@ const KAFKA_TOPIC: &str = include_str!("../../testdata/kafka-4.4.0-topic-setting
 const KAFKA_BROKER: &str = include_str!("../../testdata/kafka-4.4.0-broker-settings.tsv");
 
 /// Ours has a setting that Kafka does not.
-const OURS: [&str; 5] = [
+const OURS: [&str; 7] = [
+    "cluster.listen",
+    "cluster.peers",
     "flush.policy",
     "flush.interval.ms",
     "http.listen",

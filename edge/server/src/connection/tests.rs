@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use base::TimestampMs;
-use broker::call::{Context, Outcome, Parked, ReplyTo, Session};
+use broker::call::{Context, Outcome, Parked, Peer, ReplyTo, Session};
 use broker::host::HostedPartition;
 use metadata::settings::BrokerSettings;
 use net::{Admission, Listener, ListenerLimits, StopSwitch};
@@ -49,17 +49,18 @@ impl Served {
         ]);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let _inside = runtime.enter();
-        let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), ListenerLimits::default()).unwrap();
+        let listener = {
+            let _inside = runtime.enter();
+            Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), ListenerLimits::default()).unwrap()
+        };
         let (address, admission) = (listener.address(), listener.admission().clone());
-        let started = crate::start::start(settings.unwrap(), &listener).unwrap();
+        let started = crate::start::start(settings.unwrap(), &listener, &runtime).unwrap();
         let (node, switch) = (Arc::clone(&started.node), StopSwitch::new());
         let stop = switch.watch();
         let served = Arc::clone(&node);
         drop(runtime.spawn(listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
-            serve(Arc::clone(&served), connection, stop.clone())
+            serve(Arc::clone(&served), connection, Peer::Client, stop.clone())
         })));
-        drop(_inside);
         Self { node, address, admission, switch, started: Some(started), runtime: Some(runtime), _dir: dir }
     }
 
@@ -100,7 +101,8 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.switch.stop();
         self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(5));
-        crate::stop::in_order(self.started.take().unwrap()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(crate::stop::in_order(self.started.take().unwrap())).unwrap();
     }
 }
 
@@ -328,7 +330,7 @@ fn a_request_that_waits_is_looked_at_when_it_is_rung_for_and_when_it_is_due() {
         let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
         let (_read, write) = stream.into_split();
         let switch = StopSwitch::new();
-        let mut connection = Connection::new(Arc::clone(&served.node), write, switch.watch());
+        let mut connection = Connection::new(Arc::clone(&served.node), write, Peer::Client, switch.watch());
         let [first, second] = [Looked::new(Duration::MAX), Looked::new(Duration::MAX)];
         let late = Looked::new(served.node.clock.now().elapsed);
         let times = || [&first, &second, &late].map(Looked::times);

@@ -1,0 +1,12 @@
+//! The ways from this node to the others, and who it is to them.
+//!
+//! ```text
+//!   Links      ─▶ control connections: the quorum's messages, commands for the active controller
+//!   connect_for_records ─▶ connections for records, of those who follow
+//! ```
+
+pub(crate) mod founding;
+pub(crate) mod identity;
+pub(crate) mod link;
+pub(crate) mod links;
+pub(crate) mod network;

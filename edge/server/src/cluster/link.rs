@@ -1,0 +1,262 @@
+//! The way to one other node: requests out, answers in, in any order.
+//!
+//! A connection is made when it is first needed, and made anew after it broke. Who asks while there is
+//! none hears so at once if the node refuses connections: that is how others learn that it died.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
+
+use base::BrokerId;
+use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use wire::cluster::{ClusterRequest, Purpose, Welcome, decode_answer};
+
+use super::identity::{Identity, Met, Refusal};
+
+/// How long a connection may take to be made, the greeting included.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// Requests that wait to be written. The quorum has few in flight, and commands wait for their answers.
+const WAITING_MAX: usize = 1024;
+
+/// What one frame between nodes may take: a part of a snapshot, or a command with ten thousand partitions.
+pub(crate) const FRAME_BYTES_MAX: u32 = 64 << 20;
+
+/// What a greeting may take.
+const WELCOME_BYTES_MAX: usize = 4 << 10;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// Nobody listens where the node should: its process is gone.
+    #[error("node {node} refuses connections at {address}")]
+    Dead { node: BrokerId, address: String },
+    /// It cannot be reached.
+    #[error("node {node} cannot be reached at {address}: {why}")]
+    Unreachable { node: BrokerId, address: String, why: String },
+    /// It is not who it should be, or does not want to speak.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The connection broke before the answer came: what was asked may be done, or not.
+    #[error("the connection to node {0} broke")]
+    Broken(BrokerId),
+    /// No answer in time: what was asked may be done, or not.
+    #[error("node {0} did not answer in time")]
+    Late(BrokerId),
+}
+
+/// See the module.
+pub(crate) struct Link {
+    identity: Arc<Identity>,
+    node: BrokerId,
+    address: Mutex<String>,
+    open: tokio::sync::Mutex<Option<Arc<Open>>>,
+}
+
+/// A connection that was made.
+struct Open {
+    out: mpsc::Sender<Vec<u8>>,
+    next: AtomicI32,
+    awaited: Arc<Awaited>,
+}
+
+/// Who waits for an answer, by correlation id. Bounded by those who ask, each of whom waits for a while.
+#[derive(Default)]
+struct Awaited {
+    broken: AtomicBool,
+    waiting: Mutex<BTreeMap<i32, oneshot::Sender<Vec<u8>>>>,
+}
+
+impl Link {
+    pub(crate) fn new(identity: Arc<Identity>, node: BrokerId, address: String) -> Self {
+        Self { identity, node, address: Mutex::new(address), open: tokio::sync::Mutex::new(None) }
+    }
+
+    /// The node listens elsewhere from now on.
+    pub(crate) fn move_to(&self, address: &str) {
+        address.clone_into(&mut self.address.lock());
+    }
+
+    /// Asks, and waits for the answer at most so long.
+    pub(crate) async fn ask(
+        &self,
+        request: ClusterRequest<'_>,
+        patience: Duration,
+    ) -> Result<Vec<u8>, LinkError> {
+        match timeout(patience, self.ask_on(request)).await {
+            Ok(answered) => answered,
+            Err(_) => Err(LinkError::Late(self.node)),
+        }
+    }
+
+    async fn ask_on(&self, request: ClusterRequest<'_>) -> Result<Vec<u8>, LinkError> {
+        let broken = || LinkError::Broken(self.node);
+        let open = self.opened().await?;
+        let correlation_id = open.next.fetch_add(1, Ordering::Relaxed);
+        let frame = request.encode(correlation_id).map_err(|_| broken())?;
+        let (sender, answer) = oneshot::channel();
+        let place = open.awaited.wait(correlation_id, sender).ok_or_else(broken)?;
+        open.out.send(frame).await.map_err(|_| broken())?;
+        let answer = answer.await.map_err(|_| broken());
+        drop(place);
+        answer
+    }
+
+    async fn opened(&self) -> Result<Arc<Open>, LinkError> {
+        let mut place = self.open.lock().await;
+        if let Some(open) = place.as_ref().filter(|open| !open.awaited.broken.load(Ordering::Acquire)) {
+            return Ok(Arc::clone(open));
+        }
+        *place = None;
+        let address = self.address.lock().clone();
+        let stream = connect(&self.identity, self.node, &address, Purpose::Control).await?;
+        let open = Arc::new(open(stream));
+        *place = Some(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Whether the node can be connected to just now.
+    pub(crate) async fn probe(&self) -> Result<(), LinkError> {
+        let address = self.address.lock().clone();
+        connect(&self.identity, self.node, &address, Purpose::Control).await.map(drop)
+    }
+}
+
+impl Awaited {
+    /// `None` if no answer will come any more.
+    fn wait(self: &Arc<Self>, id: i32, sender: oneshot::Sender<Vec<u8>>) -> Option<Place> {
+        let mut waiting = self.waiting.lock();
+        if self.broken.load(Ordering::Acquire) {
+            return None;
+        }
+        waiting.insert(id, sender);
+        Some(Place { awaited: Arc::clone(self), id })
+    }
+
+    fn on_answer(&self, frame: &[u8]) {
+        if let Ok((id, body)) = decode_answer(frame)
+            && let Some(waiting) = self.waiting.lock().remove(&id)
+        {
+            // Who asked may have given up.
+            let _ = waiting.send(body.to_vec());
+        }
+    }
+
+    fn on_broken(&self) {
+        let mut waiting = self.waiting.lock();
+        self.broken.store(true, Ordering::Release);
+        waiting.clear();
+    }
+}
+
+/// The place of one who waits; it is free again when nobody waits there any more.
+struct Place {
+    awaited: Arc<Awaited>,
+    id: i32,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.awaited.waiting.lock().remove(&self.id);
+    }
+}
+
+/// Connects to a node, for records, and makes sure that it is the one.
+pub(crate) async fn connect_for_records(
+    identity: &Identity,
+    node: BrokerId,
+    address: &str,
+) -> Result<TcpStream, LinkError> {
+    connect(identity, node, address, Purpose::Records).await
+}
+
+async fn connect(
+    identity: &Identity,
+    node: BrokerId,
+    address: &str,
+    purpose: Purpose,
+) -> Result<TcpStream, LinkError> {
+    let unreachable = |why: String| LinkError::Unreachable { node, address: address.to_owned(), why };
+    let greeted = timeout(CONNECT_MAX, async {
+        let mut stream = TcpStream::connect(address).await.map_err(|why| match why.kind() {
+            io::ErrorKind::ConnectionRefused => LinkError::Dead { node, address: address.to_owned() },
+            _ => unreachable(why.to_string()),
+        })?;
+        let _ = stream.set_nodelay(true);
+        let welcome =
+            greet(identity, &mut stream, purpose).await.map_err(|why| unreachable(why.to_string()))?;
+        identity.check_welcome(node, address, &welcome)?;
+        Ok(stream)
+    });
+    greeted.await.unwrap_or_else(|_| Err(unreachable(format!("no greeting within {CONNECT_MAX:?}"))))
+}
+
+/// Asks whoever listens at an address who it is.
+pub(crate) async fn ask_who(identity: &Identity, address: &str) -> io::Result<Met> {
+    let met = timeout(CONNECT_MAX, async {
+        let mut stream = TcpStream::connect(address).await?;
+        greet(identity, &mut stream, Purpose::Control).await
+    });
+    met.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+async fn greet(identity: &Identity, stream: &mut TcpStream, purpose: Purpose) -> io::Result<Met> {
+    let malformed = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let cluster_id = identity.cluster_id();
+    let hello = identity.hello(cluster_id.as_deref().map(String::as_str), purpose);
+    let frame = ClusterRequest::Hello(hello).encode(0).map_err(|why| malformed(why.to_string()))?;
+    stream.write_all(&frame).await?;
+    let mut len = [0; 4];
+    stream.read_exact(&mut len).await?;
+    let len = wire::frame_len(len, WELCOME_BYTES_MAX).map_err(|why| malformed(why.to_string()))?;
+    let mut answer = vec![0; len];
+    stream.read_exact(&mut answer).await?;
+    let (_, welcome) = Welcome::decode(&answer).map_err(|why| malformed(why.to_string()))?;
+    Ok(Met {
+        refusal: welcome.refusal.map(str::to_owned),
+        cluster_id: welcome.cluster_id.map(str::to_owned),
+        node: welcome.node,
+        directory: welcome.directory,
+    })
+}
+
+/// Starts what writes and what reads.
+fn open(stream: TcpStream) -> Open {
+    let (read, mut write) = stream.into_split();
+    let (out, mut frames) = mpsc::channel::<Vec<u8>>(WAITING_MAX);
+    let awaited = Arc::new(Awaited::default());
+    let writing = Arc::clone(&awaited);
+    tokio::spawn(async move {
+        while let Some(frame) = frames.recv().await {
+            if write.write_all(&frame).await.is_err() {
+                break;
+            }
+        }
+        writing.on_broken();
+    });
+    let reading = Arc::clone(&awaited);
+    tokio::spawn(async move {
+        let mut reader = FrameReader::new(read, limits(), &MemoryBudget::new(u64::MAX));
+        loop {
+            match reader.next().await {
+                Ok(frame) => reading.on_answer(frame),
+                Err(FrameError::Idle(_)) => {}
+                Err(_) => break,
+            }
+        }
+        reading.on_broken();
+    });
+    Open { out, next: AtomicI32::new(1), awaited }
+}
+
+/// A node's answers are small, and it may be silent for long.
+fn limits() -> FrameLimits {
+    FrameLimits { bytes_max: FRAME_BYTES_MAX, idle_max: Duration::from_secs(3600), ..FrameLimits::default() }
+}

@@ -1,0 +1,37 @@
+//! The ways to all other nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::BrokerId;
+use parking_lot::Mutex;
+
+use super::identity::Identity;
+use super::link::Link;
+
+/// See the module. Bounded by the nodes that the settings and the metadata name.
+pub(crate) struct Links {
+    pub(crate) identity: Arc<Identity>,
+    links: Mutex<BTreeMap<BrokerId, Arc<Link>>>,
+}
+
+impl Links {
+    pub(crate) fn new(identity: Arc<Identity>) -> Self {
+        Self { identity, links: Mutex::default() }
+    }
+
+    /// The way to a node that listens at an address.
+    pub(crate) fn to(&self, node: BrokerId, address: &str) -> Arc<Link> {
+        let mut links = self.links.lock();
+        let link = links
+            .entry(node)
+            .or_insert_with(|| Arc::new(Link::new(Arc::clone(&self.identity), node, address.to_owned())));
+        link.move_to(address);
+        Arc::clone(link)
+    }
+
+    /// The way to a node of which it is known where it listens.
+    pub(crate) fn get(&self, node: BrokerId) -> Option<Arc<Link>> {
+        self.links.lock().get(&node).map(Arc::clone)
+    }
+}

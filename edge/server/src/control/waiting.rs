@@ -1,0 +1,132 @@
+//! Commands that wait: for their decision, for a controller that decides, for this node to act on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::Offset;
+use controller::{Command, ControllerError, Reply};
+use net::Charge;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+/// What a command came to.
+pub(crate) type Decision = Result<Reply, ControllerError>;
+
+/// What a command came to, as one node tells another.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Decided {
+    pub(crate) result: Decision,
+    /// The end of the metadata that has all of it.
+    pub(crate) end: Offset,
+}
+
+/// Who gave a command.
+pub(crate) enum Asker {
+    /// A client of this node. It is answered once this node has acted on what was decided, so that what it
+    /// asks next finds it.
+    Client {
+        answer: oneshot::Sender<Decision>,
+        /// Pays for the memory of the command, also when its connection is gone before it is decided.
+        held: Charge,
+    },
+    /// A part of this node, which is answered once it is decided.
+    Node(oneshot::Sender<Decision>),
+    /// Another node, which finds the active controller itself.
+    Remote(oneshot::Sender<Decided>),
+    /// The life of this broker.
+    Lifecycle,
+    /// Leaders of this broker, who want other in-sync sets.
+    Proposals,
+    /// Nobody waits.
+    Nobody,
+}
+
+/// A command on its way.
+pub(crate) struct Pending {
+    pub(crate) asker: Asker,
+    /// Until when to look for a controller that decides it, by `Now::elapsed`.
+    pub(crate) give_up_at: Duration,
+    /// What to ask again, should it have got nowhere.
+    pub(crate) command: Command,
+}
+
+/// See the module. Bounded by those who ask: a connection has one command on its way, a node few.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    next: u64,
+    pending: BTreeMap<u64, Pending>,
+    /// Commands that got nowhere, by when they are given again.
+    again: BTreeSet<(Duration, u64)>,
+    /// Decided, and not yet acted on, by the end of the metadata that has it.
+    decided: BTreeMap<(Offset, u64), (oneshot::Sender<Decision>, Reply, Charge)>,
+}
+
+impl Waiting {
+    /// Takes a command in; its number.
+    pub(crate) fn add(&mut self, pending: Pending) -> u64 {
+        self.next += 1;
+        self.pending.insert(self.next, pending);
+        self.next
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    pub(crate) fn take(&mut self, id: u64) -> Option<Pending> {
+        self.pending.remove(&id)
+    }
+
+    /// How many wait for a decision.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// A command is to be given again at this time.
+    pub(crate) fn retry(&mut self, id: u64, at: Duration) {
+        self.again.insert((at, id));
+    }
+
+    /// The commands that are due again.
+    pub(crate) fn due(&mut self, now: Duration) -> Vec<u64> {
+        let later = self.again.split_off(&(now, u64::MAX));
+        std::mem::replace(&mut self.again, later).into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// When the next is due.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.again.first().map(|(at, _)| *at)
+    }
+
+    /// A client's command is decided; it is answered once this node has acted on it.
+    pub(crate) fn decided(
+        &mut self,
+        end: Offset,
+        answer: oneshot::Sender<Decision>,
+        held: Charge,
+        reply: Reply,
+    ) {
+        self.next += 1;
+        self.decided.insert((end, self.next), (answer, reply, held));
+    }
+
+    /// This node has acted on the metadata up to `end`.
+    pub(crate) fn on_applied(&mut self, end: Offset) {
+        let later = self.decided.split_off(&(Offset(end.0.saturating_add(1)), 0));
+        for (answer, reply, _held) in std::mem::replace(&mut self.decided, later).into_values() {
+            // The client may have gone.
+            let _ = answer.send(Ok(reply));
+        }
+    }
+}
+
+impl Asker {
+    /// Tells who waits that the command was refused.
+    pub(crate) fn refuse(self, why: ControllerError) {
+        match self {
+            Self::Client { answer, .. } | Self::Node(answer) => drop(answer.send(Err(why))),
+            Self::Remote(answer) => drop(answer.send(Decided { result: Err(why), end: Offset::ZERO })),
+            Self::Lifecycle | Self::Proposals | Self::Nobody => {}
+        }
+    }
+}

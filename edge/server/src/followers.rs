@@ -1,0 +1,335 @@
+//! Keeps the replicas of this node that follow close behind their leaders: one task a leader, on a thread
+//! that does nothing else.
+//!
+//! ```text
+//!   image changes, a disk has caught up ──▶ bell of the leader ──▶ task: ask, append, ask on
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use base::{BrokerEpoch, BrokerId};
+use broker::replication::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
+use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
+use parking_lot::Mutex;
+use replica::{FollowError, FollowerFetch, FollowerId};
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, info, warn};
+
+use crate::clock::Clock;
+use crate::cluster::identity::Identity;
+use crate::cluster::link::{LinkError, connect_for_records};
+use crate::complaints::Complaints;
+use crate::partition::PartitionCell;
+use crate::requests::FetchBell;
+use crate::table::PartitionTable;
+
+/// How long a task waits for disks of this node that are behind before it asks for the rest without them.
+const BEHIND_MAX: Duration = Duration::from_millis(100);
+
+/// How long the leader may keep an answer while a partition of this node waits to be asked for.
+const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
+
+/// How long a leader may take beyond what it was allowed to wait.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How long to wait before a leader that cannot be reached is tried again.
+const RECONNECT_AFTER: Duration = Duration::from_millis(50);
+const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// Everything that the tasks share.
+pub(crate) struct Followers {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) table: Arc<PartitionTable>,
+    pub(crate) clock: Clock,
+    pub(crate) limits: FetcherLimits,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) complaints: Complaints,
+    state: Mutex<State>,
+}
+
+struct State {
+    epoch: BrokerEpoch,
+    leaders: BTreeMap<BrokerId, Leader>,
+}
+
+struct Leader {
+    bell: Arc<FetchBell>,
+    address: Arc<Mutex<String>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Followers {
+    pub(crate) fn new(
+        identity: Arc<Identity>,
+        table: Arc<PartitionTable>,
+        clock: Clock,
+        limits: FetcherLimits,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        let state = State { epoch: BrokerEpoch::NONE, leaders: BTreeMap::new() };
+        let complaints = Complaints::default();
+        Self { identity, table, clock, limits, runtime, complaints, state: Mutex::new(state) }
+    }
+
+    /// A new life of this broker has begun: leaders are to know (KIP-903).
+    pub(crate) fn on_registered(self: &Arc<Self>, epoch: BrokerEpoch) {
+        let mut state = self.state.lock();
+        state.epoch = epoch;
+        // What an earlier life said of itself is not believed any more: all begin anew.
+        let ended = std::mem::take(&mut state.leaders);
+        for (leader, it) in ended {
+            it.task.abort();
+            let address = it.address.lock().clone();
+            let begun = self.begin(leader, epoch, address);
+            it.bell.take().into_iter().for_each(|key| begun.bell.ring(key));
+            state.leaders.insert(leader, begun);
+        }
+    }
+
+    /// The bell of a leader that listens at an address.
+    pub(crate) fn of(self: &Arc<Self>, leader: BrokerId, address: &str) -> Arc<FetchBell> {
+        let mut state = self.state.lock();
+        if let Some(known) = state.leaders.get(&leader) {
+            address.clone_into(&mut known.address.lock());
+            return Arc::clone(&known.bell);
+        }
+        let begun = self.begin(leader, state.epoch, address.to_owned());
+        let bell = Arc::clone(&begun.bell);
+        state.leaders.insert(leader, begun);
+        bell
+    }
+
+    /// Ends the tasks of leaders that are gone.
+    pub(crate) fn retain(&self, leads: impl Fn(BrokerId) -> bool) {
+        self.state.lock().leaders.retain(|leader, it| {
+            let stays = leads(*leader);
+            if !stays {
+                it.task.abort();
+            }
+            stays
+        });
+    }
+
+    fn begin(self: &Arc<Self>, leader: BrokerId, epoch: BrokerEpoch, address: String) -> Leader {
+        let bell = Arc::new(FetchBell::default());
+        let address = Arc::new(Mutex::new(address));
+        let me = FollowerId { broker: self.identity.node, epoch };
+        let task = Task {
+            followers: Arc::downgrade(self),
+            leader,
+            fetcher: Fetcher::new(me, self.limits),
+            bell: Arc::clone(&bell),
+            behind: BTreeSet::new(),
+            correlation_id: 0,
+        };
+        let task = self.runtime.spawn(task.run(Arc::clone(&address)));
+        Leader { bell, address, task }
+    }
+}
+
+/// Follows one leader.
+struct Task {
+    followers: Weak<Followers>,
+    leader: BrokerId,
+    fetcher: Fetcher,
+    bell: Arc<FetchBell>,
+    /// Partitions whose next question waits for a disk of this node.
+    behind: BTreeSet<PartitionKey>,
+    correlation_id: i32,
+}
+
+/// A connection to the leader.
+struct Wire {
+    reader: FrameReader<OwnedReadHalf>,
+    writer: OwnedWriteHalf,
+}
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("write: {0}")]
+    Write(#[from] std::io::Error),
+    #[error(transparent)]
+    Fetcher(#[from] FetcherError),
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+    #[error("the node stops")]
+    Stopped,
+}
+
+impl Task {
+    async fn run(mut self, address: Arc<Mutex<String>>) {
+        let mut pause = RECONNECT_AFTER;
+        loop {
+            self.wait_for_work().await;
+            let to = address.lock().clone();
+            let ended = match self.connect(&to).await {
+                Ok(wire) => {
+                    debug!(leader = %self.leader, address = to, "following");
+                    pause = RECONNECT_AFTER;
+                    self.follow(wire).await
+                }
+                Err(ended) => ended,
+            };
+            self.fetcher.on_disconnected();
+            let Some(followers) = self.followers.upgrade() else { return };
+            if let Some(unsaid) = followers.complaints.next(followers.clock.now().elapsed) {
+                info!(leader = %self.leader, address = to, why = %ended, unsaid, "not following for now");
+            }
+            drop(followers);
+            sleep(pause).await;
+            pause = (pause * 2).min(RECONNECT_AFTER_MAX);
+        }
+    }
+
+    /// Waits until there is a partition to ask for.
+    async fn wait_for_work(&mut self) {
+        loop {
+            {
+                let Some(followers) = self.followers.upgrade() else { return };
+                self.look(&followers);
+            }
+            if !self.fetcher.is_idle() {
+                return;
+            }
+            self.bell.rung().await;
+        }
+    }
+
+    async fn connect(&self, address: &str) -> Result<Wire, Ended> {
+        let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
+        let stream = connect_for_records(&followers.identity, self.leader, address).await?;
+        let (read, writer) = stream.into_split();
+        let answer = u32::try_from(followers.limits.response_bytes_max).unwrap_or(0);
+        // One batch comes whole, whatever its size, and the answer has a frame around it.
+        let bytes_max = answer.saturating_add(256 << 20);
+        let limits = FrameLimits { bytes_max, ..FrameLimits::default() };
+        Ok(Wire { reader: FrameReader::new(read, limits, &MemoryBudget::new(u64::MAX)), writer })
+    }
+
+    /// Asks and appends until something goes wrong.
+    async fn follow(&mut self, mut wire: Wire) -> Ended {
+        loop {
+            self.wait_for_disks().await;
+            let (frame, now) = {
+                let Some(followers) = self.followers.upgrade() else { return Ended::Stopped };
+                let now = followers.clock.now();
+                self.correlation_id = self.correlation_id.wrapping_add(1) & i32::MAX;
+                let wait = if self.behind.is_empty() { Duration::MAX } else { WAIT_WHILE_BEHIND };
+                (self.fetcher.request(now, self.correlation_id, wait), now)
+            };
+            match frame {
+                Ok(Some(frame)) => match self.ask(&mut wire, &frame.bytes).await {
+                    Ok(()) => {}
+                    Err(ended) => return ended,
+                },
+                Ok(None) => self.rest(now.elapsed).await,
+                Err(why) => {
+                    // A request is a few bytes for each partition: more than 2 GiB of them cannot be.
+                    warn!(leader = %self.leader, %why, "cannot ask the leader");
+                    return Ended::Stopped;
+                }
+            }
+        }
+    }
+
+    /// Waits until something is to be asked for again.
+    async fn rest(&mut self, now: Duration) {
+        let pause = self.fetcher.deadline().map_or(Duration::from_secs(1), |at| at.saturating_sub(now));
+        let _ = timeout(pause.max(Duration::from_millis(1)), self.bell.rung()).await;
+    }
+
+    /// Waits a while for the disks that have to catch up before their partitions are asked for.
+    async fn wait_for_disks(&mut self) {
+        let deadline = tokio::time::Instant::now() + BEHIND_MAX;
+        loop {
+            {
+                let Some(followers) = self.followers.upgrade() else { return };
+                self.look(&followers);
+            }
+            if self.behind.is_empty() {
+                return;
+            }
+            if tokio::time::timeout_at(deadline, self.bell.rung()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the partitions for which the bell rang.
+    fn look(&mut self, followers: &Followers) {
+        for key in self.bell.take() {
+            let next = followers.table.get(key.0, key.1).and_then(|cell| next_of(&cell, self.leader));
+            self.behind.remove(&key);
+            self.fetcher.set(key, next);
+        }
+    }
+
+    async fn ask(&mut self, wire: &mut Wire, frame: &[u8]) -> Result<(), Ended> {
+        wire.writer.write_all(frame).await?;
+        let patience = {
+            let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
+            followers.limits.wait_max + ANSWER_MAX
+        };
+        let answer = timeout(patience, wire.reader.next()).await.map_err(|_| Ended::Late(patience))??;
+        let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
+        let now = followers.clock.now();
+        let (leader, behind) = (self.leader, &mut self.behind);
+        let mut each = |key: PartitionKey, answer: LeaderAnswer<'_>| {
+            let Some(cell) = followers.table.get(key.0, key.1) else {
+                return Next { fetch: None, has_failed: false };
+            };
+            let (next, is_behind) = step(&followers, &cell, leader, answer);
+            if is_behind {
+                behind.insert(key);
+            }
+            next
+        };
+        self.fetcher.on_answer(now, self.correlation_id, answer, &mut each)?;
+        Ok(())
+    }
+}
+
+/// Does what a leader said of a partition. What is next, and whether that waits for a disk.
+fn step(
+    followers: &Followers,
+    cell: &PartitionCell,
+    leader: BrokerId,
+    answer: LeaderAnswer<'_>,
+) -> (Next, bool) {
+    let now = followers.clock.now();
+    let done = match answer {
+        LeaderAnswer::Fetched(said) => {
+            cell.act(|partition, out| partition.on_fetched(now, &said, out).map(drop))
+        }
+        LeaderAnswer::OutOfRange { epoch, start, end } => {
+            cell.act(|partition, out| partition.on_out_of_range(now, epoch, (start, end), out))
+        }
+        LeaderAnswer::Refused(code) => {
+            debug!(partition = %cell.name, %leader, %code, "the leader refuses; it is asked again");
+            let fetch = next_of(cell, leader);
+            return (Next { fetch, has_failed: true }, false);
+        }
+    };
+    if let Err(why @ (FollowError::CommittedDiverges { .. } | FollowError::Unusable(_))) = &done
+        && let Some(unsaid) = followers.complaints.next(now.elapsed)
+    {
+        warn!(partition = %cell.name, %leader, %why, unsaid, "this replica cannot follow");
+    }
+    let (fetch, is_behind) = cell.with(|partition| (partition.next_fetch(), partition.is_behind_its_disk()));
+    let fetch = fetch.filter(|next| next.leader == leader);
+    (Next { fetch, has_failed: done.is_err() }, is_behind)
+}
+
+/// What to ask this leader for, if it leads.
+fn next_of(cell: &PartitionCell, leader: BrokerId) -> Option<FollowerFetch> {
+    cell.with(|partition| partition.next_fetch()).filter(|next| next.leader == leader)
+}

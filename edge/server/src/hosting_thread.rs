@@ -1,0 +1,186 @@
+//! The hosting thread: makes it so on this node, one change of the metadata after the other.
+//!
+//! ```text
+//!   control ─▶ Changed ─▶ logs made, written down where ─▶ roles, settings ─▶ image shown ─▶ removed ─▶ Applied
+//! ```
+//!
+//! The logs of this node are opened once the metadata say that this life of its broker has begun: what it
+//! finds then is what the others know of it.
+
+mod bring_up;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, mpsc};
+
+use base::{BrokerEpoch, TopicId};
+use controller::{AssignReplicasToDirs, Command, ControllerError, PARTITIONS_PER_COMMAND_MAX};
+use metadata::{Delta, Image};
+use tracing::error;
+
+use crate::control::{Control, News, Step};
+use crate::directories::Directories;
+use crate::followers::Followers;
+use crate::hosting::Hosting;
+use crate::partition::PartitionCell;
+
+/// See the module.
+pub(crate) struct HostingThread {
+    hosting: Hosting,
+    control: Control,
+    followers: Arc<Followers>,
+    /// The log directories, until their logs are open.
+    pub(crate) directories: Option<Directories>,
+    pub(crate) epoch: BrokerEpoch,
+    /// Whether it was looked for topics that another program left.
+    has_adopted: bool,
+    /// Topics that were deleted before the logs are open. If one of them is still on a disk, a crash came
+    /// between the decision and what it was to lead to.
+    deleted: BTreeSet<TopicId>,
+}
+
+/// The node stops before what was to be done is done.
+#[derive(Debug)]
+pub(crate) struct Stopping;
+
+impl HostingThread {
+    /// One whose logs are not open.
+    pub(crate) fn new(
+        hosting: Hosting,
+        control: Control,
+        followers: Arc<Followers>,
+        directories: Directories,
+    ) -> Self {
+        Self {
+            hosting,
+            control,
+            followers,
+            directories: Some(directories),
+            epoch: BrokerEpoch::NONE,
+            has_adopted: false,
+            deleted: BTreeSet::new(),
+        }
+    }
+
+    /// Does what it is told until the end; hands its parts back.
+    pub(crate) fn run(mut self, steps: &mpsc::Receiver<Step>) -> Self {
+        while let Ok(step) = steps.recv() {
+            let done = match step {
+                Step::Changed { image, delta } => self.change(image, &delta),
+                Step::Registered(epoch) => {
+                    self.epoch = epoch;
+                    self.followers.on_registered(epoch);
+                    let image = self.hosting.image.load_full();
+                    self.open(&image)
+                }
+                Step::Stop => break,
+            };
+            if let Err(Stopping) = done {
+                break;
+            }
+        }
+        self
+    }
+
+    fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
+        if self.directories.is_some() {
+            self.deleted.extend(delta.topics_deleted.keys());
+            self.hosting.image.store(Arc::clone(&image));
+            self.control.tell(News::Applied(Arc::clone(&image)));
+            return self.open(&image);
+        }
+        if !delta.is_empty() {
+            // Partitions are there before clients can hear of them, and gone after.
+            let made = self.hosting.make_new(&image, delta);
+            self.serve(&image, made)?;
+            self.hosting.reconfigure(&image, delta);
+            self.hosting.image.store(Arc::clone(&image));
+            self.hosting.clear(&image, delta);
+            self.follow(&image, delta);
+            self.hosting.count(&image);
+        }
+        self.hosting.image.store(Arc::clone(&image));
+        tracing::trace!(end = %image.end(), "acted on");
+        self.control.tell(News::Applied(image));
+        Ok(())
+    }
+
+    /// Opens the logs of this broker, if its life has begun.
+    fn open(&mut self, image: &Arc<Image>) -> Result<(), Stopping> {
+        let me = image.broker(self.hosting.node).map(|broker| broker.epoch);
+        let has_begun = self.epoch != BrokerEpoch::NONE && me == Some(self.epoch);
+        let Some(mut directories) = self.directories.take_if(|_| has_begun) else { return Ok(()) };
+        if !self.has_adopted {
+            self.has_adopted = true;
+            if bring_up::adopt(self, &mut directories, image)? {
+                self.directories = Some(directories);
+                return Ok(());
+            }
+        }
+        bring_up::open(self, directories)?;
+        self.follow_all(image);
+        self.hosting.count(image);
+        self.control.tell(News::LogsOpen);
+        Ok(())
+    }
+
+    /// Puts partitions whose logs were just made or opened in service, once it is durable in which
+    /// directories they are: a log that takes records and is not there later must be missed.
+    pub(crate) fn serve(&self, image: &Image, cells: Vec<Arc<PartitionCell>>) -> Result<(), Stopping> {
+        let is_known = |cell: &&Arc<PartitionCell>| {
+            image.partition(cell.topic, cell.name.partition).is_some_and(|partition| {
+                let place = partition.replicas.iter().position(|replica| *replica == self.hosting.node);
+                place.and_then(|place| partition.directories.get(place)) == Some(&cell.dir.id)
+            })
+        };
+        let unknown: Vec<_> = cells.iter().filter(|cell| !is_known(cell)).collect();
+        for some in unknown.chunks(PARTITIONS_PER_COMMAND_MAX) {
+            let place = |cell: &&Arc<PartitionCell>| (cell.topic, cell.name.partition, cell.dir.id);
+            let replicas = some.iter().map(place).collect();
+            let command = AssignReplicasToDirs { broker: self.hosting.node, replicas };
+            self.must(&Command::AssignReplicasToDirs(command))?;
+        }
+        if !cells.is_empty() {
+            self.hosting.table.add(cells);
+        }
+        Ok(())
+    }
+
+    /// Has a command of this node's own decided, however long it takes. Whether it was not refused.
+    pub(crate) fn must(&self, command: &Command) -> Result<bool, Stopping> {
+        loop {
+            match self.control.decide_blocking(command.clone()) {
+                None => return Err(Stopping),
+                Some(Ok(_)) => return Ok(true),
+                Some(Err(ControllerError::NotController { .. } | ControllerError::Busy)) => {}
+                Some(Err(refused)) => {
+                    error!(%refused, "the controller refuses what this node found in its log directories");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Has replicas that follow another leader than before ask that one.
+    fn follow(&self, image: &Image, delta: &Delta) {
+        if !delta.brokers_changed.is_empty() {
+            // A leader that came back may listen elsewhere.
+            return self.follow_all(image);
+        }
+        let created = delta.topics_created.iter().filter_map(|id| image.topic_by_id(*id));
+        let created = created.flat_map(|topic| topic.partitions().iter().map(|it| (topic.id, it.index)));
+        let keys = created.chain(delta.partitions_added.iter().copied());
+        let keys = keys.chain(delta.partitions_changed.iter().copied());
+        for (topic, partition) in keys {
+            if let Some(cell) = self.hosting.table.get(topic, partition) {
+                self.hosting.follow(image, &cell, &self.followers);
+            }
+        }
+    }
+
+    fn follow_all(&self, image: &Image) {
+        for cell in self.hosting.table.all() {
+            self.hosting.follow(image, &cell, &self.followers);
+        }
+        self.followers.retain(|leader| image.broker(leader).is_some());
+    }
+}

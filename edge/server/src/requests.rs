@@ -1,0 +1,61 @@
+//! What partitions of this node ask of the rest of it: to be fetched for, and other in-sync sets.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use broker::replication::PartitionKey;
+use parking_lot::Mutex;
+use replica::AlterIsr;
+use tokio::sync::Notify;
+
+/// Rung for partitions of which a leader may be asked something else now.
+#[derive(Default)]
+pub(crate) struct FetchBell {
+    keys: Mutex<BTreeSet<PartitionKey>>,
+    ringing: Notify,
+}
+
+impl FetchBell {
+    /// Has a partition looked at.
+    pub(crate) fn ring(&self, key: PartitionKey) {
+        self.keys.lock().insert(key);
+        self.ringing.notify_one();
+    }
+
+    /// The partitions for which it rang since the last call.
+    pub(crate) fn take(&self) -> BTreeSet<PartitionKey> {
+        std::mem::take(&mut *self.keys.lock())
+    }
+
+    /// Waits until it rings. May be early, never late.
+    pub(crate) async fn rung(&self) {
+        self.ringing.notified().await;
+    }
+}
+
+/// In-sync sets that leaders of this broker ask for.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    proposals: Mutex<Vec<(PartitionKey, AlterIsr)>>,
+    told: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Outbox {
+    /// Who is told that something is in it. Set once, at start.
+    pub(crate) fn when_proposed(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _ = self.told.set(Box::new(tell));
+    }
+
+    /// A leader asks. There is one proposal of each partition under way, so there are no more than partitions.
+    pub(crate) fn propose(&self, key: PartitionKey, proposal: AlterIsr) {
+        self.proposals.lock().push((key, proposal));
+        if let Some(tell) = self.told.get() {
+            tell();
+        }
+    }
+
+    /// What was asked for since the last call.
+    pub(crate) fn take(&self) -> Vec<(PartitionKey, AlterIsr)> {
+        std::mem::take(&mut *self.proposals.lock())
+    }
+}

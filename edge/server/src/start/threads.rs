@@ -1,0 +1,190 @@
+//! The threads of a node, and what each of them is made of.
+
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use broker::lifecycle::{Lifecycle, LifecycleTimes};
+use controller::{Controller, ControllerSettings, RegisterBroker};
+use metadata::settings::BrokerSettings;
+use net::{IoThreads, StopSwitch};
+use quorum::Member;
+use tokio::sync::oneshot;
+
+use crate::cluster::links::Links;
+use crate::control::{Control, ControlThread, Inbox, State};
+use crate::directories::Directories;
+use crate::error::ServerError;
+use crate::followers::Followers;
+use crate::hosting::Hosting;
+use crate::hosting_thread::HostingThread;
+use crate::housekeeping::Housekeeping;
+use crate::log_dir::DiskReserve;
+use crate::node::Node;
+use crate::stop::{Background, ControlHandle, Started};
+
+/// What the threads that decide and do are made of.
+pub(crate) struct Beginning {
+    pub(crate) hosting: Hosting,
+    pub(crate) directories: Directories,
+    pub(crate) registration: RegisterBroker,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) control: Control,
+    pub(crate) inbox: Inbox,
+}
+
+/// What runs already.
+pub(crate) struct Running {
+    pub(crate) node: Arc<Node>,
+    pub(crate) member: Arc<Member>,
+    /// The listener for nodes.
+    pub(crate) listener: Option<(StopSwitch, tokio::task::JoinHandle<()>)>,
+    pub(crate) threads: NodeThreads,
+}
+
+/// The runtimes of a node beside the one it was started on.
+pub(crate) struct NodeThreads {
+    /// Connections of clients, and of followers.
+    pub(crate) io: Arc<IoThreads>,
+    /// Replicas of this node that follow.
+    pub(crate) followers: Arc<IoThreads>,
+    /// The quorum, and what is said to other nodes beside records: data must not keep it waiting.
+    pub(crate) cluster: Background,
+}
+
+pub(crate) fn node_threads(settings: &BrokerSettings) -> Result<NodeThreads, ServerError> {
+    let threads = settings.io_threads.unwrap_or_else(IoThreads::count_default);
+    let cluster = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("cluster")
+        .enable_all()
+        .build()?;
+    let cluster = Background::new(cluster);
+    let followers = Arc::new(IoThreads::start(1)?);
+    Ok(NodeThreads { io: Arc::new(IoThreads::start(threads)?), followers, cluster })
+}
+
+/// Starts what decides and what does.
+pub(crate) fn start_threads(
+    beginning: Beginning,
+    running: Running,
+    descriptors: u64,
+) -> Result<Started, ServerError> {
+    let Beginning { hosting, directories, registration, followers, links, control, inbox } = beginning;
+    let Running { node, member, listener, threads } = running;
+    let (steps, told) = mpsc::channel();
+    let (on_serving, serving) = oneshot::channel();
+    let (on_may_stop, may_stop) = oneshot::channel();
+    let vital = Arc::new(StopSwitch::new());
+    let (housekeeping, housekeeping_stop) = keep_house(&node, &hosting, descriptors, &vital)?;
+    let dirs = hosting.dirs.clone();
+    let settings = &node.settings;
+    let thread = ControlThread {
+        node: settings.node_id,
+        controller: Controller::new(ControllerSettings {
+            cluster_id: Some(node.cluster_id.clone()),
+            ..ControllerSettings::from(settings)
+        }),
+        quorum: Box::new(member.proposer()),
+        lifecycle: Lifecycle::new(registration, times(settings)),
+        hosting: steps.clone(),
+        links,
+        cluster: threads.cluster.handle().clone(),
+        control: control.clone(),
+        outbox: Arc::clone(&hosting.outbox),
+        table: Arc::clone(&hosting.table),
+        has_room: Box::new(move || dirs.iter().any(|dir| !dir.is_retired() && dir.has_room())),
+        lag_max: settings.replica_lag_max,
+        clock: hosting.clock,
+        on_serving: Some(on_serving),
+        on_may_stop: Some(on_may_stop),
+        state: State::default(),
+    };
+    let host = HostingThread::new(hosting, control, followers, directories);
+    let ended = vital.watch();
+    let control = vital_thread("control", &vital, move || thread.run(inbox))?;
+    let hosting = vital_thread("hosting", &vital, move || host.run(&told))?;
+    Ok(Started {
+        io: threads.io,
+        followers: threads.followers,
+        cluster: threads.cluster,
+        listener,
+        housekeeping,
+        control: ControlHandle { control, hosting, steps, ended },
+        housekeeping_stop,
+        member,
+        serving,
+        may_stop: Some(may_stop),
+        node,
+    })
+}
+
+fn times(settings: &BrokerSettings) -> LifecycleTimes {
+    LifecycleTimes {
+        heartbeat_every: settings.broker_heartbeat_interval,
+        retry_after: RETRY_AFTER,
+        stop_max: STOP_MAX,
+    }
+}
+
+/// Threads that keep house, and what ends them.
+type HouseKeepers = (Vec<JoinHandle<()>>, Vec<mpsc::Sender<()>>);
+
+fn keep_house(
+    node: &Node,
+    hosting: &Hosting,
+    descriptors: u64,
+    vital: &Arc<StopSwitch>,
+) -> Result<HouseKeepers, ServerError> {
+    let (mut threads, mut stops) = (Vec::new(), Vec::new());
+    for dir in &hosting.dirs {
+        let work = Housekeeping {
+            table: Arc::clone(&hosting.table),
+            dir: Arc::clone(dir),
+            retention_every: node.settings.retention_check_interval,
+            checkpoint_every: node.settings.checkpoint_interval,
+            open_logs_max: open_logs_max(descriptors),
+            reserve: DiskReserve(node.settings.disk_reserve_bytes),
+            clock: hosting.clock,
+        };
+        for (name, run) in Housekeeping::THREADS {
+            let (stop, stopped) = mpsc::channel();
+            let work = work.clone();
+            stops.push(stop);
+            threads.push(vital_thread(name, vital, move || run(work, &stopped))?);
+        }
+    }
+    Ok((threads, stops))
+}
+
+/// How long after a command of its life that got nowhere a broker gives it again.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// How long a stop waits for others to take over what this node leads.
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// A thread without which the node cannot go on: when it ends, for whatever reason, the node stops.
+fn vital_thread<T: Send + 'static>(
+    name: &str,
+    vital: &Arc<StopSwitch>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    struct Rings(Arc<StopSwitch>);
+    impl Drop for Rings {
+        fn drop(&mut self) {
+            self.0.stop();
+        }
+    }
+    let rings = Rings(Arc::clone(vital));
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _rings_when_dropped = rings;
+        work()
+    })
+}
+
+/// How many logs may keep their files open, given how many descriptors the process may have: half of
+/// them are for logs. A log that is written to has four, and as many for each of two segments that are read.
+fn open_logs_max(descriptors: u64) -> usize {
+    usize::try_from(descriptors / 24).unwrap_or(usize::MAX)
+}
