@@ -62,7 +62,8 @@ pub struct Lifecycle {
     epoch: Option<BrokerEpoch>,
     /// What the metadata that was acted on say.
     metadata_end: Offset,
-    has_seen_itself: bool,
+    /// The life of this broker that they know of.
+    seen: Option<BrokerEpoch>,
     are_logs_open: bool,
     offline_log_dirs: Vec<Uuid>,
     is_serving: bool,
@@ -83,7 +84,7 @@ impl Lifecycle {
             registration,
             epoch: None,
             metadata_end: Offset::ZERO,
-            has_seen_itself: false,
+            seen: None,
             are_logs_open: false,
             offline_log_dirs: Vec::new(),
             is_serving: false,
@@ -131,7 +132,7 @@ impl Lifecycle {
             id: self.registration.id,
             epoch,
             metadata_end: self.metadata_end,
-            wants_fence: !(self.has_seen_itself && self.are_logs_open),
+            wants_fence: !(self.has_seen_itself() && self.are_logs_open),
             wants_shutdown: self.stop_by.is_some(),
             offline_log_dirs: self.offline_log_dirs.clone(),
         })
@@ -183,11 +184,15 @@ impl Lifecycle {
 
     /// The broker has acted on this image.
     pub fn on_image(&mut self, now: Now, image: &Image) {
+        let had_seen_itself = self.has_seen_itself();
         self.metadata_end = image.end();
-        let me = image.broker(self.registration.id);
-        let sees = self.epoch.is_some() && me.map(|broker| broker.epoch) == self.epoch;
-        self.hasten(now, sees && !self.has_seen_itself);
-        self.has_seen_itself = sees;
+        self.seen = image.broker(self.registration.id).map(|broker| broker.epoch);
+        self.hasten(now, self.has_seen_itself() && !had_seen_itself);
+    }
+
+    /// Its registration and the answer to it may come in any order.
+    fn has_seen_itself(&self) -> bool {
+        self.epoch.is_some() && self.seen == self.epoch
     }
 
     /// The logs of this broker are open.
@@ -343,6 +348,18 @@ mod tests {
         assert_eq!(world.heartbeat(4), Some((false, false)), "what changed is said at once");
         assert_eq!(world.reply(5, false, false), [Effect::Serving]);
         assert_eq!((world.heartbeat(304), world.heartbeat(305)), (None, Some((false, false))));
+    }
+
+    #[test]
+    fn it_may_see_itself_before_it_is_told_who_it_is() {
+        let mut world = World::new();
+        let asked = world.run(|life, out| life.on_tick(at(0), out));
+        assert_eq!(asked.len(), 1);
+        world.see(1, 7);
+        world.life.on_logs_open(at(1));
+        let reply = Reply::RegisterBroker(BrokerEpoch(7));
+        assert_eq!(world.run(|life, out| life.on_answer(at(2), Ok(&reply), out)).len(), 1);
+        assert_eq!(world.heartbeat(2), Some((false, false)), "nothing else may ever change");
     }
 
     #[test]
