@@ -25,7 +25,13 @@ pub(crate) struct Leader {
     start: Offset,
     isr: Isr,
     followers: BTreeMap<BrokerId, Follower>,
+    /// Whether the last proposal was refused, and until when none is made that adds somebody.
+    was_refused: bool,
+    quiet_until: Duration,
 }
+
+/// How long nobody is proposed after a refusal: the controller knows something that is not known here yet.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// What one follower said of itself.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +58,15 @@ pub(crate) struct Leadership {
 impl Leader {
     pub(crate) fn new(now: Now, me: BrokerId, start: Offset, leadership: Leadership) -> Self {
         let Leadership { epoch, partition_epoch, replicas, isr } = leadership;
-        let mut leader =
-            Self { me, epoch, start, isr: Isr::new(isr, partition_epoch), followers: BTreeMap::new() };
+        let mut leader = Self {
+            me,
+            epoch,
+            start,
+            isr: Isr::new(isr, partition_epoch),
+            followers: BTreeMap::new(),
+            was_refused: false,
+            quiet_until: Duration::ZERO,
+        };
         leader.set_replicas(now, &replicas);
         leader
     }
@@ -63,6 +76,7 @@ impl Leader {
         if !self.isr.commit(leadership.isr, leadership.partition_epoch) {
             return false;
         }
+        (self.was_refused, self.quiet_until) = (false, Duration::ZERO);
         self.set_replicas(now, &leadership.replicas);
         true
     }
@@ -128,7 +142,18 @@ impl Leader {
     }
 
     /// A follower has all that is committed, and all that any leader before knew to be: it is to be in sync.
-    pub(crate) fn expand(&mut self, follower: BrokerId, high_watermark: Offset) -> Option<AlterIsr> {
+    pub(crate) fn expand(
+        &mut self,
+        now: Now,
+        follower: BrokerId,
+        high_watermark: Offset,
+    ) -> Option<AlterIsr> {
+        if std::mem::take(&mut self.was_refused) {
+            self.quiet_until = now.elapsed + QUIET;
+        }
+        if now.elapsed < self.quiet_until {
+            return None;
+        }
         let state = self.followers.get(&follower)?;
         let is_there = self.isr.committed().contains(&follower);
         if is_there || !self.isr.is_settled() || state.end < high_watermark.max(self.start) {
@@ -173,6 +198,7 @@ impl Leader {
 
     /// The controller answered a proposal of this leadership.
     pub(crate) fn on_isr_answer(&mut self, answer: IsrAnswer) -> bool {
+        self.was_refused = answer == IsrAnswer::Refused;
         self.isr.on_answer(answer)
     }
 }

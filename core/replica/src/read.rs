@@ -83,7 +83,7 @@ impl Partition {
         self.advance(out);
         let Role::Leader(leader) = &mut self.role else { return };
         if !self.failed
-            && let Some(proposal) = leader.expand(id.broker, self.high_watermark)
+            && let Some(proposal) = leader.expand(now, id.broker, self.high_watermark)
         {
             out.push(Effect::AlterIsr(proposal));
         }
