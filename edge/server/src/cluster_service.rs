@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 use wire::cluster::{ClusterRequest, Purpose, encode_answer};
 
 use crate::cluster::identity::Identity;
-use crate::cluster::link::{FRAME_BYTES_MAX, LinkError};
+use crate::cluster::link::FRAME_BYTES_MAX;
 use crate::cluster::links::Links;
 use crate::connection;
 use crate::control::{Control, News};
@@ -190,7 +190,7 @@ impl Work {
 /// more than to wait for the end of its session.
 async fn suspect(service: &ClusterService, node: BrokerId) {
     let Some(link) = service.links.get(node) else { return };
-    if let Err(LinkError::Dead { .. }) = link.probe().await {
+    if link.is_dead().await {
         info!(%node, "a node is gone: nobody listens at its address");
         service.control.tell(News::Dead(node));
     }

@@ -12,6 +12,7 @@
 mod door;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long after it got nowhere a command is given again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// For how long it is remembered that a node was dead.
+const SUSPECTED_MAX: Duration = Duration::from_secs(10);
 
 /// In-sync sets that one request asks for.
 const PROPOSALS_PER_REQUEST: usize = 1_000;
@@ -85,6 +89,8 @@ pub(crate) struct State {
     /// The end of the metadata that the hosting thread was told of.
     told: Offset,
     active: Option<BrokerId>,
+    /// Nodes whose sockets were gone, and when.
+    suspects: BTreeMap<BrokerId, Duration>,
 }
 
 /// The node has to stop.
@@ -172,6 +178,7 @@ impl ControlThread {
                 } else if matches!(event, QuorumEvent::Elected { .. }) {
                     info!("this node's controller is the active one");
                     self.state.active = Some(self.node);
+                    self.probe_suspects(now);
                 }
                 self.step(|controller, out| controller.on_event(now, event, out))?;
             }
@@ -189,7 +196,7 @@ impl ControlThread {
                     self.state.proposals.add(key, proposal);
                 }
             }
-            News::Dead(node) => self.suspect(node)?,
+            News::Dead(node) => self.suspect(now, node)?,
             News::ShutDown => self.lifecycle.stop(now),
             News::Stop => {}
         }
@@ -418,8 +425,23 @@ impl ControlThread {
         }
     }
 
+    /// Looks again at those who died when there was nobody to be told: the controller may have died with them.
+    fn probe_suspects(&mut self, now: Now) {
+        self.state.suspects.retain(|_, at| now.elapsed.saturating_sub(*at) < SUSPECTED_MAX);
+        for node in self.state.suspects.keys() {
+            let Some(link) = self.links.get(*node) else { continue };
+            let (control, node) = (self.control.clone(), *node);
+            self.cluster.spawn(async move {
+                if link.is_dead().await {
+                    control.tell(News::Dead(node));
+                }
+            });
+        }
+    }
+
     /// A node is dead, as far as its socket says.
-    fn suspect(&mut self, node: BrokerId) -> Result<(), ControlFailed> {
+    fn suspect(&mut self, now: Now, node: BrokerId) -> Result<(), ControlFailed> {
+        self.state.suspects.insert(node, now.elapsed);
         let Some(epoch) = self.broker_epoch(node) else { return Ok(()) };
         let command = BrokerSuspected { suspect: node, epoch, by: self.node };
         self.give(Asker::Nobody, Command::BrokerSuspected(command))

@@ -85,6 +85,7 @@ fn offsets(of: &[(&str, i64)]) -> Checkpoints {
         log_starts: offsets.clone(),
         high_watermarks: offsets,
         adopted: PartitionOffsets::new(),
+        lax: PartitionOffsets::default(),
     }
 }
 

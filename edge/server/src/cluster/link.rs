@@ -122,10 +122,11 @@ impl Link {
         Ok(open)
     }
 
-    /// Whether the node can be connected to just now.
-    pub(crate) async fn probe(&self) -> Result<(), LinkError> {
+    /// Whether nobody listens at the node's address.
+    pub(crate) async fn is_dead(&self) -> bool {
         let address = self.address.lock().clone();
-        connect(&self.identity, self.node, &address, Purpose::Control).await.map(drop)
+        let connected = connect(&self.identity, self.node, &address, Purpose::Control).await;
+        matches!(connected, Err(LinkError::Dead { .. }))
     }
 }
 
