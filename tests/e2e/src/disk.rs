@@ -30,8 +30,10 @@ pub enum Cut {
 /// The disk, mounted.
 #[derive(Debug)]
 pub struct Disk {
-    folder: TempDir,
+    folder: PathBuf,
     mounted: bool,
+    /// The folder, if nobody else sees to it.
+    _own: Option<TempDir>,
 }
 
 /// Says why such a disk cannot be had here, if so.
@@ -52,7 +54,14 @@ impl Disk {
     /// A fresh one. Its file is sparse.
     pub fn new(bytes: u64) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("vltava-disk-").tempdir()?;
-        let mut disk = Self { folder, mounted: false };
+        let mut disk = Self::in_folder(folder.path(), bytes)?;
+        disk._own = Some(folder);
+        Ok(disk)
+    }
+
+    /// A fresh one in a folder that is there and stays.
+    pub fn in_folder(folder: &Path, bytes: u64) -> Result<Self> {
+        let mut disk = Self { folder: folder.to_owned(), mounted: false, _own: None };
         File::create(disk.image())?.set_len(bytes)?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk.image()))?;
         fs::create_dir(disk.path())?;
@@ -62,11 +71,11 @@ impl Disk {
 
     /// Where it is mounted.
     pub fn path(&self) -> PathBuf {
-        self.folder.path().join("mounted")
+        self.folder.join("mounted")
     }
 
     fn image(&self) -> PathBuf {
-        self.folder.path().join("image")
+        self.folder.join("image")
     }
 
     fn mount(&mut self) -> Result<()> {
@@ -86,6 +95,14 @@ impl Disk {
     /// Plugs it in again. Nobody may have a file of it open.
     pub fn restore(&mut self) -> Result<()> {
         self.unmount()?;
+        self.mount()
+    }
+
+    /// Plugs it in again and mends its file system first, which has seen writes fail.
+    pub fn repair(&mut self) -> Result<()> {
+        self.unmount()?;
+        // It answers 1 if it mended something.
+        let _ = Command::new("e2fsck").args(["-f", "-y"]).arg(self.image()).output().context("e2fsck")?;
         self.mount()
     }
 

@@ -24,10 +24,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use anomaly::{Anomaly, Found};
+pub use anomaly::{Anomaly, Found, Kind, Value};
+pub use log::Source;
 
 use crate::history::{Event, Line, Run, Sent};
-use log::{Log, Source};
+use log::Log;
 use readers::Readers;
 use sends::{Outcome, Sends};
 

@@ -12,3 +12,22 @@
 pub mod checker;
 pub mod history;
 mod value;
+
+// Where it happens.
+mod command;
+pub mod lab;
+pub mod machine;
+pub mod net;
+pub mod stop;
+
+// Who is tortured.
+pub mod cluster;
+pub mod node;
+pub mod system;
+
+// Who watches it.
+pub mod load;
+
+// What is done to it.
+pub mod fault;
+pub mod plan;

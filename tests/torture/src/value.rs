@@ -15,7 +15,7 @@ const LONG_EVERY: u64 = 997;
 const LONG_BYTES: u64 = 20_000;
 
 /// What a writer writes under a number.
-pub fn bytes(by: u32, number: u64) -> Vec<u8> {
+pub(crate) fn bytes(by: u32, number: u64) -> Vec<u8> {
     let filler =
         if number % LONG_EVERY == LONG_EVERY - 1 { LONG_BYTES } else { number * 7919 % FILLER_BYTES };
     let mut bytes = format!("{by}:{number}:").into_bytes();
@@ -24,7 +24,7 @@ pub fn bytes(by: u32, number: u64) -> Vec<u8> {
 }
 
 /// Who wrote a value, and its number; `None` if nobody writes such bytes.
-pub fn origin(value: &[u8]) -> Option<(u32, u64)> {
+pub(crate) fn origin(value: &[u8]) -> Option<(u32, u64)> {
     let mut parts = value.splitn(3, |byte| *byte == b':');
     let by = str::from_utf8(parts.next()?).ok()?.parse().ok()?;
     let number = str::from_utf8(parts.next()?).ok()?.parse().ok()?;

@@ -1,0 +1,232 @@
+//! The brokers of a run, and what a client learns of them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use client::admin::{NewTopic, Partition};
+use client::{Admin, ConnectOptions, Connection};
+use wire::messages::describe_quorum::{
+    DescribeQuorumRequest, DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData,
+};
+
+use crate::lab::Lab;
+use crate::net::{Net, Place};
+use crate::node::Node;
+use crate::stop::Stop;
+use crate::system::{CLIENT_PORT, Launch};
+
+/// The topic under load.
+pub const TOPIC: &str = "torture";
+
+/// How long one question to the cluster may take: it may be in pieces.
+const ASK_MAX: Duration = Duration::from_secs(4);
+
+/// The brokers.
+#[derive(Debug)]
+pub struct Cluster {
+    // In this order they go: processes and disks, the network, the folder.
+    nodes: Vec<Node>,
+    /// Their network.
+    pub net: Net,
+    /// Their place.
+    pub lab: Lab,
+    launch: Launch,
+    admin: Admin,
+}
+
+/// How long it took, after everything was healed.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Healed {
+    /// Until each partition had a leader.
+    pub led_ms: u64,
+    /// Until each replica was in sync.
+    pub in_sync_ms: u64,
+}
+
+impl Cluster {
+    /// Makes namespaces and disks, starts the brokers and waits for nothing. From here on this thread is
+    /// among the clients.
+    pub fn start(launch: Launch, disk_bytes: u64) -> Result<Self> {
+        let lab = Lab::new()?;
+        let net = Net::new(lab.id(), launch.nodes)?;
+        let mut nodes = Vec::new();
+        for id in 1..=launch.nodes {
+            nodes.push(Node::new(id, lab.folder(), disk_bytes)?);
+        }
+        net.enter(Place::Clients)?;
+        let admin = Admin::builder(&launch.bootstrap()).request_timeout(Duration::from_secs(2));
+        let admin = admin.timeout(ASK_MAX).client_id("torture").build()?;
+        let mut cluster = Self { nodes, net, lab, launch, admin };
+        cluster.start_all()?;
+        Ok(cluster)
+    }
+
+    /// How they were started.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    /// Where clients connect.
+    pub fn bootstrap(&self) -> String {
+        self.launch.bootstrap()
+    }
+
+    /// All of them.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All of them.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// One of them, by its number.
+    pub fn node(&mut self, id: i32) -> &mut Node {
+        &mut self.nodes[id as usize - 1]
+    }
+
+    /// Starts one, unless it runs.
+    pub fn start_node(&mut self, id: i32) -> Result<()> {
+        self.nodes[id as usize - 1].start(&self.net, &self.launch)
+    }
+
+    /// Starts those that do not run.
+    pub fn start_all(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            node.start(&self.net, &self.launch)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the topic, once the cluster can.
+    pub fn create_topic(&self, topic: NewTopic, time_max: Duration, stop: &Stop) -> Result<()> {
+        let mut last = None;
+        let made = stop.until(time_max, || match self.admin.create_topic(topic.clone()).wait() {
+            Ok(_) => true,
+            // An earlier try may have made it without an answer.
+            Err(why) if self.partitions().is_ok_and(|all| !all.is_empty()) => {
+                last = Some(why);
+                true
+            }
+            Err(why) => {
+                last = Some(why);
+                false
+            }
+        });
+        stop.check()?;
+        if made {
+            return Ok(());
+        }
+        let said = self.logs();
+        Err(last.map(anyhow::Error::from).context("no answer")?.context(format!("no topic was made\n{said}")))
+    }
+
+    /// What the cluster says of the topic's partitions.
+    pub fn partitions(&self) -> Result<Vec<Partition>> {
+        Ok(self.admin.describe_topic(TOPIC).wait()?.partitions)
+    }
+
+    /// Where each partition ends for consumers.
+    pub fn ends(&self, partitions: i32) -> Result<Vec<i64>> {
+        let places = (0..partitions).map(|index| (TOPIC, index, client::admin::At::Latest));
+        let found = self.admin.within(Duration::from_secs(30)).list_offsets(places).wait();
+        found.into_iter().map(|end| Ok(end?.offset.context("no end")?.0)).collect()
+    }
+
+    /// Who leads a partition; `None` if nobody does, or nobody says.
+    pub fn leader(&self, partition: i32) -> Option<i32> {
+        let all = self.partitions().ok()?;
+        let of = all.into_iter().find(|one| one.index.0 == partition)?;
+        of.leader.map(|leader| leader.0)
+    }
+
+    /// Who takes commands: the leader of the metadata quorum.
+    pub fn controller(&self) -> Option<i32> {
+        let up = self.nodes.iter().filter(|node| node.is_well());
+        up.filter_map(|node| quorum_leader(node.place())).next().or_else(|| {
+            let cluster = self.admin.describe_cluster().wait().ok()?;
+            cluster.controller.map(|id| id.0)
+        })
+    }
+
+    /// Waits until each partition has a leader and all its replicas are in sync.
+    pub fn wait_until_whole(&self, time_max: Duration, stop: &Stop) -> Result<Healed> {
+        let began = Instant::now();
+        let (mut led, mut seen) = (None, String::new());
+        let whole = stop.until(time_max, || {
+            let Ok(all) = self.partitions().inspect_err(|why| seen = format!("{why:#}")) else {
+                return false;
+            };
+            if !all.is_empty() && all.iter().all(|one| one.leader.is_some()) {
+                led.get_or_insert(began.elapsed());
+            }
+            seen = describe(&all);
+            led.is_some()
+                && all.iter().all(|one| one.leader.is_some() && one.in_sync.len() == one.replicas.len())
+        });
+        stop.check()?;
+        let ms = |time: Duration| time.as_millis() as u64;
+        whole.then(|| Healed { led_ms: led.map_or(0, ms), in_sync_ms: ms(began.elapsed()) }).with_context(
+            || format!("the cluster is not whole after {} s: {seen}", began.elapsed().as_secs()),
+        )
+    }
+
+    /// The end of what each broker logged.
+    pub fn logs(&self) -> String {
+        const LINES: usize = 12;
+        let tail = |node: &Node| {
+            let text = fs::read(node.log()).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines: Vec<_> = text.lines().collect();
+            format!("-- b{}\n{}\n", node.id, lines[lines.len().saturating_sub(LINES)..].join("\n"))
+        };
+        self.nodes.iter().map(tail).collect()
+    }
+
+    /// Heals everything: the network, pauses, disks; starts what does not run.
+    pub fn heal(&mut self) -> Result<()> {
+        self.net.lift_all()?;
+        for node in &mut self.nodes {
+            node.resume()?;
+            if node.has_failing_disk() {
+                node.kill()?;
+                node.repair_disk()?;
+            }
+        }
+        self.start_all()
+    }
+}
+
+/// Partitions, for people.
+fn describe(all: &[Partition]) -> String {
+    let ids = |of: &[base::BrokerId]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let one = |of: &Partition| {
+        let leader = of.leader.map_or_else(|| "nobody".to_owned(), |id| format!("b{id}"));
+        format!("{}: {leader} leads, in sync [{}] of [{}]", of.index, ids(&of.in_sync), ids(&of.replicas))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// Connects to a broker itself, whoever leads what.
+pub fn connect(place: Place, timeout: Duration) -> Result<Connection> {
+    let options = ConnectOptions { timeout, client_id: "torture".to_owned(), ..ConnectOptions::default() };
+    Ok(Connection::connect(&format!("{}:{CLIENT_PORT}", place.address()), options)?)
+}
+
+/// Who leads the metadata quorum, as one broker says.
+fn quorum_leader(place: Place) -> Option<i32> {
+    let mut connection = connect(place, Duration::from_secs(1)).ok()?;
+    let partitions = vec![DescribeQuorumRequestPartitionData { partition_index: 0, ..Default::default() }];
+    let topic = DescribeQuorumRequestTopicData {
+        topic_name: "__cluster_metadata",
+        partitions,
+        ..DescribeQuorumRequestTopicData::default()
+    };
+    let request = DescribeQuorumRequest { topics: vec![topic], ..DescribeQuorumRequest::default() };
+    let answer = connection.ask(&request).ok()?;
+    let body = answer.read().ok()?;
+    let partition = body.topics.first()?.partitions.first()?;
+    (partition.error_code == 0 && partition.leader_id > 0).then_some(partition.leader_id)
+}

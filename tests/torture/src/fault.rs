@@ -1,0 +1,227 @@
+//! What is done to a cluster, and how it is undone. One file a kind.
+//!
+//! A fault is planned without knowing the cluster (who leads what then?) and finds its nodes when it
+//! begins. Faults of processes and disks that go on at the same time are of different nodes; those of the
+//! network may be of any.
+
+mod connections;
+mod disk;
+mod kill;
+mod partition;
+mod pause;
+mod power;
+mod restart;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+use e2e::Chance;
+
+use crate::cluster::Cluster;
+use crate::net::RulesId;
+
+pub use disk::fill;
+pub use partition::isolate;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+pub enum Kind {
+    /// kill -9.
+    Kill,
+    /// SIGSTOP, and SIGCONT a while later: a zombie leader.
+    Pause,
+    /// Frames do not pass: between all, one way only, or between some.
+    Partition,
+    /// Some frames get lost.
+    Loss,
+    /// TCP connections are reset, again and again.
+    Connections,
+    /// The disk forgets what was not flushed, and the process dies.
+    Power,
+    /// The disk is full.
+    Full,
+    /// The disk fails, and the process has to live with it.
+    Failing,
+    /// SIGTERM, one node after the other.
+    Restart,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Kill,
+        Self::Pause,
+        Self::Partition,
+        Self::Loss,
+        Self::Connections,
+        Self::Power,
+        Self::Full,
+        Self::Failing,
+        Self::Restart,
+    ];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Pause => "pause",
+            Self::Partition => "partition",
+            Self::Loss => "loss",
+            Self::Connections => "connections",
+            Self::Power => "power",
+            Self::Full => "full",
+            Self::Failing => "failing",
+            Self::Restart => "restart",
+        }
+    }
+
+    /// Whether it takes a node to itself.
+    pub const fn is_of_node(self) -> bool {
+        !matches!(self, Self::Partition | Self::Loss | Self::Connections)
+    }
+}
+
+/// Whom it is to hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Who leads this partition.
+    Leader(i32),
+    /// Somebody who does not.
+    Follower(i32),
+    /// Who takes commands.
+    Controller,
+    /// Anybody.
+    Any,
+    /// Everybody.
+    All,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leader(partition) => write!(f, "the leader of {partition}"),
+            Self::Follower(partition) => write!(f, "a follower of {partition}"),
+            Self::Controller => f.write_str("the controller"),
+            Self::Any => f.write_str("any"),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+/// A fault of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What.
+    pub kind: Kind,
+    /// To whom.
+    pub target: Target,
+    /// When, from the beginning of its round.
+    pub after: Duration,
+    /// How long.
+    pub lasts: Duration,
+    /// The rest of it.
+    pub seed: u64,
+}
+
+/// A fault that goes on.
+#[derive(Debug)]
+pub struct Ongoing {
+    /// What, for people.
+    pub what: String,
+    /// Who is hit.
+    pub nodes: Vec<i32>,
+    heal: Heal,
+}
+
+/// How it is undone.
+#[derive(Debug)]
+enum Heal {
+    /// It has passed by itself.
+    Nothing,
+    /// Start them.
+    Start,
+    /// Let them go on.
+    Resume,
+    /// Let frames pass.
+    Lift(RulesId),
+    /// Make room on their disks.
+    Free,
+    /// Kill them, mend their disks, start them.
+    Mend,
+}
+
+impl Planned {
+    /// Begins. `None` if there is nobody left to be hit.
+    pub fn begin(&self, cluster: &mut Cluster, busy: &BTreeSet<i32>) -> Result<Option<Ongoing>> {
+        let mut chance = Chance::new(self.seed);
+        let nodes = self.nodes(cluster, busy, &mut chance);
+        if nodes.is_empty() {
+            return Ok(None);
+        }
+        let begin = match self.kind {
+            Kind::Kill => kill::begin,
+            Kind::Pause => pause::begin,
+            Kind::Partition => partition::begin,
+            Kind::Loss => partition::lose,
+            Kind::Connections => connections::begin,
+            Kind::Power => power::begin,
+            Kind::Full => disk::full,
+            Kind::Failing => disk::failing,
+            Kind::Restart => restart::begin,
+        };
+        let (what, heal) = begin(cluster, &nodes, &mut chance)?;
+        Ok(Some(Ongoing { what, nodes, heal }))
+    }
+
+    fn nodes(&self, cluster: &Cluster, busy: &BTreeSet<i32>, chance: &mut Chance) -> Vec<i32> {
+        let all = cluster.nodes().iter().map(|node| node.id);
+        let free: Vec<i32> = all.filter(|id| !self.kind.is_of_node() || !busy.contains(id)).collect();
+        if free.is_empty() {
+            return free;
+        }
+        let any = *chance.one_of(&free);
+        let wanted = match self.target {
+            Target::All => return free,
+            Target::Any => any,
+            Target::Controller => cluster.controller().unwrap_or(any),
+            Target::Leader(partition) => cluster.leader(partition).unwrap_or(any),
+            Target::Follower(partition) => {
+                let leader = cluster.leader(partition);
+                let others: Vec<i32> = free.iter().copied().filter(|id| Some(*id) != leader).collect();
+                if others.is_empty() { any } else { *chance.one_of(&others) }
+            }
+        };
+        vec![if free.contains(&wanted) { wanted } else { any }]
+    }
+}
+
+impl Ongoing {
+    /// Undoes it.
+    pub fn heal(self, cluster: &mut Cluster) -> Result<()> {
+        if let Heal::Lift(id) = self.heal {
+            return cluster.net.lift(id);
+        }
+        for id in self.nodes {
+            match self.heal {
+                Heal::Nothing | Heal::Lift(_) => {}
+                Heal::Start => cluster.start_node(id)?,
+                Heal::Resume => cluster.node(id).resume()?,
+                Heal::Free => disk::free(cluster, id)?,
+                Heal::Mend => {
+                    let node = cluster.node(id);
+                    node.kill()?;
+                    node.restore_disk()?;
+                    cluster.start_node(id)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nodes, for people.
+fn names(nodes: &[i32]) -> String {
+    nodes.iter().map(|id| format!("b{id}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,228 @@
+//! The network of a run: a switch, and a namespace behind it for each broker and for the clients.
+//!
+//! ```text
+//!        namespace …-sw                     198.18.0.0/24, which is for such tests and nowhere routed
+//!   ┌───────── bridge ─────────┐
+//!   b1      b2      b3 …       c            what may pass is said on the bridge, so that no broker's
+//!   │.11    │.12    │.13       │.100        own namespace knows of it
+//! ```
+//!
+//! **Invariant:** nothing of it can be seen from the machine's own network, nor the other way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::panic;
+use std::thread;
+
+use anyhow::{Context, Result};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::command::{run, run_with};
+
+/// Whoever has a cable to the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A broker, by `node.id`.
+    Node(i32),
+    /// All clients.
+    Clients,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(id) => write!(f, "b{id}"),
+            Self::Clients => f.write_str("c"),
+        }
+    }
+}
+
+impl Place {
+    /// Its address.
+    pub fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Node(id) => Ipv4Addr::new(198, 18, 0, 10 + id as u8),
+            Self::Clients => Ipv4Addr::new(198, 18, 0, 100),
+        }
+    }
+}
+
+/// What does not pass from one to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// From whom.
+    pub from: Place,
+    /// To whom.
+    pub to: Place,
+    /// How many of a hundred frames are lost.
+    pub percent: u8,
+}
+
+/// Rules that were imposed together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RulesId(u32);
+
+/// The network. Dropped, it goes, with all processes in it.
+#[derive(Debug)]
+pub struct Net {
+    prefix: String,
+    places: Vec<Place>,
+    rules: BTreeMap<RulesId, Vec<Rule>>,
+    next: u32,
+}
+
+const TABLE: &str = "torture";
+
+impl Net {
+    /// One for so many brokers, with names that begin so.
+    pub fn new(prefix: &str, nodes: i32) -> Result<Self> {
+        let places = (1..=nodes).map(Place::Node).chain([Place::Clients]).collect();
+        let net = Self { prefix: prefix.to_owned(), places, rules: BTreeMap::new(), next: 0 };
+        let switch = net.switch();
+        run(&["ip", "netns", "add", &switch])?;
+        run(&["ip", "-n", &switch, "link", "add", "br0", "type", "bridge", "stp_state", "0"])?;
+        run(&["ip", "-n", &switch, "link", "set", "br0", "up"])?;
+        for place in &net.places {
+            net.plug_in(*place)?;
+        }
+        net.apply()?;
+        Ok(net)
+    }
+
+    fn plug_in(&self, place: Place) -> Result<()> {
+        let (switch, inside, port) = (self.switch(), self.namespace(place), place.to_string());
+        run(&["ip", "netns", "add", &inside])?;
+        let pair = ["link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &inside];
+        run(&[&["ip", "-n", &switch], &pair[..]].concat())?;
+        run(&["ip", "-n", &switch, "link", "set", &port, "master", "br0", "up"])?;
+        let address = format!("{}/24", place.address());
+        run(&["ip", "-n", &inside, "addr", "add", &address, "dev", "eth0"])?;
+        run(&["ip", "-n", &inside, "link", "set", "eth0", "up"])?;
+        run(&["ip", "-n", &inside, "link", "set", "lo", "up"])?;
+        Ok(())
+    }
+
+    fn switch(&self) -> String {
+        format!("{}-sw", self.prefix)
+    }
+
+    /// The name of a namespace.
+    pub fn namespace(&self, place: Place) -> String {
+        format!("{}-{place}", self.prefix)
+    }
+
+    /// Moves this thread, and what it starts from now on, into a place.
+    pub fn enter(&self, place: Place) -> Result<()> {
+        let name = self.namespace(place);
+        let file = File::open(format!("/run/netns/{name}")).with_context(|| name.clone())?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).context(name)
+    }
+
+    /// Does something in a place: what it connects and starts is there.
+    pub fn within<T: Send>(&self, place: Place, act: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        // A thread of its own: a namespace is a thread's, and this one stays where it is.
+        thread::scope(|scope| {
+            let done = scope.spawn(|| self.enter(place).and_then(|()| act())).join();
+            done.unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+        })
+    }
+
+    /// Keeps frames from passing, until [`Net::lift`].
+    pub fn impose(&mut self, rules: Vec<Rule>) -> Result<RulesId> {
+        let id = RulesId(self.next);
+        self.next += 1;
+        self.rules.insert(id, rules);
+        self.apply()?;
+        Ok(id)
+    }
+
+    /// Lets them pass again, as far as no other rules are in the way.
+    pub fn lift(&mut self, id: RulesId) -> Result<()> {
+        if self.rules.remove(&id).is_some() {
+            self.apply()?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything pass.
+    pub fn lift_all(&mut self) -> Result<()> {
+        self.rules.clear();
+        self.apply()
+    }
+
+    /// All rules at once: one transaction of nftables.
+    fn apply(&self) -> Result<()> {
+        let mut text = format!(
+            "add table bridge {TABLE}\ndelete table bridge {TABLE}\ntable bridge {TABLE} {{\n chain forward {{\n  \
+             type filter hook forward priority 0; policy accept;\n"
+        );
+        for Rule { from, to, percent } in self.rules.values().flatten() {
+            let chance =
+                if *percent < 100 { format!(" numgen random mod 100 < {percent}") } else { String::new() };
+            text += &format!("  iifname \"{from}\" oifname \"{to}\"{chance} drop\n");
+        }
+        text += " }\n}\n";
+        run_with(&["ip", "netns", "exec", &self.switch(), "nft", "-f", "-"], &text).map(drop)
+    }
+
+    /// Kills the TCP connections that a broker has with others, from its own side.
+    pub fn kill_connections(&self, node: i32) -> Result<()> {
+        let inside = self.namespace(Place::Node(node));
+        run(&["ss", "-N", &inside, "-K", "-t", "state", "established"]).map(drop)
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let names = self.places.iter().map(|place| self.namespace(*place)).chain([self.switch()]);
+        for name in names {
+            // Nobody is left to hear of an error; what stays, the next run clears away.
+            let _ = run(&["ip", "netns", "del", &name]);
+        }
+    }
+}
+
+/// Nothing passes between two, in neither direction.
+pub fn between(a: Place, b: Place) -> [Rule; 2] {
+    [Rule { from: a, to: b, percent: 100 }, Rule { from: b, to: a, percent: 100 }]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lab::Lab;
+    use crate::machine;
+
+    #[test]
+    fn what_is_cut_does_not_pass_and_the_rest_does() -> Result<()> {
+        if let Some(why) = machine::unavailable() {
+            eprintln!("skipped: {why}");
+            return Ok(());
+        }
+        let lab = Lab::new()?;
+        let mut net = Net::new(lab.id(), 2)?;
+        let address = SocketAddr::from((Place::Node(1).address(), 9092));
+        let _listener = net.within(Place::Node(1), || Ok(TcpListener::bind(address)?))?;
+        let connect = |net: &Net, from| {
+            let connect = || Ok(TcpStream::connect_timeout(&address, Duration::from_millis(300)));
+            net.within(from, connect)
+        };
+        assert!(connect(&net, Place::Node(2))?.is_ok());
+        // One way is enough.
+        let rule = Rule { from: Place::Node(1), to: Place::Node(2), percent: 100 };
+        let id = net.impose(vec![rule])?;
+        let cut = connect(&net, Place::Node(2))?.map_err(|error| error.kind());
+        assert_eq!(cut.err(), Some(ErrorKind::TimedOut));
+        assert!(connect(&net, Place::Clients)?.is_ok());
+        net.lift(id)?;
+        assert!(connect(&net, Place::Node(2))?.is_ok());
+        Ok(())
+    }
+}
