@@ -1,6 +1,7 @@
 //! The brokers of a run, and what a client learns of them.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -48,11 +49,28 @@ impl Cluster {
     /// Makes namespaces and disks, starts the brokers and waits for nothing. From here on this thread is
     /// among the clients.
     pub fn start(launch: Launch, disk_bytes: u64) -> Result<Self> {
+        Self::with_nodes(launch, |id, lab| Node::new(id, lab, disk_bytes))
+    }
+
+    /// The same, with one disk that has less room than it says.
+    pub fn start_with_small_disk(
+        launch: Launch,
+        disk_bytes: u64,
+        small: i32,
+        real_bytes: u64,
+    ) -> Result<Self> {
+        Self::with_nodes(launch, |id, lab| match id == small {
+            true => Node::with_small_disk(id, lab, disk_bytes, real_bytes),
+            false => Node::new(id, lab, disk_bytes),
+        })
+    }
+
+    fn with_nodes(launch: Launch, node: impl Fn(i32, &Path) -> Result<Node>) -> Result<Self> {
         let lab = Lab::new()?;
         let net = Net::new(lab.id(), launch.nodes)?;
         let mut nodes = Vec::new();
         for id in 1..=launch.nodes {
-            nodes.push(Node::new(id, lab.folder(), disk_bytes)?);
+            nodes.push(node(id, lab.folder())?);
         }
         net.enter(Place::Clients)?;
         let admin = Admin::builder(&launch.bootstrap()).request_timeout(Duration::from_secs(2));

@@ -27,12 +27,11 @@ use crate::stop::Stop;
 const PREFIX: &str = "vltava-torture-";
 const LOCK: &str = "lock";
 
-/// A run's place. Dropped, its folder goes, unless it was kept.
+/// A run's place. Dropped, its folder goes.
 #[derive(Debug)]
 pub struct Lab {
     id: String,
     folder: PathBuf,
-    kept: bool,
     _lock: File,
 }
 
@@ -49,7 +48,7 @@ impl Lab {
         fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let lock = File::create(folder.join(LOCK))?;
         flock(&lock, FlockOperation::LockExclusive)?;
-        Ok(Self { id, folder, kept: false, _lock: lock })
+        Ok(Self { id, folder, _lock: lock })
     }
 
     /// What the names of its namespaces begin with.
@@ -62,9 +61,10 @@ impl Lab {
         &self.folder
     }
 
-    /// Leaves these files of it in a folder that stays; says where.
-    pub fn keep(&mut self, names: &[String]) -> Result<PathBuf> {
-        let kept = env::temp_dir().join(format!("{}-kept", self.id));
+    /// Leaves these files of it there, or in a folder beside its own; says where.
+    pub fn keep(&self, names: &[String], out: Option<&Path>) -> Result<PathBuf> {
+        let beside = || env::temp_dir().join(format!("{}-kept", self.id));
+        let kept = out.map_or_else(beside, Path::to_owned);
         fs::create_dir_all(&kept)?;
         for name in names {
             let from = self.folder.join(name);
@@ -72,7 +72,6 @@ impl Lab {
                 fs::copy(&from, kept.join(name)).with_context(|| format!("cannot keep {name}"))?;
             }
         }
-        self.kept = true;
         Ok(kept)
     }
 }

@@ -8,6 +8,8 @@
 //!        └── history ──▶ checker ──▶ report
 //! ```
 
+#![expect(clippy::print_stdout, reason = "what is done is said while it is done")]
+
 // What clients saw, and whether it may be.
 pub mod checker;
 pub mod history;
@@ -31,3 +33,10 @@ pub mod load;
 // What is done to it.
 pub mod fault;
 pub mod plan;
+pub mod scenario;
+
+// What comes of it.
+pub mod gaps;
+pub mod report;
+pub mod watch;
+pub mod world;

@@ -11,8 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use e2e::disk::{Cut, Disk};
 use e2e::wait;
+use rustix::fs::statvfs;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::command::run;
 use crate::net::{Net, Place};
 use crate::system::Launch;
 
@@ -53,6 +55,27 @@ impl Node {
             may_end: false,
             disk,
         })
+    }
+
+    /// One whose disk says that it has so much room, and has less: an image on a file system of memory.
+    pub fn with_small_disk(id: i32, lab: &Path, disk_bytes: u64, real_bytes: u64) -> Result<Self> {
+        let folder = lab.join(format!("b{id}"));
+        fs::create_dir_all(&folder)?;
+        let size = format!("size={real_bytes}");
+        run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs", &folder.to_string_lossy()])?;
+        Self::new(id, lab, disk_bytes)
+    }
+
+    /// What its small disk really has left.
+    pub fn small_disk_room(&self) -> Result<u64> {
+        let room = statvfs(&self.folder)?;
+        Ok(room.f_bavail * room.f_frsize)
+    }
+
+    /// Gives its small disk this much.
+    pub fn give_small_disk(&self, bytes: u64) -> Result<()> {
+        let options = format!("remount,size={bytes}");
+        run(&["mount", "-o", &options, &self.folder.to_string_lossy()]).map(drop)
     }
 
     /// Where it is in the network.

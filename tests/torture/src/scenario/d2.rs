@@ -1,0 +1,59 @@
+//! D2, one-node cut: what a majority of logs that are not flushed would lose.
+//!
+//! ```text
+//!   1  b1 is cut off; b2 and b3 acknowledge
+//!   2  b2 loses power; b3, who has everything, is cut off
+//!   3  b1 is back and b2 starts: they are a majority, and have not what was acknowledged
+//!   4  b3 is back
+//! ```
+//!
+//! Unavailable in 3, perhaps; lossy never, whatever the flush policy is.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::disk::Cut;
+
+use super::{Options, Scenario};
+use crate::fault::isolate;
+use crate::report::Report;
+use crate::stop::Stop;
+use crate::world::{Expect, World};
+
+const RECORDS: u64 = 2_000;
+const RECORDS_TIME_MAX: Duration = Duration::from_secs(60);
+/// b1 and b2 have this long to do something wrong.
+const WITHOUT_B3: Duration = Duration::from_secs(15);
+
+pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
+    let setup = options.setup(Scenario::D2, 3);
+    ensure!(setup.launch.nodes == 3, "d2 is played with three brokers");
+    let mut world = World::start(setup, stop)?;
+    world.load.begin(&world.setup.amount.clone())?;
+    world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
+
+    let b1 = isolate(&mut world.cluster, 1, true)?;
+    world.did("b1 is cut off");
+    world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
+
+    let b2 = world.cluster.node(2);
+    b2.cut_power(Cut::Now)?;
+    b2.kill()?;
+    b2.restore_disk()?;
+    let b3 = isolate(&mut world.cluster, 3, true)?;
+    world.did("b2 lost power, b3 is cut off");
+
+    let before = world.acknowledged();
+    world.cluster.net.lift(b1)?;
+    world.cluster.start_node(2)?;
+    world.did("b1 is back, b2 starts");
+    world.stop.wait(WITHOUT_B3);
+    world.stop.check()?;
+    let without = world.acknowledged() - before;
+    world.note(format!("{without} records were acknowledged without b3"));
+
+    world.cluster.net.lift(b3)?;
+    world.did("b3 is back");
+    world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
+    world.finish(Expect::Nothing)
+}

@@ -1,0 +1,91 @@
+//! How long nobody acknowledges when a leader goes: killed, cut off in silence, with the controller, or
+//! restarted in order. One round after the other, each on a cluster that is whole.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{Options, Scenario};
+use crate::fault::isolate;
+use crate::history::now_ns;
+use crate::report::Report;
+use crate::stop::Stop;
+use crate::world::{Expect, World};
+
+const WHOLE_MAX: Duration = Duration::from_secs(120);
+/// A load that is steady before, and time to see the new leader after.
+const BEFORE: Duration = Duration::from_secs(2);
+const AWAY: Duration = Duration::from_secs(12);
+
+pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
+    let mut setup = options.setup(Scenario::Failover, 3);
+    // A gap is seen as finely as records are sent.
+    setup.amount.rate = setup.amount.rate.max(800);
+    setup.amount.librdkafka = false;
+    let mut world = World::start(setup, stop)?;
+    world.load.begin(&world.setup.amount.clone())?;
+    for round in 0..options.rounds {
+        world.cluster.wait_until_whole(WHOLE_MAX, &world.stop).context("before the next round")?;
+        world.stop.wait(BEFORE);
+        world.stop.check()?;
+        match round % 4 {
+            0 => leader_killed(&mut world, round)?,
+            1 => leader_silent(&mut world, round)?,
+            2 => controller_killed(&mut world)?,
+            _ => rolling(&mut world)?,
+        }
+        world.look_for_dead()?;
+    }
+    world.finish(Expect::Nothing)
+}
+
+fn leader_of_some(world: &World, round: u32) -> Result<(i32, Vec<i32>)> {
+    let partition = (round / 4) as i32 % world.setup.amount.partitions;
+    let leader = world.cluster.leader(partition).context("nobody leads")?;
+    Ok((leader, world.led_by(&[leader])))
+}
+
+fn leader_killed(world: &mut World, round: u32) -> Result<()> {
+    let (leader, led) = leader_of_some(world, round)?;
+    world.blow("kill -9 of a leader", now_ns(), led);
+    world.cluster.node(leader).kill()?;
+    world.did(format!("kill -9 b{leader}"));
+    world.stop.wait(AWAY);
+    world.cluster.start_node(leader)
+}
+
+fn leader_silent(world: &mut World, round: u32) -> Result<()> {
+    let (leader, led) = leader_of_some(world, round)?;
+    world.blow("leader cut off in silence", now_ns(), led);
+    let rules = isolate(&mut world.cluster, leader, true)?;
+    world.did(format!("b{leader} sees nobody"));
+    world.stop.wait(AWAY);
+    world.cluster.net.lift(rules)
+}
+
+/// What the controller does not lead must not feel it.
+fn controller_killed(world: &mut World) -> Result<()> {
+    let controller = world.cluster.controller().context("nobody takes commands")?;
+    let led = world.led_by(&[controller]);
+    let others = (0..world.setup.amount.partitions).filter(|index| !led.contains(index)).collect();
+    world.blow("kill -9 of the controller", now_ns(), led);
+    world.blow("… on other leaders", now_ns(), others);
+    world.cluster.node(controller).kill()?;
+    world.did(format!("kill -9 b{controller}, the controller"));
+    world.stop.wait(AWAY);
+    world.cluster.start_node(controller)
+}
+
+fn rolling(world: &mut World) -> Result<()> {
+    for id in 1..=world.setup.launch.nodes {
+        let led = world.led_by(&[id]);
+        world.blow("rolling restart", now_ns(), led);
+        if !world.cluster.node(id).stop()? {
+            world.found(format!("b{id} did not end after SIGTERM"));
+        }
+        world.cluster.start_node(id)?;
+        world.did(format!("restarted b{id}"));
+        world.cluster.wait_until_whole(WHOLE_MAX, &world.stop).context("in a rolling restart")?;
+    }
+    Ok(())
+}
