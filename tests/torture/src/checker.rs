@@ -84,7 +84,7 @@ struct Checker {
 impl Checker {
     fn look_at(&mut self, event: &Event) {
         match event {
-            Event::Ok { sent, offset } => self.acknowledged(sent, *offset),
+            Event::Ok { sent, offset: Some(offset) } => self.acknowledged(sent, *offset),
             Event::Assign { who, partition, offset } => self.readers.assign(*who, *partition, *offset),
             Event::Poll { who, partition, runs } => {
                 runs.iter().for_each(|run| self.polled(*who, *partition, run));
@@ -99,7 +99,8 @@ impl Checker {
             }
             Event::Final { who, partition, end } => self.read_up_to(*who, *partition, *end),
             // Taken down before.
-            Event::Producer { .. } | Event::Invoke(_) | Event::Info { .. } | Event::Fail { .. } => {}
+            Event::Producer { .. } | Event::Invoke(_) | Event::Ok { offset: None, .. } => {}
+            Event::Info { .. } | Event::Fail { .. } => {}
             Event::Reader { .. } | Event::Fault { .. } => {}
         }
     }
@@ -174,8 +175,12 @@ impl Checker {
             match sent.outcome {
                 Outcome::Acknowledged(offset) => {
                     counts.acknowledged += 1;
-                    let log = logs.get(&sent.partition);
-                    if log.is_some_and(|log| log.final_end().is_some() && !log.has_finally(offset, value)) {
+                    let Some(log) = logs.get(&sent.partition).filter(|log| log.final_end().is_some()) else {
+                        continue;
+                    };
+                    // Where it is said to be; anywhere, if nobody said.
+                    let at = offset.or(sent.place);
+                    if at.is_none_or(|at| !log.has_finally(at, value)) {
                         found.add(Anomaly::Lost { partition: sent.partition, offset, value });
                     }
                 }

@@ -92,7 +92,7 @@ mod tests {
 
     fn heard(partition: i32, at_ms: &[u64]) -> Vec<Line> {
         let sent = Sent { by: 1, partition, first: 0, count: 1 };
-        at_ms.iter().map(|ms| Line { at: ms * MS, event: Event::Ok { sent, offset: 0 } }).collect()
+        at_ms.iter().map(|ms| Line { at: ms * MS, event: Event::Ok { sent, offset: Some(0) } }).collect()
     }
 
     fn blow(at_ms: u64, partitions: &[i32]) -> Blow {

@@ -65,8 +65,9 @@ pub enum Event {
         /// Which.
         #[serde(flatten)]
         sent: Sent,
-        /// The offset of the first.
-        offset: i64,
+        /// The offset of the first; `None` if the producer was only told that they are there already, as an
+        /// idempotent one may be after a retry.
+        offset: Option<i64>,
     },
     /// What became of them is not known: they may be written, now or later.
     Info {
@@ -250,7 +251,7 @@ mod tests {
         let events = [
             Event::Producer { by: 3, name: "ours".to_owned(), idempotent: true },
             Event::Invoke(sent),
-            Event::Ok { sent, offset: 771 },
+            Event::Ok { sent, offset: Some(771) },
             Event::Info { sent, why: "no \"answer\"\n".to_owned() },
             Event::Poll { who: 1, partition: 0, runs: vec![Run(771, 3, 100, 5)] },
             Event::Final { who: 1, partition: 0, end: 776 },

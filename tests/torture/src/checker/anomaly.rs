@@ -15,8 +15,8 @@ pub enum Anomaly {
     Lost {
         /// Where.
         partition: i32,
-        /// At which offset it was acknowledged.
-        offset: i64,
+        /// At which offset it was acknowledged, if its producer was told.
+        offset: Option<i64>,
         /// What.
         value: Value,
     },
@@ -177,8 +177,11 @@ impl fmt::Display for Anomaly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |(by, number): Value| format!("{by}:{number}");
         match self {
-            Self::Lost { partition, offset, value } => {
+            Self::Lost { partition, offset: Some(offset), value } => {
                 write!(f, "{} was acknowledged at {partition}@{offset} and is not there", name(*value))
+            }
+            Self::Lost { partition, offset: None, value } => {
+                write!(f, "{} was acknowledged in {partition} and is not there", name(*value))
             }
             Self::Vanished { partition, offset, value } => {
                 write!(f, "{} was read at {partition}@{offset} and is not there", name(*value))

@@ -10,8 +10,8 @@ use crate::history::{Event, Sent};
 pub(super) enum Outcome {
     /// Nothing.
     Open,
-    /// Where it is.
-    Acknowledged(i64),
+    /// That it is there, and perhaps where.
+    Acknowledged(Option<i64>),
     /// That nobody knows.
     Unknown,
     /// That it is not written.
@@ -52,7 +52,7 @@ impl Sends {
             }
             Event::Invoke(sent) => self.invoke(sent, found),
             Event::Ok { sent, offset } => {
-                self.tell(sent, found, |index| Outcome::Acknowledged(offset + index))
+                self.tell(sent, found, |index| Outcome::Acknowledged(offset.map(|offset| offset + index)))
             }
             Event::Info { sent, .. } => self.tell(sent, found, |_| Outcome::Unknown),
             Event::Fail { sent, .. } => self.tell(sent, found, |_| Outcome::Failed),
@@ -131,7 +131,7 @@ impl Sends {
         for (by, producer) in self.producers.iter().filter(|(_, producer)| !producer.may_repeat) {
             let mut last = BTreeMap::<i32, (u64, i64)>::new();
             for (number, one) in producer.each() {
-                let Outcome::Acknowledged(offset) = one.outcome else { continue };
+                let Outcome::Acknowledged(Some(offset)) = one.outcome else { continue };
                 let partition = one.partition;
                 if let Some((before, at)) = last.insert(partition, (number, offset))
                     && at >= offset

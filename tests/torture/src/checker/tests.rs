@@ -17,7 +17,7 @@ fn invoke(by: u32, first: u64, count: u32) -> Event {
 }
 
 fn ok(by: u32, first: u64, count: u32, offset: i64) -> Event {
-    Event::Ok { sent: sent(by, first, count), offset }
+    Event::Ok { sent: sent(by, first, count), offset: Some(offset) }
 }
 
 fn info(by: u32, first: u64, count: u32) -> Event {
@@ -124,6 +124,14 @@ fn what_was_acknowledged_is_missed_where_another_value_is() {
     let events = [invoke(1, 0, 2), invoke(2, 0, 1), ok(1, 0, 2, 0), info(2, 0, 1)];
     let found = kinds(&events, last(&[(0, 1, 0, 1), (1, 2, 0, 1)]));
     assert_eq!(found, [("inconsistent", 1), ("lost", 1)]);
+}
+
+#[test]
+fn what_was_acknowledged_without_a_place_may_be_anywhere() {
+    let somewhere = |first| Event::Ok { sent: sent(1, first, 1), offset: None };
+    let events = [invoke(1, 0, 2), somewhere(0), somewhere(1)];
+    assert!(kinds(&events, last(&[(0, 1, 1, 1), (1, 1, 0, 1)])).is_empty());
+    assert_eq!(kinds(&events, last(&[(0, 1, 0, 1)])), [("lost", 1)]);
 }
 
 #[test]

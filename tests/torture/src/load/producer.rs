@@ -82,8 +82,7 @@ fn send(producer: &Producer, shared: &Shared, sent: Sent) {
 fn take_down(history: &History, by: u32, report: &DeliveryReport<'_>) {
     for (at, sent) in runs(by, report.partition.0, report.records) {
         history.push(match &report.outcome {
-            Ok(Some(base)) => Event::Ok { sent, offset: base.0 + at as i64 },
-            Ok(None) => Event::Info { sent, why: "no offset".to_owned() },
+            Ok(base) => Event::Ok { sent, offset: base.map(|base| base.0 + at as i64) },
             Err(why) if why.may_be_written() => Event::Info { sent, why: why.to_string() },
             Err(why) => Event::Fail { sent, why: why.to_string() },
         });
