@@ -43,6 +43,11 @@ conformance *filter:
 e2e *filter:
     cargo xtask test e2e {{filter}}
 
+# Clusters under faults, as root: just torture run faults --minutes 30; `just torture run --help` lists the rest
+torture *arguments:
+    cargo build --release --package vltava --package vltava-torture
+    target/release/torture {{arguments}}
+
 # The whole of CI
 ci:
     .ci/run

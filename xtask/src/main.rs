@@ -28,7 +28,7 @@ Project tasks.
   cargo xtask codegen --extract [JAR...]  take the facts from Kafka's jars, then write
   cargo xtask docs               write the documents that are made from tables of the code
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
-  cargo xtask test conformance|e2e [WORD...]  one ring, or its tests with a word in their name
+  cargo xtask test conformance|e2e|torture [WORD...]  one ring, or its tests with a word in their name
   cargo xtask test fuzz [WORD...]  the fuzz targets, some seconds each; needs a nightly toolchain
   cargo xtask bench broker|client --kafka DIR  measure a node, or the clients, beside Apache Kafka's; bench alone says more
 ";

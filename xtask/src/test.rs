@@ -1,8 +1,8 @@
 //! Everything that proves the project, in one command: prepare, build once, run ring after ring, sum up.
 //!
 //! ```text
-//!   prepare ─▶ tidy, codegen ─▶ build ─▶ tests of the crates ─▶ simulation ─▶ conformance ─▶ e2e
-//!                                        └──────── quick ──┘   └──────── the long rings ───────┘
+//!   prepare ─▶ tidy, codegen ─▶ build ─▶ tests of the crates ─▶ simulation ─▶ conformance ─▶ e2e ─▶ torture
+//!                                        └──────── quick ──┘   └──────────── the long rings ────────────┘
 //! ```
 //!
 //! Test programs are built by one call of Cargo and started from here: a call per package would build
@@ -39,6 +39,7 @@ pub(crate) struct LongRing {
 const LONG_RINGS: &[LongRing] = &[
     LongRing { package: "vltava-conformance", name: "conformance", time_max: minutes(30) },
     LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) },
+    LongRing { package: "vltava-torture", name: "torture", time_max: minutes(15) },
 ];
 
 /// How long new seeds of the client's world are simulated; there are thousands in a second.

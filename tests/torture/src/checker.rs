@@ -24,8 +24,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use anomaly::{Anomaly, Found, Kind, Value};
-pub use log::Source;
+pub use anomaly::{Anomaly, Found, Kind, Source, Value};
 
 use crate::history::{Event, Line, Run, Sent};
 use log::Log;

@@ -35,7 +35,7 @@ pub struct Times {
 }
 
 /// An answer that the old leader gave before the blow may be heard that much later.
-const HEARD_AFTER_NS: u64 = 3_000_000_000;
+const HEARD_AFTER_NS: u64 = 1_000_000_000;
 
 /// The times of each kind.
 pub fn times(lines: &[Line], blows: &[Blow]) -> BTreeMap<&'static str, Times> {

@@ -35,6 +35,8 @@ const TOOLS: &[Tool] = &[
     tool("go", "golang-go", "conformance: franz-go and sarama"),
     tool("mkfs.ext4", "e2fsprogs", "e2e: power cuts on a file system of their own"),
     tool("losetup", "mount", "e2e: power cuts on a file system of their own"),
+    tool("ip", "iproute2", "torture: a network for each broker"),
+    tool("nft", "nftables", "torture: partitions of that network"),
 ];
 
 /// Installs missing packages, then the foreign clients of the conformance tests.

@@ -3,10 +3,26 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::log::Source;
-
 /// A value: who wrote it, and its number.
 pub type Value = (u32, u64);
+
+/// Who says what is at an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The acknowledgement of a producer.
+    Acknowledged,
+    /// This reader.
+    Polled(u32),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Acknowledged => f.write_str("its producer"),
+            Self::Polled(who) => write!(f, "reader {who}"),
+        }
+    }
+}
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]

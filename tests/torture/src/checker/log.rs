@@ -1,27 +1,8 @@
 //! What is claimed of a partition: the first value that was claimed for each offset, and by whom it was seen.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use super::anomaly::Value;
-
-/// Who says what is at an offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The acknowledgement of a producer.
-    Acknowledged,
-    /// This reader.
-    Polled(u32),
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Acknowledged => f.write_str("its producer"),
-            Self::Polled(who) => write!(f, "reader {who}"),
-        }
-    }
-}
+use super::anomaly::{Source, Value};
 
 /// What a claim is beside those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
