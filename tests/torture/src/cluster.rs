@@ -236,13 +236,9 @@ pub fn connect(place: Place, timeout: Duration) -> Result<Connection> {
 /// Who leads the metadata quorum, as one broker says.
 fn quorum_leader(place: Place) -> Option<i32> {
     let mut connection = connect(place, Duration::from_secs(1)).ok()?;
-    let partitions = vec![DescribeQuorumRequestPartitionData { partition_index: 0, ..Default::default() }];
-    let topic = DescribeQuorumRequestTopicData {
-        topic_name: "__cluster_metadata",
-        partitions,
-        ..DescribeQuorumRequestTopicData::default()
-    };
-    let request = DescribeQuorumRequest { topics: vec![topic], ..DescribeQuorumRequest::default() };
+    let partitions = vec![DescribeQuorumRequestPartitionData { partition_index: 0 }];
+    let topic = DescribeQuorumRequestTopicData { topic_name: "__cluster_metadata", partitions };
+    let request = DescribeQuorumRequest { topics: vec![topic] };
     let answer = connection.ask(&request).ok()?;
     let body = answer.read().ok()?;
     let partition = body.topics.first()?.partitions.first()?;

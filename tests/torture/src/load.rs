@@ -138,8 +138,12 @@ fn spawn(name: &str, run: impl FnOnce() -> Result<()> + Send + 'static) -> Resul
 }
 
 fn join(threads: &mut Vec<JoinHandle<Result<()>>>) -> Result<()> {
-    let ends = threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked"))));
-    ends.fold(Ok(()), |all, end| all.and(end))
+    let mut joined = Ok(());
+    // All of them, whatever the first says.
+    for thread in threads.drain(..) {
+        joined = joined.and(thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked"))));
+    }
+    joined
 }
 
 /// Between two things that a thread does at so many a second.

@@ -103,6 +103,15 @@ impl World {
         Ok(world)
     }
 
+    /// Does something to the cluster, and comes to an end whatever became of it.
+    pub fn play(mut self, expect: Expect, act: impl FnOnce(&mut Self) -> Result<()>) -> Result<Report> {
+        if let Err(why) = act(&mut self) {
+            self.stop.check()?;
+            self.found(format!("{why:#}\n{}", self.cluster.logs()));
+        }
+        self.finish(expect)
+    }
+
     /// Writes down what was done.
     pub fn did(&mut self, what: impl Into<String>) {
         let what = what.into();
@@ -175,8 +184,22 @@ impl World {
         Ok(())
     }
 
+    /// Waits until the cluster is whole, and looks who lives meanwhile.
+    pub fn wait_until_whole(&mut self, time_max: Duration) -> Result<Healed> {
+        const LOOK_EVERY: Duration = Duration::from_secs(5);
+        let began = Instant::now();
+        loop {
+            self.look_for_dead()?;
+            match self.cluster.wait_until_whole(LOOK_EVERY, &self.stop) {
+                Err(why) if began.elapsed() > time_max => return Err(why),
+                Err(_) => self.stop.check()?,
+                whole => return whole,
+            }
+        }
+    }
+
     /// Heals everything, waits for the cluster, ends the load, reads everything, and says what it was.
-    pub fn finish(mut self, expect: Expect) -> Result<Report> {
+    fn finish(mut self, expect: Expect) -> Result<Report> {
         self.look_for_dead()?;
         self.cluster.heal()?;
         self.did("everything is healed");

@@ -37,11 +37,11 @@ fn play(scenario: Scenario, flush: Flush) -> Result<()> {
         ..Options::new(System::vltava()?)
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
-    println!(
+    eprintln!(
         "again: torture run {scenario:?} --nodes {NODES} --flush {flush:?} --seed {seed} --minutes {minutes}"
     );
     let report = scenario::run(scenario, &options, &Stop::default())?;
-    println!("\n{}", report.table());
+    eprintln!("\n{}", report.table());
     ensure!(report.outcome == Outcome::Passed, "it {:?}; with {:?}", report.outcome, report.findings);
     Ok(())
 }

@@ -45,6 +45,10 @@ fn one_life(shared: &Shared, rate: u32) -> Result<()> {
         drop(stdin);
     });
     let said = take_down(shared, &mut child);
+    if said.is_err() {
+        // Nobody hears what it says any more.
+        child.kill()?;
+    }
     let ended = wait::until("librdkafka ends", END_MAX, || Ok(child.try_wait()?));
     if ended.is_err() {
         child.kill()?;

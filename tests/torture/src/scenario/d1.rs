@@ -22,7 +22,14 @@ const ROUNDS: u32 = 3;
 pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     let mut setup = options.setup(Scenario::D1, 3);
     setup.amount.rate = setup.amount.rate.max(1000);
-    let mut world = World::start(setup, stop)?;
+    let expect = match options.flush {
+        Flush::Ack => Expect::Nothing,
+        Flush::Os => Expect::Loss,
+    };
+    World::start(setup, stop)?.play(expect, cut_the_rack)
+}
+
+fn cut_the_rack(world: &mut World) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
     for _ in 0..ROUNDS {
         world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
@@ -39,11 +46,8 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
         }
         world.did(format!("power cut of all within {:.1} ms, kill -9", within.as_secs_f64() * 1000.0));
         world.cluster.start_all()?;
-        world.cluster.wait_until_whole(Duration::from_secs(120), &world.stop)?;
+        world.wait_until_whole(Duration::from_secs(120))?;
         world.did("all are back");
     }
-    world.finish(match options.flush {
-        Flush::Ack => Expect::Nothing,
-        Flush::Os => Expect::Loss,
-    })
+    Ok(())
 }

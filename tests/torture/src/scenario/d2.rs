@@ -28,7 +28,10 @@ const WITHOUT_B3: Duration = Duration::from_secs(15);
 pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     let setup = options.setup(Scenario::D2, 3);
     ensure!(setup.launch.nodes == 3, "d2 is played with three brokers");
-    let mut world = World::start(setup, stop)?;
+    World::start(setup, stop)?.play(Expect::Nothing, cut_one)
+}
+
+fn cut_one(world: &mut World) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
 
@@ -55,5 +58,5 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     world.cluster.net.lift(b3)?;
     world.did("b3 is back");
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
-    world.finish(Expect::Nothing)
+    Ok(())
 }

@@ -29,17 +29,20 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     ensure!(setup.launch.nodes == 5, "d3 is played with five brokers");
     // b3 leads from the beginning, so that what it has not flushed is what was acknowledged.
     setup.replicas = vec![3, 1, 2];
-    let mut world = World::start(setup, stop)?;
+    World::start(setup, stop)?.play(Expect::Nothing, cut_the_last)
+}
+
+fn cut_the_last(world: &mut World) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
 
     let b1 = isolate(&mut world.cluster, 1, true)?;
     world.did("b1 is cut off");
-    wait_until_in_sync(&mut world, &[2, 3])?;
+    wait_until_in_sync(world, &[2, 3])?;
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
     let b2 = isolate(&mut world.cluster, 2, true)?;
     world.did("b2 is cut off");
-    wait_until_in_sync(&mut world, &[3])?;
+    wait_until_in_sync(world, &[3])?;
 
     let b3 = world.cluster.node(3);
     b3.cut_power(Cut::Now)?;
@@ -51,7 +54,7 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     world.cluster.start_node(3)?;
     world.did("b1 and b2 are back, b3 starts");
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
-    world.finish(Expect::Nothing)
+    Ok(())
 }
 
 fn wait_until_in_sync(world: &mut World, only: &[i32]) -> Result<()> {

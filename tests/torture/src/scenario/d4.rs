@@ -16,7 +16,10 @@ const RECORDS_TIME_MAX: Duration = Duration::from_secs(60);
 const ROUNDS: u32 = 3;
 
 pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
-    let mut world = World::start(options.setup(Scenario::D4, 3), stop)?;
+    World::start(options.setup(Scenario::D4, 3), stop)?.play(Expect::Nothing, kill_all)
+}
+
+fn kill_all(world: &mut World) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
     for _ in 0..ROUNDS {
         world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
@@ -25,8 +28,8 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
         }
         world.did("kill -9 of all");
         world.cluster.start_all()?;
-        world.cluster.wait_until_whole(Duration::from_secs(120), &world.stop)?;
+        world.wait_until_whole(Duration::from_secs(120))?;
         world.did("all are back");
     }
-    world.finish(Expect::Nothing)
+    Ok(())
 }

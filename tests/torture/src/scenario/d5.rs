@@ -29,7 +29,10 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     setup.amount.rate = setup.amount.rate.max(2000);
     let began = Instant::now();
     let cluster = Cluster::start_with_small_disk(setup.launch.clone(), setup.disk_bytes, 1, REAL_BYTES)?;
-    let mut world = World::with_cluster(setup, stop, cluster, began)?;
+    World::with_cluster(setup, stop, cluster, began)?.play(Expect::Nothing, fill_the_small_disk)
+}
+
+fn fill_the_small_disk(world: &mut World) -> Result<()> {
     world.cluster.node(1).may_end = true;
     world.load.begin(&world.setup.amount.clone())?;
     let room = world.cluster.node(1).small_disk_room()?;
@@ -53,5 +56,5 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     node.repair_disk()?;
     world.cluster.start_node(1)?;
     world.did("b1's disk has room again and is mended");
-    world.finish(Expect::Nothing)
+    Ok(())
 }

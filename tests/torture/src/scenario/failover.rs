@@ -22,21 +22,24 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     // A gap is seen as finely as records are sent.
     setup.amount.rate = setup.amount.rate.max(800);
     setup.amount.librdkafka = false;
-    let mut world = World::start(setup, stop)?;
+    World::start(setup, stop)?.play(Expect::Nothing, |world| rounds(world, options.rounds))
+}
+
+fn rounds(world: &mut World, count: u32) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
-    for round in 0..options.rounds {
-        world.cluster.wait_until_whole(WHOLE_MAX, &world.stop).context("before the next round")?;
+    for round in 0..count {
+        world.wait_until_whole(WHOLE_MAX).context("before the next round")?;
         world.stop.wait(BEFORE);
         world.stop.check()?;
         match round % 4 {
-            0 => leader_killed(&mut world, round)?,
-            1 => leader_silent(&mut world, round)?,
-            2 => controller_killed(&mut world)?,
-            _ => rolling(&mut world)?,
+            0 => leader_killed(world, round)?,
+            1 => leader_silent(world, round)?,
+            2 => controller_killed(world)?,
+            _ => rolling(world)?,
         }
         world.look_for_dead()?;
     }
-    world.finish(Expect::Nothing)
+    Ok(())
 }
 
 fn leader_of_some(world: &World, round: u32) -> Result<(i32, Vec<i32>)> {
@@ -85,7 +88,7 @@ fn rolling(world: &mut World) -> Result<()> {
         }
         world.cluster.start_node(id)?;
         world.did(format!("restarted b{id}"));
-        world.cluster.wait_until_whole(WHOLE_MAX, &world.stop).context("in a rolling restart")?;
+        world.wait_until_whole(WHOLE_MAX).context("in a rolling restart")?;
     }
     Ok(())
 }

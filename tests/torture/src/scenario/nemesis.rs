@@ -29,16 +29,19 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
         flush: setup.launch.flush,
     };
     let rounds = plan(options.seed, &limits);
-    let mut world = World::start(setup, stop)?;
+    World::start(setup, stop)?.play(Expect::Nothing, |world| play_all(world, &rounds, options.time))
+}
+
+fn play_all(world: &mut World, rounds: &[Round], time: Duration) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
-    let until = Instant::now() + options.time;
-    for round in &rounds {
-        if Instant::now() > until || world.stop.is_set() {
+    let until = Instant::now() + time;
+    for round in rounds {
+        if Instant::now() > until {
             break;
         }
-        play(&mut world, round)?;
+        play(world, round)?;
     }
-    world.finish(Expect::Nothing)
+    Ok(())
 }
 
 /// Something that is to happen in a round.
