@@ -1,6 +1,7 @@
 """An idempotent acks=all producer on librdkafka. Writes the lines of a history to its standard output.
 
-librdkafka.py BOOTSTRAP TOPIC NUMBER PARTITIONS RATE: until its standard input ends.
+librdkafka.py BOOTSTRAP TOPIC NUMBER PARTITIONS RATE: until its standard input ends;
+a word before that end says that nothing is to be waited for.
 """
 
 import json
@@ -15,10 +16,12 @@ DELIVERY_MS = 30_000
 TOGETHER = 4
 stop = threading.Event()
 fatal = threading.Event()
+now = threading.Event()
 
 
 def until_told():
-    sys.stdin.read()
+    if sys.stdin.read():
+        now.set()
     stop.set()
 
 
@@ -76,5 +79,5 @@ while not stop.is_set() and not fatal.is_set():
     sys.stdout.flush()
     number, partition = number + TOGETHER, (partition + 1) % partitions
     stop.wait(TOGETHER / rate)
-producer.flush(DELIVERY_MS / 1000 + 10)
+producer.flush(0 if now.is_set() else DELIVERY_MS / 1000 + 10)
 sys.stdout.flush()

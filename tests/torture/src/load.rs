@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) bootstrap: String,
     pub(crate) history: Arc<History>,
     pub(crate) stop: Stop,
+    /// Somebody is in a hurry: nothing is waited for any more.
+    pub(crate) interrupted: Stop,
     pub(crate) partitions: i32,
     /// The next number for a producer or a reader.
     next: Arc<AtomicU32>,
@@ -81,9 +83,10 @@ pub struct Load {
 
 impl Load {
     /// One that nobody bears yet. Threads are started from this one, and so in its namespace.
-    pub fn new(bootstrap: String, history: Arc<History>, partitions: i32) -> Self {
+    pub fn new(bootstrap: String, history: Arc<History>, partitions: i32, interrupted: Stop) -> Self {
         let (stop, reading) = (Stop::default(), Stop::default());
-        let shared = Shared { bootstrap, history, stop, partitions, next: Arc::new(AtomicU32::new(1)) };
+        let next = Arc::new(AtomicU32::new(1));
+        let shared = Shared { bootstrap, history, stop, interrupted, partitions, next };
         Self { shared, writers: Vec::new(), readers: Vec::new(), reading }
     }
 

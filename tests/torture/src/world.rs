@@ -94,7 +94,8 @@ impl World {
         let history = Arc::new(History::create(&cluster.lab.folder().join("history.jsonl"))?);
         cluster.create_topic(topic(&setup), START_MAX, &stop)?;
         cluster.wait_until_whole(START_MAX, &stop).with_context(|| cluster.logs())?;
-        let load = Load::new(cluster.bootstrap(), Arc::clone(&history), setup.amount.partitions);
+        let partitions = setup.amount.partitions;
+        let load = Load::new(cluster.bootstrap(), Arc::clone(&history), partitions, stop.clone());
         let watch = Watch::begin(cluster.nodes().iter().map(|node| (node.id, node.pid())).collect())?;
         let (done, blows, findings, notes) = Default::default();
         let mut world =

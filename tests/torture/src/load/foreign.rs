@@ -1,8 +1,9 @@
 //! librdkafka, in a process of its own: `drivers/librdkafka.py`, which writes lines of the history.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -39,10 +40,14 @@ fn one_life(shared: &Shared, rate: u32) -> Result<()> {
         .context("python")?;
     let stdin = child.stdin.take();
     let stop = shared.stop.clone();
-    // The end of its input tells it to stop.
-    let closing = std::thread::spawn(move || {
+    let interrupted = shared.interrupted.clone();
+    // The end of its input tells it to stop; a word in it, to wait for nothing.
+    thread::spawn(move || {
         while !stop.wait(Duration::from_secs(1)) {}
-        drop(stdin);
+        if let (Some(mut stdin), true) = (stdin, interrupted.is_set()) {
+            // It may have ended.
+            let _ = stdin.write_all(b"now");
+        }
     });
     let said = take_down(shared, &mut child);
     if said.is_err() {
@@ -54,7 +59,6 @@ fn one_life(shared: &Shared, rate: u32) -> Result<()> {
         child.kill()?;
         child.wait()?;
     }
-    drop(closing);
     said?;
     ensure!(ended?.success() || !shared.stop.is_set(), "the librdkafka producer failed");
     Ok(())

@@ -45,7 +45,7 @@ fn one_life(shared: &Shared, rate: u32, chance: &mut Chance) -> Result<()> {
         }
     }
     // What is not known by then is reported as not known.
-    producer.close_blocking(DELIVERY_MAX);
+    producer.close_blocking(if shared.interrupted.is_set() { Duration::ZERO } else { DELIVERY_MAX });
     Ok(())
 }
 
