@@ -52,6 +52,14 @@ def failed(error):
         fatal.set()
 
 
+def hear(wait):
+    """Reports come while it waits; a producer that failed for good raises an error as well."""
+    try:
+        wait()
+    except ck.KafkaException:
+        fatal.set()
+
+
 producer = ck.Producer(
     {
         "bootstrap.servers": bootstrap,
@@ -75,9 +83,9 @@ while not stop.is_set() and not fatal.is_set():
         except (BufferError, ck.KafkaException) as error:
             # It was not taken.
             say("fail", partition=partition, first=each, count=1, why=str(error))
-    producer.poll(0)
+    hear(lambda: producer.poll(0))
     sys.stdout.flush()
     number, partition = number + TOGETHER, (partition + 1) % partitions
     stop.wait(TOGETHER / rate)
-producer.flush(0 if now.is_set() else DELIVERY_MS / 1000 + 10)
+hear(lambda: producer.flush(0 if now.is_set() else DELIVERY_MS / 1000 + 10))
 sys.stdout.flush()

@@ -42,6 +42,9 @@ pub struct Anomalies {
     pub first: Vec<String>,
 }
 
+/// How many of a kind are told in words.
+const SHOWN: usize = 5;
+
 /// A run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -136,9 +139,11 @@ impl Report {
         for note in &self.notes {
             writeln!(text, "  note: {note}")?;
         }
+        // A loss that was to be is told in numbers alone.
+        let shown = if self.outcome == Outcome::Passed { 0 } else { SHOWN };
         for (kind, Anomalies { count, first }) in &self.anomalies {
-            writeln!(text, "\n  {kind}: {count}")?;
-            for one in first.iter().take(5) {
+            writeln!(text, "  {kind}: {count}")?;
+            for one in first.iter().take(shown) {
                 writeln!(text, "    {one}")?;
             }
         }

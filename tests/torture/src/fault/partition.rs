@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   isolated      b1 ╳ all              bridge     b1 ╳ controller, b1 ── followers ── controller
-//!   one way       b1 ─▶ all, b1 ╳ all   halves     b1 b2 ╳ b3 b4 b5
+//!   one way       b1 ─▶ all, b1 ╳◀ all  in two     b1 b2 ╳ b3 b4 b5
 //!   brokers only  b1 ╳ brokers, b1 ── clients      ring: each sees its neighbours
 //! ```
 
@@ -38,6 +38,12 @@ pub(super) fn begin(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -
             let others = (1..=count).filter(|id| *id != one && Some(*id) != controller);
             let rules = others.flat_map(|id| between(Place::Node(one), Place::Node(id))).collect();
             (format!("b{one} sees no broker but the controller"), rules)
+        }
+        _ if count > 3 && chance.one_in(2) => {
+            let with = one % count + 1;
+            let far = others(one, count).filter(|other| *other != Place::Node(with));
+            let rules = far.flat_map(|other| [one, with].map(|id| between(Place::Node(id), other)));
+            (format!("b{one} and b{with} see no other broker"), rules.flatten().collect())
         }
         _ => ("each broker sees its neighbours only".to_owned(), ring(count)),
     };
