@@ -16,6 +16,7 @@ mod anomaly; // what can be found
 mod log; // what is claimed of a partition's offsets
 mod readers; // what a reader may see next
 mod sends; // what is known of each value
+mod sequences; // what brokers promise idempotent producers
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use crate::history::{Event, Line, Run, Sent};
 use log::Log;
 use readers::Readers;
 use sends::{Outcome, Sends};
+use sequences::Sequences;
 
 /// What was counted on the way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -44,6 +46,8 @@ pub struct Counts {
     pub unknown_found: u64,
     /// Of those: refused, and not written.
     pub failed: u64,
+    /// Values that are at another offset too, because their producer sent them again under a new epoch.
+    pub resent: u64,
     /// Records that readers were given, final reads included.
     pub polled: u64,
     /// Records in the logs at the end.
@@ -76,7 +80,9 @@ struct Checker {
     sends: Sends,
     readers: Readers,
     logs: BTreeMap<i32, Log>,
+    sequences: Sequences,
     polled: u64,
+    resent: u64,
     found: Found,
 }
 
@@ -96,6 +102,7 @@ impl Checker {
                 let why = why.clone();
                 self.found.add(Anomaly::Refused { who: *who, partition: *partition, offset: *offset, why });
             }
+            Event::Batch { .. } => self.sequences.look_at(event, &mut self.found),
             Event::Final { who, partition, end } => self.read_up_to(*who, *partition, *end),
             // Taken down before.
             Event::Producer { .. } | Event::Invoke(_) | Event::Ok { offset: None, .. } => {}
@@ -132,11 +139,13 @@ impl Checker {
     fn claim(&mut self, partition: i32, offset: i64, value: (u32, u64), source: Source) {
         let log = self.logs.entry(partition).or_default();
         match log.claim(offset, value, source) {
-            log::Claim::New => {
-                if let Some(other) = self.sends.place(value, offset) {
+            log::Claim::New => match self.sends.place(value, offset) {
+                None => {}
+                Some((_, true)) => self.resent += 1,
+                Some((other, false)) => {
                     self.found.add(Anomaly::Duplicate { partition, value, offsets: (other, offset) });
                 }
-            }
+            },
             log::Claim::Known => {}
             log::Claim::Other(other) => {
                 let values = (other, value);
@@ -155,7 +164,7 @@ impl Checker {
 
     /// What can be said only when everything is known.
     fn settle(mut self) -> Verdict {
-        let mut counts = Counts { polled: self.polled, ..Counts::default() };
+        let mut counts = Counts { polled: self.polled, resent: self.resent, ..Counts::default() };
         for (partition, log) in &self.logs {
             let Some(end) = log.final_end() else { continue };
             counts.logged += end.max(0) as u64;

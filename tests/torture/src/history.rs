@@ -45,18 +45,32 @@ pub struct Sent {
     pub count: u32,
 }
 
+/// What a producer promises of values that it sends more than once, because it has no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promises {
+    /// That each is written once, in the order they were sent in.
+    #[default]
+    OnceInOrder,
+    /// The order. It goes on under a new epoch after errors that it does not understand, and sends again
+    /// what may be written already, as librdkafka does.
+    Order,
+    /// Nothing.
+    Nothing,
+}
+
 /// What can happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A producer begins. Without idempotence it may write twice and out of order.
+    /// A producer begins.
     Producer {
         /// Its number.
         by: u32,
         /// What it is, for people.
         name: String,
-        /// Whether it promises to write everything once and in order.
-        idempotent: bool,
+        /// What it promises.
+        promises: Promises,
     },
     /// Values are about to be sent.
     Invoke(Sent),
@@ -109,6 +123,21 @@ pub enum Event {
         partition: i32,
         /// What, in the order of offsets.
         runs: Vec<Run>,
+    },
+    /// A batch of a partition in the last read of its leader, as its header says.
+    Batch {
+        /// Where.
+        partition: i32,
+        /// The offset of its first record.
+        offset: i64,
+        /// The producer id that a broker gave out.
+        producer: i64,
+        /// The epoch of that id.
+        epoch: i16,
+        /// The sequence of its first record.
+        sequence: i32,
+        /// How many records it has.
+        count: u32,
     },
     /// It was given bytes that nobody wrote.
     Corrupt {
@@ -249,7 +278,7 @@ mod tests {
         let history = History::create(&path).unwrap();
         let sent = Sent { by: 3, partition: 0, first: 100, count: 5 };
         let events = [
-            Event::Producer { by: 3, name: "ours".to_owned(), idempotent: true },
+            Event::Producer { by: 3, name: "ours".to_owned(), promises: Promises::Order },
             Event::Invoke(sent),
             Event::Ok { sent, offset: Some(771) },
             Event::Info { sent, why: "no \"answer\"\n".to_owned() },

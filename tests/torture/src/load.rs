@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::history::{Event, History};
+use crate::history::{Event, History, Promises};
 use crate::stop::Stop;
 
 pub use reader::Of;
@@ -58,9 +58,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// A number that no other producer has.
-    pub(crate) fn producer(&self, name: &str) -> u32 {
+    pub(crate) fn producer(&self, name: &str, promises: Promises) -> u32 {
         let by = self.next.fetch_add(1, Ordering::Relaxed);
-        self.history.push(Event::Producer { by, name: name.to_owned(), idempotent: true });
+        self.history.push(Event::Producer { by, name: name.to_owned(), promises });
         by
     }
 

@@ -119,9 +119,13 @@ impl Report {
         for Done { at_ms, what } in &self.done {
             writeln!(text, "  {:>8.1} s  {what}", *at_ms as f64 / 1000.0)?;
         }
-        let Counts { sent, acknowledged, unknown, unknown_found, failed, polled, logged } = self.counts;
+        let Counts { sent, acknowledged, unknown, unknown_found, failed, resent, polled, logged } =
+            self.counts;
         writeln!(text, "\n  sent        {sent:>10}   acknowledged {acknowledged:>10}   failed {failed:>8}")?;
-        writeln!(text, "  not known   {unknown:>10}   of those found {unknown_found:>8}")?;
+        writeln!(
+            text,
+            "  not known   {unknown:>10}   of those found {unknown_found:>8}   resent {resent:>8}"
+        )?;
         writeln!(text, "  in the logs {logged:>10}   read {polled:>18}")?;
         if !self.failovers.is_empty() {
             writeln!(text, "\n  without an acknowledgement   count  p50 ms  p99 ms  max ms  never")?;

@@ -63,6 +63,19 @@ pub enum Anomaly {
         /// Their offsets.
         offsets: (i64, i64),
     },
+    /// A batch that an idempotent producer's sequence forbids: repeated, out of order, or of an old epoch.
+    OutOfSequence {
+        /// Where.
+        partition: i32,
+        /// At which offset.
+        offset: i64,
+        /// The producer's id and epoch.
+        producer: (i64, i16),
+        /// The sequence of its first record.
+        sequence: i32,
+        /// The epoch and sequence that were due.
+        due: (i16, i32),
+    },
     /// Two values at one offset.
     Inconsistent {
         /// Where.
@@ -174,6 +187,7 @@ impl Anomaly {
             Self::Vanished { .. } => "vanished",
             Self::Duplicate { .. } => "duplicate",
             Self::Reordered { .. } => "reordered",
+            Self::OutOfSequence { .. } => "out of sequence",
             Self::Inconsistent { .. } => "inconsistent",
             Self::Phantom { .. } => "phantom",
             Self::Misplaced { .. } => "misplaced",
@@ -207,6 +221,13 @@ impl fmt::Display for Anomaly {
             }
             Self::Reordered { partition, values: (a, b), offsets: (at_a, at_b) } => {
                 write!(f, "{} is at {partition}@{at_a}, but the later {} at {at_b}", name(*a), name(*b))
+            }
+            Self::OutOfSequence { partition, offset, producer: (id, epoch), sequence, due } => {
+                let (of, next) = due;
+                write!(
+                    f,
+                    "{partition}@{offset} is {sequence} of epoch {epoch} of producer id {id}, but {next} of epoch {of} was due"
+                )
             }
             Self::Inconsistent { partition, offset, values: (a, b), source } => {
                 write!(f, "{partition}@{offset} was {}, and is {} for {source}", name(*a), name(*b))

@@ -17,11 +17,12 @@ pub(super) enum Claim {
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
+    /// What was claimed first.
     value: Value,
-    /// Whether a reader saw it.
+    /// Whether a reader saw that.
     polled: bool,
-    /// Readers of this partition's end that saw it: the last of them counts.
-    last_who: u32,
+    /// What was seen last, and by whom.
+    last: Option<(u32, Value)>,
 }
 
 /// A partition. Offsets come from a broker under test, so any of them may be claimed: pages, not an array.
@@ -33,24 +34,22 @@ pub(super) struct Log {
 }
 
 const PAGE: i64 = 4096;
-/// No reader has this number.
-const NOBODY: u32 = u32::MAX;
 
 impl Log {
     pub(super) fn claim(&mut self, offset: i64, value: Value, source: Source) -> Claim {
         let page = self.pages.entry(offset.div_euclid(PAGE)).or_insert_with(|| vec![None; PAGE as usize]);
-        let cell = &mut page[offset.rem_euclid(PAGE) as usize];
-        let claim = match cell {
-            None => Claim::New,
-            Some(cell) if cell.value == value => Claim::Known,
-            Some(cell) => return Claim::Other(cell.value),
-        };
-        let cell = cell.get_or_insert(Cell { value, polled: false, last_who: NOBODY });
+        let place = &mut page[offset.rem_euclid(PAGE) as usize];
+        let is_new = place.is_none();
+        let cell = place.get_or_insert(Cell { value, polled: false, last: None });
         if let Source::Polled(who) = source {
-            cell.polled = true;
-            cell.last_who = who;
+            cell.polled |= cell.value == value;
+            cell.last = Some((who, value));
         }
-        claim
+        match cell.value {
+            _ if is_new => Claim::New,
+            known if known == value => Claim::Known,
+            other => Claim::Other(other),
+        }
     }
 
     /// This reader has read it all.
@@ -67,11 +66,11 @@ impl Log {
     pub(super) fn has_finally(&self, offset: i64, value: Value) -> bool {
         let page = self.pages.get(&offset.div_euclid(PAGE));
         let cell = page.and_then(|page| page[offset.rem_euclid(PAGE) as usize]);
-        cell.is_some_and(|cell| cell.value == value && self.is_final(offset, &cell))
+        cell.is_some_and(|cell| self.is_final(offset, value, &cell))
     }
 
-    fn is_final(&self, offset: i64, cell: &Cell) -> bool {
-        self.last.is_some_and(|(who, end)| cell.last_who == who && offset < end)
+    fn is_final(&self, offset: i64, value: Value, cell: &Cell) -> bool {
+        self.last.is_some_and(|(who, end)| cell.last == Some((who, value)) && offset < end)
     }
 
     /// What readers saw and the last one did not.
@@ -80,7 +79,7 @@ impl Log {
             (0..).zip(cells).filter_map(move |(at, cell)| Some((page * PAGE + at, (*cell)?)))
         });
         cells.filter_map(|(offset, cell)| {
-            (cell.polled && !self.is_final(offset, &cell)).then_some((offset, cell.value))
+            (cell.polled && !self.is_final(offset, cell.value, &cell)).then_some((offset, cell.value))
         })
     }
 }

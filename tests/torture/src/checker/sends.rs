@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::anomaly::{Anomaly, Found, Value};
-use crate::history::{Event, Sent};
+use crate::history::{Event, Promises, Sent};
 
 /// What a producer was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct One {
 struct Producer {
     /// By number; producers count from 0 without gaps, or nearly so.
     values: BTreeMap<u64, Vec<Option<One>>>,
-    may_repeat: bool,
+    promises: Promises,
 }
 
 const PAGE: u64 = 1024;
@@ -47,8 +47,8 @@ impl Sends {
     /// What a line says of values.
     pub(super) fn take_down(&mut self, event: &Event, found: &mut Found) {
         match event {
-            Event::Producer { by, idempotent, .. } => {
-                self.producers.entry(*by).or_default().may_repeat = !idempotent;
+            Event::Producer { by, promises, .. } => {
+                self.producers.entry(*by).or_default().promises = *promises;
             }
             Event::Invoke(sent) => self.invoke(sent, found),
             Event::Ok { sent, offset } => {
@@ -57,7 +57,7 @@ impl Sends {
             Event::Info { sent, .. } => self.tell(sent, found, |_| Outcome::Unknown),
             Event::Fail { sent, .. } => self.tell(sent, found, |_| Outcome::Failed),
             Event::Reader { .. } | Event::Assign { .. } | Event::Poll { .. } | Event::Corrupt { .. } => {}
-            Event::Refused { .. } | Event::Final { .. } | Event::Fault { .. } => {}
+            Event::Batch { .. } | Event::Refused { .. } | Event::Final { .. } | Event::Fault { .. } => {}
         }
     }
 
@@ -106,12 +106,12 @@ impl Sends {
         page[(number % PAGE) as usize].as_mut()
     }
 
-    /// A value is seen at an offset; the other at which it was seen before, if that may not be.
-    pub(super) fn place(&mut self, value: Value, offset: i64) -> Option<i64> {
-        let may_repeat = self.producers.get(&value.0).is_some_and(|producer| producer.may_repeat);
+    /// A value is seen at an offset; the other at which it was seen before, and whether that may be.
+    pub(super) fn place(&mut self, value: Value, offset: i64) -> Option<(i64, bool)> {
+        let promises = self.producers.get(&value.0).map_or_else(Promises::default, |of| of.promises);
         let one = self.get_mut(value)?;
         let before = *one.place.get_or_insert(offset);
-        (before != offset && !may_repeat).then_some(before)
+        (before != offset).then_some((before, promises != Promises::OnceInOrder))
     }
 
     /// Where values were sent.
@@ -128,7 +128,7 @@ impl Sends {
 
     /// Acknowledged values whose offsets are not in the order they were sent in.
     pub(super) fn reordered(&self, found: &mut Found) {
-        for (by, producer) in self.producers.iter().filter(|(_, producer)| !producer.may_repeat) {
+        for (by, producer) in self.producers.iter().filter(|(_, of)| of.promises != Promises::Nothing) {
             let mut last = BTreeMap::<i32, (u64, i64)>::new();
             for (number, one) in producer.each() {
                 let Outcome::Acknowledged(Some(offset)) = one.outcome else { continue };

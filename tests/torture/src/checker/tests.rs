@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::history::Promises;
 
 const P: i32 = 0;
 const TAIL: u32 = 1;
@@ -41,6 +42,15 @@ fn poll(who: u32, runs: &[(i64, u32, u64, u32)]) -> Event {
 fn last(runs: &[(i64, u32, u64, u32)]) -> Vec<Event> {
     let end = runs.last().map_or(0, |&(offset, _, _, count)| offset + i64::from(count));
     vec![assign(LAST, 0), poll(LAST, runs), Event::Final { who: LAST, partition: P, end }]
+}
+
+fn producer(by: u32, promises: Promises) -> Event {
+    Event::Producer { by, name: "somebody".to_owned(), promises }
+}
+
+/// A batch of two records.
+fn batch(offset: i64, epoch: i16, sequence: i32) -> Event {
+    Event::Batch { partition: P, offset, producer: 7, epoch, sequence, count: 2 }
 }
 
 fn verdict(events: &[Event], last: Vec<Event>) -> Verdict {
@@ -88,7 +98,7 @@ fn what_nobody_knows_may_come_late_and_out_of_order() {
 
 #[test]
 fn retries_without_idempotence_may_repeat_and_reorder() {
-    let plain = Event::Producer { by: 1, name: "plain".to_owned(), idempotent: false };
+    let plain = producer(1, Promises::Nothing);
     let events = [plain, invoke(1, 0, 2), ok(1, 0, 1, 2), ok(1, 1, 1, 1)];
     assert!(kinds(&events, last(&[(0, 1, 0, 1), (1, 1, 1, 1), (2, 1, 0, 1)])).is_empty());
 }
@@ -155,6 +165,44 @@ fn a_value_twice() {
     // Also if its producer was told nothing.
     let events = [invoke(1, 0, 1), info(1, 0, 1)];
     assert_eq!(kinds(&events, last(&[(0, 1, 0, 1), (1, 1, 0, 1)])), [("duplicate", 1)]);
+}
+
+#[test]
+fn who_may_send_again_under_a_new_epoch_is_counted() {
+    let events = [producer(1, Promises::Order), invoke(1, 0, 1), ok(1, 0, 1, 1)];
+    let told = verdict(&events, last(&[(0, 1, 0, 1), (1, 1, 0, 1)]));
+    assert!(told.found.is_empty(), "{:?}", told.found);
+    assert_eq!(told.counts.resent, 1);
+    // But in order.
+    let events = [producer(1, Promises::Order), invoke(1, 0, 2), ok(1, 0, 1, 1), ok(1, 1, 1, 0)];
+    assert_eq!(kinds(&events, last(&[(0, 1, 1, 1), (1, 1, 0, 1)])), [("reordered", 1)]);
+}
+
+#[test]
+fn batches_of_a_producer_follow_each_other() {
+    let found = |batches: &[Event]| kinds(batches, Vec::new());
+    // From 0 in each epoch, and past the largest number to 0.
+    let good = [batch(0, 0, 0), batch(2, 0, 2), batch(4, 3, 0), batch(6, 3, 2)];
+    assert!(found(&good).is_empty());
+    let around = |at, sequence| batch(at, 0, sequence);
+    let wraps = [around(0, i32::MAX - 1), around(2, 0), around(4, 2)];
+    assert_eq!(found(&wraps), [("out of sequence", 1)], "only the first, which is not 0");
+    // A repetition, a gap, an epoch that does not begin at 0, and one that was over.
+    for bad in [batch(4, 0, 2), batch(4, 0, 6), batch(4, 1, 4), batch(4, -1, 4)] {
+        let batches = [batch(0, 0, 0), batch(2, 0, 2), bad.clone()];
+        assert_eq!(found(&batches), [("out of sequence", 1)], "{bad:?}");
+    }
+    // Those without an id promise nothing.
+    let plain = Event::Batch { partition: P, offset: 0, producer: -1, epoch: -1, sequence: -1, count: 2 };
+    assert!(found(&[plain.clone(), plain]).is_empty());
+}
+
+#[test]
+fn what_is_there_at_last_counts_although_others_saw_something_else() {
+    let events =
+        [invoke(1, 0, 1), invoke(2, 0, 1), assign(TAIL, 0), poll(TAIL, &[(0, 1, 0, 1)]), ok(2, 0, 1, 0)];
+    let found = kinds(&events, last(&[(0, 2, 0, 1)]));
+    assert_eq!(found, [("inconsistent", 2), ("vanished", 1)], "nothing is lost");
 }
 
 #[test]

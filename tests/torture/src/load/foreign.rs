@@ -12,7 +12,7 @@ use e2e::wait;
 
 use super::Shared;
 use crate::cluster::TOPIC;
-use crate::history::Line;
+use crate::history::{Line, Promises};
 
 /// After it was told to stop: its own delivery timeout, and some.
 const END_MAX: Duration = Duration::from_secs(50);
@@ -28,7 +28,7 @@ pub(super) fn run(shared: &Shared, rate: u32) -> Result<()> {
 }
 
 fn one_life(shared: &Shared, rate: u32) -> Result<()> {
-    let by = shared.producer("librdkafka");
+    let by = shared.producer("librdkafka", Promises::Order);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers/librdkafka.py");
     let mut child = Command::new(home::installed("python/bin/python")?)
         .arg(script)

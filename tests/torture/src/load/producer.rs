@@ -10,7 +10,7 @@ use e2e::Chance;
 
 use super::{Shared, pause};
 use crate::cluster::TOPIC;
-use crate::history::{Event, History, Sent};
+use crate::history::{Event, History, Promises, Sent};
 use crate::value;
 
 /// Longer than the longest fault of a plan, shorter than what stands at its end.
@@ -29,7 +29,7 @@ pub(super) fn run(shared: &Shared, rate: u32, seed: u64) -> Result<()> {
 }
 
 fn one_life(shared: &Shared, rate: u32, chance: &mut Chance) -> Result<()> {
-    let by = shared.producer("vltava");
+    let by = shared.producer("vltava", Promises::OnceInOrder);
     let failed = Arc::new(AtomicBool::new(false));
     let producer = build(shared, by, Arc::clone(&failed))?;
     let (mut number, mut partition) = (0, by as i32 % shared.partitions);

@@ -8,6 +8,7 @@ use client::consumer::{Batch, ConsumeError, Consumer, Reset, Start};
 use client::raw::FetchLimits;
 use client::{ClientError, Connection, Scratch};
 use e2e::Chance;
+use records::{BatchHeader, StoredBatch};
 
 use super::Shared;
 use crate::cluster::TOPIC;
@@ -201,7 +202,11 @@ pub(crate) fn read_partition(
         };
         let before = next;
         for batch in records::batches(&fetched.records) {
-            let runs = runs_from(&batch?, next, &mut scratch)?;
+            let batch = batch?;
+            if matches!(of, Of::Leader(_)) && batch.header().base_offset.0 >= next {
+                shared.history.push(written(partition, batch.header()));
+            }
+            let runs = runs_from(&batch, next, &mut scratch)?;
             if let Some(Run(offset, .., count)) = runs.last() {
                 next = offset + i64::from(*count);
                 shared.history.push(Event::Poll { who, partition, runs });
@@ -221,6 +226,17 @@ pub(crate) fn read_partition(
     Ok(Some(next as u64))
 }
 
+fn written(partition: i32, header: &BatchHeader) -> Event {
+    Event::Batch {
+        partition,
+        offset: header.base_offset.0,
+        producer: header.producer_id.0,
+        epoch: header.producer_epoch.0,
+        sequence: header.base_sequence.0,
+        count: u32::try_from(header.records_count).unwrap_or(0),
+    }
+}
+
 /// A follower that consumers may not read from says so.
 fn is_no_reader_of(code: ErrorCode) -> bool {
     matches!(
@@ -229,7 +245,7 @@ fn is_no_reader_of(code: ErrorCode) -> bool {
     )
 }
 
-fn runs_from(batch: &records::StoredBatch<'_>, from: i64, scratch: &mut Scratch) -> Result<Vec<Run>> {
+fn runs_from(batch: &StoredBatch<'_>, from: i64, scratch: &mut Scratch) -> Result<Vec<Run>> {
     let header = *batch.header();
     let mut runs = Vec::new();
     for record in batch.records(scratch)? {
