@@ -128,10 +128,13 @@ impl Report {
         )?;
         writeln!(text, "  in the logs {logged:>10}   read {polled:>18}")?;
         if !self.failovers.is_empty() {
-            writeln!(text, "\n  without an acknowledgement   count  p50 ms  p99 ms  max ms  never")?;
+            writeln!(
+                text,
+                "\n  without an acknowledgement                  count  p50 ms  p99 ms  max ms  never"
+            )?;
             for (kind, times) in &self.failovers {
                 let Times { count, never, p50_ms, p99_ms, max_ms } = times;
-                writeln!(text, "  {kind:<27} {count:>6} {p50_ms:>7} {p99_ms:>7} {max_ms:>7} {never:>6}")?;
+                writeln!(text, "  {kind:<42} {count:>6} {p50_ms:>7} {p99_ms:>7} {max_ms:>7} {never:>6}")?;
             }
         }
         if let Some(Healed { led_ms, in_sync_ms }) = self.healed {

@@ -72,7 +72,7 @@ fn controller_killed(world: &mut World) -> Result<()> {
     let led = world.led_by(&[controller]);
     let others = (0..world.setup.amount.partitions).filter(|index| !led.contains(index)).collect();
     world.blow("kill -9 of the controller", now_ns(), led);
-    world.blow("… on other leaders", now_ns(), others);
+    world.blow("kill -9 of the controller: led by others", now_ns(), others);
     world.cluster.node(controller).kill()?;
     world.did(format!("kill -9 b{controller}, the controller"));
     world.stop.wait(AWAY);
