@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn a_filter_is_a_level_or_pairs() {
         let shown = |text: Option<&str>| filter(text.map(str::to_owned)).map(|filter| filter.to_string());
-        assert_eq!(shown(None).unwrap(), "info");
-        assert_eq!(shown(Some("  ")).unwrap(), "info");
+        assert_eq!(shown(None).unwrap(), "openraft=warn,info");
+        assert_eq!(shown(Some("  ")).unwrap(), "openraft=warn,info");
         assert_eq!(shown(Some("debug")).unwrap(), "debug");
         assert_eq!(shown(Some("info,vltava_net=debug")).unwrap(), "vltava_net=debug,info");
         let error = shown(Some("vltava_net=loud")).unwrap_err().to_string();
