@@ -12,7 +12,7 @@ mod bring_up;
 use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 
-use base::{BrokerEpoch, TopicId};
+use base::{BrokerEpoch, TopicId, Uuid};
 use controller::{AssignReplicasToDirs, Command, ControllerError, PARTITIONS_PER_COMMAND_MAX};
 use metadata::{Delta, Image};
 use tracing::error;
@@ -31,6 +31,10 @@ pub(crate) struct HostingThread {
     /// The log directories, until their logs are open.
     pub(crate) directories: Option<Directories>,
     pub(crate) epoch: BrokerEpoch,
+    /// The id of this process, as its broker registers with it.
+    incarnation: Uuid,
+    /// Whether the metadata know of an earlier life of this broker.
+    had_a_life: bool,
     /// Whether it was looked for topics that another program left.
     has_adopted: bool,
     /// Topics that were deleted before the logs are open. If one of them is still on a disk, a crash came
@@ -49,6 +53,7 @@ impl HostingThread {
         control: Control,
         followers: Arc<Followers>,
         directories: Directories,
+        incarnation: Uuid,
     ) -> Self {
         Self {
             hosting,
@@ -56,6 +61,8 @@ impl HostingThread {
             followers,
             directories: Some(directories),
             epoch: BrokerEpoch::NONE,
+            incarnation,
+            had_a_life: false,
             has_adopted: false,
             deleted: BTreeSet::new(),
         }
@@ -84,6 +91,8 @@ impl HostingThread {
     fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
         if self.directories.is_some() {
             self.deleted.extend(delta.topics_deleted.keys());
+            let me = image.broker(self.hosting.node);
+            self.had_a_life |= me.is_some_and(|broker| broker.incarnation != self.incarnation);
             self.hosting.image.store(Arc::clone(&image));
             self.control.tell(News::Applied(Arc::clone(&image)));
             return self.open(&image);
@@ -109,7 +118,9 @@ impl HostingThread {
         let me = image.broker(self.hosting.node).map(|broker| broker.epoch);
         let has_begun = self.epoch != BrokerEpoch::NONE && me == Some(self.epoch);
         let Some(mut directories) = self.directories.take_if(|_| has_begun) else { return Ok(()) };
-        if !self.has_adopted {
+        bring_up::finish_deletions(self, &mut directories);
+        // What a broker that lived before finds and does not know was deleted, or is somebody's mistake.
+        if !self.has_adopted && !self.had_a_life {
             self.has_adopted = true;
             if bring_up::adopt(self, &mut directories, image)? {
                 self.directories = Some(directories);

@@ -12,14 +12,17 @@ use super::{HostingThread, Stopping};
 use crate::directories::{Directories, Directory};
 use crate::recovery;
 
+/// Takes out of the way what was to be deleted when the last life ended, before anything else looks at it.
+pub(crate) fn finish_deletions(thread: &HostingThread, directories: &mut Directories) {
+    directories.all.iter_mut().for_each(|directory| directory.finish_deletions(&thread.deleted));
+}
+
 /// Opens the logs of this node and puts them in service.
 pub(crate) fn open(thread: &HostingThread, directories: Directories) -> Result<(), Stopping> {
     let hosting = &thread.hosting;
     let image = hosting.image.load_full();
     let home = directories.home;
-    let mut all = directories.all;
-    // Before anything else looks at them: a node without topics takes in those it finds.
-    all.iter_mut().for_each(|directory| directory.finish_deletions(&thread.deleted));
+    let all = directories.all;
     let paths = recovery::note_paths(hosting, home, &all, &image);
     let recovered = recovery::open_all(hosting, &all, &image, &paths);
     if let Some(largest) = recovery::largest_producer_id(&recovered.cells) {

@@ -80,6 +80,7 @@ pub(crate) fn start_threads(
     let (housekeeping, housekeeping_stop) = keep_house(&node, &hosting, descriptors, &vital)?;
     let dirs = hosting.dirs.clone();
     let settings = &node.settings;
+    let incarnation = registration.incarnation;
     let thread = ControlThread {
         node: settings.node_id,
         controller: Controller::new(ControllerSettings {
@@ -101,7 +102,7 @@ pub(crate) fn start_threads(
         on_may_stop: Some(on_may_stop),
         state: State::default(),
     };
-    let host = HostingThread::new(hosting, control, followers, directories);
+    let host = HostingThread::new(hosting, control, followers, directories, incarnation);
     let ended = vital.watch();
     let control = vital_thread("control", &vital, move || thread.run(inbox))?;
     let hosting = vital_thread("hosting", &vital, move || host.run(&told))?;
