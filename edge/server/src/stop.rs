@@ -79,8 +79,12 @@ pub(crate) async fn signal() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has others take over what this node leads.
+/// Has others take over what this node leads, if there are any.
 pub(crate) async fn hand_over(started: &mut Started) {
+    let image = started.node.image.load_full();
+    if !image.brokers_alive().any(|broker| broker.id != started.node.settings.node_id) {
+        return;
+    }
     if let Some(may_stop) = started.may_stop.take()
         && !started.control.ended.is_stopped()
     {

@@ -18,9 +18,10 @@ const OURS: [&str; 7] = [
     "log.dir.reserve.bytes",
 ];
 /// Ours differs from Kafka in the default or the range; the table gives the reason.
-const DIFFERENT: [&str; 12] = [
+const DIFFERENT: [&str; 13] = [
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
+    "connections.max.idle.ms",
     "listeners",
     "log.dirs",
     "log.flush.offset.checkpoint.interval.ms",
@@ -29,7 +30,7 @@ const DIFFERENT: [&str; 12] = [
     "node.id",
     "num.io.threads",
     "queued.max.request.bytes",
-    "connections.max.idle.ms",
+    "replica.fetch.backoff.ms",
     "socket.request.max.bytes",
 ];
 
