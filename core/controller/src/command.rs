@@ -7,6 +7,7 @@
 mod brokers;
 mod configs;
 mod partitions;
+mod quorum;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -26,6 +27,7 @@ pub use partitions::{
     AlterPartition, AlterPartitions, AlterReassignments, ElectLeaders, Elected, ElectionKind,
     PartitionAltered, Reassignment,
 };
+pub use quorum::{NewVoter, QuorumCommand, QuorumReplica, QuorumReply, QuorumStatus};
 pub use topics::{
     AdoptTopic, CreatePartitions, CreateTopics, DeleteTopics, FoundPartition, NewTopic, PartitionsCreated,
     TopicCreated, TopicDeleted, TopicGrowth, TopicKey,
@@ -70,6 +72,9 @@ pub enum Command {
     AdoptTopic(AdoptTopic),
     /// A broker says which of its log directories have which replicas.
     AssignReplicasToDirs(AssignReplicasToDirs),
+    /// Something of the quorum itself: it goes to the node that leads, and to its quorum rather than to its
+    /// controller.
+    Quorum(QuorumCommand),
 }
 
 impl Command {
@@ -93,7 +98,47 @@ impl Command {
             | Self::UpdateFeatures(_)
             | Self::AllocateProducerIds(_)
             | Self::SkipProducerIds(_)
-            | Self::AdoptTopic(_) => false,
+            | Self::AdoptTopic(_)
+            | Self::Quorum(_) => false,
+        }
+    }
+}
+
+impl Command {
+    /// Whether this is an answer to it: of the same name, with an outcome for each thing that was asked for.
+    /// What comes from another node is looked at before anybody counts on it.
+    pub fn is_answered_by(&self, reply: &Reply) -> bool {
+        match (self, reply) {
+            (Self::CreateTopics(it), Reply::CreateTopics(said)) => it.topics.len() == said.len(),
+            (Self::DeleteTopics(it), Reply::DeleteTopics(said)) => it.topics.len() == said.len(),
+            (Self::CreatePartitions(it), Reply::CreatePartitions(said)) => it.topics.len() == said.len(),
+            (Self::IncrementalAlterConfigs(it), Reply::IncrementalAlterConfigs(said)) => {
+                it.resources.len() == said.len()
+            }
+            (Self::AlterConfigs(it), Reply::AlterConfigs(said)) => it.resources.len() == said.len(),
+            (Self::UpdateFeatures(it), Reply::UpdateFeatures(said)) => it.updates.len() == said.len(),
+            (Self::AlterPartitions(it), Reply::AlterPartitions(said)) => it.partitions.len() == said.len(),
+            (Self::AlterReassignments(it), Reply::AlterReassignments(said)) => {
+                it.partitions.len() == said.len()
+            }
+            (Self::ElectLeaders(it), Reply::ElectLeaders(said)) => {
+                it.partitions.as_ref().is_none_or(|asked| asked.len() == said.len())
+            }
+            (Self::RegisterBroker(_), Reply::RegisterBroker(_))
+            | (Self::BrokerHeartbeat(_), Reply::BrokerHeartbeat(_))
+            | (Self::BrokerSuspected(_), Reply::BrokerSuspected)
+            | (Self::UnregisterBroker(_), Reply::UnregisterBroker)
+            | (Self::AllocateProducerIds(_), Reply::AllocateProducerIds(_))
+            | (Self::SkipProducerIds(_), Reply::SkipProducerIds)
+            | (Self::AdoptTopic(_), Reply::AdoptTopic(_))
+            | (Self::AssignReplicasToDirs(_), Reply::AssignReplicasToDirs) => true,
+            (Self::Quorum(asked), Reply::Quorum(said)) => matches!(
+                (asked, said),
+                (QuorumCommand::Describe, QuorumReply::Describe(_))
+                    | (QuorumCommand::AddVoter(_), QuorumReply::AddVoter)
+                    | (QuorumCommand::RemoveVoter { .. }, QuorumReply::RemoveVoter)
+            ),
+            _ => false,
         }
     }
 }
@@ -135,6 +180,8 @@ pub enum Reply {
     AdoptTopic(TopicCreated),
     /// It is written down.
     AssignReplicasToDirs,
+    /// What the quorum says.
+    Quorum(QuorumReply),
 }
 
 /// How each part of a command went.

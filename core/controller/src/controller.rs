@@ -152,6 +152,10 @@ impl Controller {
                 Ok((Reply::AssignReplicasToDirs, self.assign_replicas_to_dirs(command)?))
             }
             Command::AdoptTopic(command) => decided(self.adopt_topic(command)?, Reply::AdoptTopic),
+            Command::Quorum(_) => {
+                let why = "This node has no quorum that could be asked: it is alone.";
+                Err(ControllerError::UnsupportedVersion(why.into()))
+            }
         }
     }
 

@@ -129,7 +129,7 @@ pub enum ControllerError {
         leader: BrokerId,
     },
     /// The leader is the one that was asked for.
-    #[error("The leader of the partition is the one that was asked for.")]
+    #[error("Leader election not needed for topic partition.")]
     ElectionNotNeeded,
     /// The first replica cannot lead.
     #[error("The preferred leader is not in sync, or not alive.")]
@@ -143,6 +143,15 @@ pub enum ControllerError {
     /// The level of a feature cannot be this.
     #[error("{0}")]
     InvalidFeature(String),
+    /// It votes already.
+    #[error("{0}")]
+    DuplicateVoter(String),
+    /// It does not vote.
+    #[error("{0}")]
+    VoterNotFound(String),
+    /// This node has no quorum whose voters could change.
+    #[error("{0}")]
+    UnsupportedVersion(String),
     /// All producer ids were given away.
     #[error("Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit")]
     ProducerIdsExhausted,
@@ -185,6 +194,9 @@ impl ControllerError {
             Self::EligibleLeadersNotAvailable => ErrorCode::EligibleLeadersNotAvailable,
             Self::NoReassignmentInProgress => ErrorCode::NoReassignmentInProgress,
             Self::InvalidFeature(_) => ErrorCode::InvalidUpdateVersion,
+            Self::DuplicateVoter(_) => ErrorCode::DuplicateVoter,
+            Self::VoterNotFound(_) => ErrorCode::VoterNotFound,
+            Self::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
             Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
             Self::NoRoom => ErrorCode::KafkaStorageError,
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::{
-    BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, TopicId, TopicName, TopicNameError, Uuid,
+    BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, TimestampMs, TopicId, TopicName,
+    TopicNameError, Uuid,
 };
 use metadata::settings::SettingError;
 use metadata::{ConfigResource, Endpoint};
@@ -232,7 +233,35 @@ impl Maker {
                 broker: self.broker(),
                 replicas: self.list(|it| (it.topic(), it.partition(), it.uuid())),
             }),
+            Command::Quorum(QuorumCommand::Describe),
+            Command::Quorum(QuorumCommand::AddVoter(NewVoter {
+                id: self.broker(),
+                directory: self.uuid(),
+                endpoint: self.endpoint(),
+            })),
+            Command::Quorum(QuorumCommand::RemoveVoter { id: self.broker(), directory: self.uuid() }),
         ]
+    }
+
+    fn quorum_replica(&mut self) -> QuorumReplica {
+        QuorumReplica {
+            id: self.broker(),
+            directory: self.uuid(),
+            log_end: Offset(self.long()),
+            fetched_at: self.some(|it| TimestampMs(it.long())),
+            caught_up_at: self.some(|it| TimestampMs(it.long())),
+            endpoint: self.some(Self::endpoint),
+        }
+    }
+
+    fn quorum(&mut self) -> QuorumStatus {
+        QuorumStatus {
+            leader: self.broker(),
+            leader_epoch: self.leader_epoch(),
+            high_watermark: Offset(self.long()),
+            voters: self.list(Self::quorum_replica),
+            observers: self.list(Self::quorum_replica),
+        }
     }
 
     fn error(&mut self) -> ControllerError {
@@ -265,6 +294,9 @@ impl Maker {
             Error::InvalidUpdateVersion { current: epoch, got: self.int() },
             Error::IneligibleReplica(text),
             Error::NewLeaderElected { leader: id },
+            Error::DuplicateVoter(self.text()),
+            Error::VoterNotFound(self.text()),
+            Error::UnsupportedVersion(self.text()),
             Error::NoRoom,
         ];
         self.one_of(&errors)
@@ -322,6 +354,9 @@ impl Maker {
             Reply::SkipProducerIds,
             Reply::AdoptTopic(self.created()),
             Reply::AssignReplicasToDirs,
+            Reply::Quorum(QuorumReply::Describe(self.quorum())),
+            Reply::Quorum(QuorumReply::AddVoter),
+            Reply::Quorum(QuorumReply::RemoveVoter),
         ];
         let refused = Err(self.error());
         replies.into_iter().map(Ok).chain([refused]).collect()
@@ -342,6 +377,30 @@ proptest! {
             prop_assert_eq!(read, reply);
         }
     }
+}
+
+#[test]
+fn a_reply_answers_its_command_and_no_other() {
+    let mut maker = Maker(7);
+    let asked: Vec<Command> =
+        maker.commands().into_iter().filter(|it| !matches!(it, Command::ElectLeaders(_))).collect();
+    let said = maker.replies();
+    let names = |text: String| text.split(['(', ' ']).next().unwrap_or_default().to_owned();
+    for command in &asked {
+        for reply in said.iter().flatten() {
+            let is_alike = names(format!("{command:?}")) == names(format!("{reply:?}"));
+            assert!(is_alike || !command.is_answered_by(reply), "{command:?} {reply:?}");
+        }
+    }
+    let elect =
+        |partitions| Command::ElectLeaders(ElectLeaders { kind: ElectionKind::Preferred, partitions });
+    let elected = Reply::ElectLeaders(vec![maker.elected()]);
+    assert!(elect(None).is_answered_by(&elected));
+    assert!(elect(Some(vec![("t".into(), PartitionIndex(0))])).is_answered_by(&elected));
+    assert!(!elect(Some(Vec::new())).is_answered_by(&elected));
+    let describe = Command::Quorum(QuorumCommand::Describe);
+    assert!(!describe.is_answered_by(&Reply::Quorum(QuorumReply::AddVoter)));
+    assert!(describe.is_answered_by(&Reply::Quorum(QuorumReply::Describe(maker.quorum()))));
 }
 
 #[test]
