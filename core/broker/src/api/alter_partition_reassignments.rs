@@ -44,10 +44,8 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
             replicas: partition.replicas.as_ref().map(brokers),
         })
     });
-    let command = AlterReassignments {
-        partitions: partitions.collect(),
-        allow_replication_factor_change: may_resize,
-    };
+    let command =
+        AlterReassignments { partitions: partitions.collect(), allow_replication_factor_change: may_resize };
     let reply = call.reply;
     Ok(Outcome::Submit(Submission {
         command: Command::AlterReassignments(command),
@@ -67,13 +65,12 @@ fn finish(reply: ReplyTo, asked: &Asked, decision: Result<Reply, ControllerError
     let whole = whole.as_ref().map(said);
     let mut each = errors.iter();
     let responses = asked.topics.iter().map(|(name, indexes)| {
-        let partitions = indexes.iter().zip(each.by_ref()).map(|(index, error)| {
-            ReassignablePartitionResponse {
+        let partitions =
+            indexes.iter().zip(each.by_ref()).map(|(index, error)| ReassignablePartitionResponse {
                 partition_index: *index,
                 error_code: error.as_ref().map_or(0, |(code, _)| *code),
                 error_message: error.as_ref().map(|(_, message)| message.as_str()),
-            }
-        });
+            });
         ReassignableTopicResponse { name, partitions: partitions.collect() }
     });
     reply.answer(&AlterPartitionReassignmentsResponse {

@@ -43,6 +43,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     });
     Ok(call.reply.answer(&ListPartitionReassignmentsResponse {
         topics: topics.collect(),
+        error_message: None,
         ..ListPartitionReassignmentsResponse::default()
     }))
 }

@@ -12,7 +12,9 @@ use wire::{ApiKey, DecodeError, Decoder, Message};
 use crate::call::{Call, CloseReason, Context, Outcome};
 use crate::host::HostedPartition;
 
+pub mod add_raft_voter;
 pub mod alter_configs;
+pub mod alter_partition_reassignments;
 pub mod api_versions;
 pub mod create_partitions;
 pub mod create_topics;
@@ -22,18 +24,25 @@ pub mod describe_cluster;
 pub mod describe_configs;
 pub mod describe_log_dirs;
 pub mod describe_producers;
+pub mod describe_quorum;
 pub mod describe_topic_partitions;
+pub mod elect_leaders;
 pub mod fetch;
 pub mod find_coordinator;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
 pub mod list_config_resources;
 pub mod list_offsets;
+pub mod list_partition_reassignments;
 pub mod metadata;
 pub mod offset_for_leader_epoch;
 mod operations;
 pub mod produce;
+pub mod remove_raft_voter;
 mod resource;
+pub mod unregister_broker;
+pub mod unregister_controller;
+pub mod update_features;
 
 /// An API of this broker.
 #[derive(Debug)]
@@ -79,11 +88,20 @@ pub const APIS: &[Api] = &[
     alter_configs::API,
     describe_log_dirs::API,
     create_partitions::API,
+    elect_leaders::API,
     incremental_alter_configs::API,
+    alter_partition_reassignments::API,
+    list_partition_reassignments::API,
+    describe_quorum::API,
+    update_features::API,
     describe_cluster::API,
     describe_producers::API,
+    unregister_broker::API,
     list_config_resources::API,
     describe_topic_partitions::API,
+    add_raft_voter::API,
+    remove_raft_voter::API,
+    unregister_controller::API,
 ];
 
 /// The API with this key, if it is served.

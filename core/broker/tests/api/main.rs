@@ -14,6 +14,8 @@ mod ids;
 mod limits;
 mod offsets;
 mod produce;
+mod quorum;
+mod reassignments;
 mod replication;
 mod topics;
 mod versions;

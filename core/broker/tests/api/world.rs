@@ -202,7 +202,13 @@ pub(crate) struct World {
     scratch: Scratch,
     disk: Arc<MemoryDisk>,
     lives: u8,
+    /// What the next commands come to, without being decided.
+    scripted: VecDeque<Decision>,
+    /// Commands that came to what was scripted.
+    pub(crate) asked: Vec<Command>,
 }
+
+type Decision = Result<controller::Reply, controller::ControllerError>;
 
 fn registration(id: BrokerId, incarnation: u8, after_crash: bool) -> RegisterBroker {
     RegisterBroker {
@@ -277,6 +283,8 @@ impl World {
             scratch: Scratch::default(),
             disk: Arc::new(MemoryDisk::new()),
             lives: 0,
+            scripted: VecDeque::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -291,6 +299,11 @@ impl World {
     pub(crate) fn partition(&self, topic: &str, index: i32) -> Arc<TestPartition> {
         let id = self.image.topic(topic).unwrap().id;
         Arc::clone(&self.doors.partitions.lock()[&(id, PartitionIndex(index))])
+    }
+
+    /// The next command that a request waits for comes to this.
+    pub(crate) fn script(&mut self, decision: Decision) {
+        self.scripted.push_back(decision);
     }
 
     /// The log directories that the node says it has.
@@ -453,7 +466,13 @@ impl World {
             Outcome::Parked(parked) => Reaction::Parked(parked),
             Outcome::Close(reason) => Reaction::Closed(reason),
             Outcome::Submit(submission) => {
-                let decision = self.decide(&submission.command);
+                let decision = match self.scripted.pop_front() {
+                    Some(scripted) => {
+                        self.asked.push(submission.command);
+                        scripted
+                    }
+                    None => self.decide(&submission.command),
+                };
                 let outcome = (submission.finish)(&self.context(), decision);
                 self.react(outcome)
             }
