@@ -34,6 +34,8 @@ pub struct Fetch {
     pub at_least_one: bool,
     /// Whether only records of decided transactions are wanted.
     pub committed_only: bool,
+    /// The first offset that a follower has; nobody else has any.
+    pub log_start: Offset,
 }
 
 /// What there is to read.

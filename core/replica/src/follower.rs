@@ -242,6 +242,9 @@ impl Partition {
 
     /// Takes over how far the leader's log is committed, and where it starts.
     fn follow_marks(&mut self, said: &FromLeader<'_>, out: &mut Effects<Effect>) -> Result<(), FollowError> {
+        if let Role::Follower(following) = &mut self.role {
+            following.committed = said.high_watermark;
+        }
         let committed = said.high_watermark.min(self.log.end());
         if committed > self.high_watermark {
             self.commit(committed, out);

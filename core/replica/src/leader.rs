@@ -39,6 +39,8 @@ struct Follower {
     broker_epoch: BrokerEpoch,
     /// Where its log ends; [`Offset::NONE`] before its first fetch of this leadership.
     end: Offset,
+    /// Where its log starts, as it said when it fetched last.
+    start: Offset,
     fetched_at: Duration,
     /// Where the leader's log ended when it fetched last.
     leader_end: Offset,
@@ -89,6 +91,7 @@ impl Leader {
             self.followers.entry(id).or_insert(Follower {
                 broker_epoch: BrokerEpoch::NONE,
                 end: Offset::NONE,
+                start: Offset::NONE,
                 fetched_at: Duration::ZERO,
                 leader_end: Offset::NONE,
                 caught_up_at,
@@ -121,15 +124,36 @@ impl Leader {
     }
 
     /// A follower asks for what comes behind what it has.
-    pub(crate) fn on_fetch(&mut self, now: Now, from: FollowerId, end: Offset, leader_end: Offset) {
+    pub(crate) fn on_fetch(
+        &mut self,
+        now: Now,
+        from: FollowerId,
+        (start, end): (Offset, Offset),
+        leader_end: Offset,
+    ) {
         let Some(follower) = self.followers.get_mut(&from.broker) else { return };
         if end >= leader_end {
             follower.caught_up_at = follower.caught_up_at.max(now.elapsed);
         } else if follower.leader_end != Offset::NONE && end >= follower.leader_end {
             follower.caught_up_at = follower.caught_up_at.max(follower.fetched_at);
         }
-        *follower =
-            Follower { broker_epoch: from.epoch, end, fetched_at: now.elapsed, leader_end, ..*follower };
+        *follower = Follower {
+            broker_epoch: from.epoch,
+            end,
+            start,
+            fetched_at: now.elapsed,
+            leader_end,
+            ..*follower
+        };
+    }
+
+    /// The followers in sync that have what is at an offset, or are where it will be; each with the end of
+    /// its log.
+    pub(crate) fn replicas_with(&self, offset: Offset) -> impl Iterator<Item = (BrokerId, Offset)> {
+        let in_sync = self.isr.committed().iter();
+        let known = in_sync.filter_map(|id| Some((*id, self.followers.get(id)?)));
+        let have = known.filter(move |(_, it)| (it.start..=it.end).contains(&offset));
+        have.map(|(id, follower)| (id, follower.end))
     }
 
     /// Up to where everybody who may be in sync has the log.

@@ -165,7 +165,7 @@ impl Partition {
             }
             _ => {
                 let (leader, may_lose) = (assignment.leader, assignment.is_recovering);
-                self.role = Role::Follower(Following { leader, may_lose });
+                self.role = Role::Follower(Following { leader, may_lose, committed: Offset::NONE });
                 self.cut_to = None;
                 out.push(Effect::RoleChanged);
             }

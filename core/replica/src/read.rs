@@ -1,6 +1,6 @@
 //! What may be read of a replica, and by whom.
 
-use base::{Effects, LeaderEpoch, Now, Offset, TimestampMs};
+use base::{BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs};
 use storage::{DeleteError, ReadError};
 
 use crate::fetch::{Fetch, FetchError, Fetched, OffsetSpec, Reader};
@@ -57,10 +57,29 @@ impl Partition {
         self.log.on_read(fetch.from);
         planned?;
         if let Reader::Follower(id) = fetch.reader {
-            self.on_follower_fetch(now, id, fetch.from, out);
+            self.on_follower_fetch(now, id, (fetch.log_start, fetch.from), out);
             fetched.high_watermark = self.high_watermark;
         }
         Ok(fetched)
+    }
+
+    /// Who else could be read from at an offset, as far as this leader knows: those in sync that have it, each
+    /// with the end of its log (KIP-392). Nobody if this replica does not lead.
+    pub fn replicas_with(&self, offset: Offset) -> impl Iterator<Item = (BrokerId, Offset)> {
+        let leader = match &self.role {
+            Role::Leader(leader) => Some(leader),
+            Role::Follower(_) | Role::None => None,
+        };
+        leader.into_iter().flat_map(move |leader| leader.replicas_with(offset))
+    }
+
+    /// How many committed records it lacks, as far as it was told.
+    pub fn lag(&self) -> u64 {
+        let committed = match &self.role {
+            Role::Follower(following) => following.committed,
+            Role::Leader(_) | Role::None => self.high_watermark,
+        };
+        u64::try_from(committed.0 - self.log.end().0).unwrap_or(0)
     }
 
     /// Whether it may read here.
@@ -76,10 +95,16 @@ impl Partition {
     }
 
     /// A follower has all before `end`: that may be committed now, and it may be in sync.
-    fn on_follower_fetch(&mut self, now: Now, id: FollowerId, end: Offset, out: &mut Effects<Effect>) {
+    fn on_follower_fetch(
+        &mut self,
+        now: Now,
+        id: FollowerId,
+        log: (Offset, Offset),
+        out: &mut Effects<Effect>,
+    ) {
         let leader_end = self.log.end();
         let Role::Leader(leader) = &mut self.role else { return };
-        leader.on_fetch(now, id, end, leader_end);
+        leader.on_fetch(now, id, log, leader_end);
         self.advance(out);
         let Role::Leader(leader) = &mut self.role else { return };
         if !self.failed

@@ -1,6 +1,6 @@
 //! What a replica is to its partition.
 
-use base::BrokerId;
+use base::{BrokerId, Offset};
 
 use crate::leader::Leader;
 
@@ -20,4 +20,6 @@ pub(crate) struct Following {
     pub(crate) leader: Option<BrokerId>,
     /// Whether committed records may have to be given up: the leader was elected uncleanly.
     pub(crate) may_lose: bool,
+    /// Up to where the leader said last that its log is committed, which may be beyond this one's end.
+    pub(crate) committed: Offset,
 }

@@ -60,6 +60,7 @@ impl Story {
             bytes_max: 1,
             at_least_one: true,
             committed_only: true,
+            log_start: Offset::NONE,
         };
         self.partition.fetch(NOW, &fetch, &mut self.out).expect("in range")
     }

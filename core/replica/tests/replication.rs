@@ -132,6 +132,7 @@ impl Cluster {
             bytes_max: 1 << 20,
             at_least_one: true,
             committed_only: false,
+            log_start: asks.log_start,
         };
         let fetched = self.step(leader, |partition, now, out| partition.fetch(now, &fetch, out));
         let fetched = fetched.unwrap_or_else(|error| panic!("{id} asks {leader}: {error}"));
@@ -339,9 +340,49 @@ fn an_earlier_life_of_a_follower_is_not_listened_to() {
         bytes_max: 1,
         at_least_one: true,
         committed_only: false,
+        log_start: Offset::ZERO,
     };
     let mut fetch = |epoch| cluster.step(1, |partition, now, out| partition.fetch(now, &asks(epoch), out));
     assert!(fetch(7).is_ok());
     assert!(matches!(fetch(6), Err(FetchError::UnknownReplica(BrokerId(2)))));
     assert!(fetch(8).is_ok());
+}
+
+#[test]
+fn a_leader_knows_who_else_has_what_is_at_an_offset() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.append(1, 2);
+    let with = |cluster: &mut Cluster, offset| {
+        cluster.step(1, |partition, _, _| {
+            partition.replicas_with(Offset(offset)).map(|(id, end)| (id.0, end.0)).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(with(&mut cluster, 0), [], "nobody has asked yet");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(with(&mut cluster, 0), [(2, 0)], "it has what it asked on from");
+    assert_eq!(with(&mut cluster, 1), []);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(with(&mut cluster, 1), [(2, 2)]);
+    assert_eq!(with(&mut cluster, 2), [(2, 2)]);
+    assert_eq!(with(&mut cluster, 3), []);
+    let of_a_follower = cluster.step(2, |partition, _, _| partition.replicas_with(Offset(0)).count());
+    assert_eq!(of_a_follower, 0);
+}
+
+#[test]
+fn a_follower_says_how_much_it_lacks_of_what_is_committed() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    let lag = |cluster: &mut Cluster, id| cluster.step(id, |partition, _, _| partition.lag());
+    assert_eq!(lag(&mut cluster, 2), 0, "it was told nothing");
+    let said = FromLeader {
+        epoch: LeaderEpoch(0),
+        high_watermark: Offset(5),
+        log_start: Offset(0),
+        diverging: None,
+        records: &[],
+    };
+    cluster.step(2, |partition, now, out| partition.on_fetched(now, &said, out)).expect("it follows");
+    assert_eq!(lag(&mut cluster, 2), 5);
+    assert_eq!(lag(&mut cluster, 1), 0, "a leader lacks nothing");
 }

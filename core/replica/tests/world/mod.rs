@@ -35,6 +35,7 @@ pub(crate) fn fetch(from: i64) -> Fetch {
         bytes_max: 1 << 20,
         at_least_one: true,
         committed_only: false,
+        log_start: Offset::NONE,
     }
 }
 
