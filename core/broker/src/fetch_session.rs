@@ -46,6 +46,8 @@ pub struct Wanted {
     pub fetch_offset: i64,
     /// Epoch of the last record the client has; -1 for none.
     pub last_fetched_epoch: i32,
+    /// The first offset that a follower has; -1 of anybody else.
+    pub log_start_offset: i64,
     /// How many bytes at most.
     pub bytes_max: i32,
 }
@@ -258,7 +260,13 @@ mod tests {
     use super::*;
 
     fn wanted(fetch_offset: i64) -> Wanted {
-        Wanted { current_leader_epoch: -1, fetch_offset, last_fetched_epoch: -1, bytes_max: 1 << 20 }
+        Wanted {
+            current_leader_epoch: -1,
+            fetch_offset,
+            last_fetched_epoch: -1,
+            log_start_offset: -1,
+            bytes_max: 1 << 20,
+        }
     }
 
     fn name(topic: &str) -> TopicKey {

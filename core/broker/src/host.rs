@@ -168,6 +168,17 @@ pub struct LogDir {
     pub bytes_total: Option<u64>,
     /// What is free of it, if known.
     pub bytes_usable: Option<u64>,
-    /// The partitions in it.
-    pub partitions: Vec<(TopicPartition, u64)>,
+    /// The replicas in it.
+    pub replicas: Vec<LogDirReplica>,
+}
+
+/// A replica in a log directory as DescribeLogDirs shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogDirReplica {
+    /// Its partition.
+    pub name: TopicPartition,
+    /// The size of its log in bytes.
+    pub bytes: u64,
+    /// How many committed records it lacks, as far as it knows.
+    pub lag: u64,
 }

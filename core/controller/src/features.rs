@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use metadata::{FeatureLevel, METADATA_VERSION, MetadataRecord};
+use metadata::{FeatureLevel, METADATA_FEATURE, METADATA_VERSION, MetadataRecord};
 
 use crate::command::{FeatureDirection, FeatureUpdate, Outcomes, UpdateFeatures};
 use crate::controller::Controller;
 use crate::error::ControllerError;
-
-/// The feature whose level says which records are written.
-const METADATA_FEATURE: &str = "metadata.version";
 
 impl Controller {
     pub(crate) fn update_features(&self, command: &UpdateFeatures) -> (Outcomes<()>, Vec<MetadataRecord>) {
@@ -28,7 +25,11 @@ impl Controller {
             }
             Ok(())
         });
-        let outcomes = outcomes.collect();
+        let outcomes: Outcomes<()> = outcomes.collect();
+        if outcomes.iter().any(Result::is_err) {
+            // One that cannot be changed stops all (KIP-1022).
+            records.clear();
+        }
         (outcomes, records)
     }
 

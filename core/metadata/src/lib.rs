@@ -41,3 +41,9 @@ pub use shared_map::SharedMap;
 
 /// The level of `metadata.version` whose records we write: that of Kafka 4.4 (4.4-IV2).
 pub const METADATA_VERSION: i16 = 33;
+
+/// The feature whose level says which records are written.
+pub const METADATA_FEATURE: &str = "metadata.version";
+
+/// The features that this release can speak: name, lowest and highest level (KIP-584).
+pub const FEATURES: &[(&str, i16, i16)] = &[(METADATA_FEATURE, METADATA_VERSION, METADATA_VERSION)];

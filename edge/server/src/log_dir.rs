@@ -215,7 +215,7 @@ impl LogDirectory {
             failed: self.is_retired(),
             bytes_total: space.as_ref().map(|space| space.f_blocks.saturating_mul(space.f_frsize)),
             bytes_usable: space.as_ref().map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
-            partitions: Vec::new(),
+            replicas: Vec::new(),
         }
     }
 }

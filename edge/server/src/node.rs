@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base::{PartitionIndex, ProducerId, TopicId};
 use broker::call::{Answer, Context};
-use broker::host::{Host, HostedPartition, LogDir};
+use broker::host::{Host, HostedPartition, LogDir, LogDirReplica};
 use broker::parked::WaiterId;
 use metadata::Image;
 use metadata::settings::BrokerSettings;
@@ -106,9 +106,9 @@ impl Host for Node {
     fn log_dirs(&self) -> Vec<LogDir> {
         let mut dirs: Vec<LogDir> = self.dirs.iter().map(|dir| dir.describe()).collect();
         for cell in self.partitions.all() {
-            let size = cell.with(|partition| partition.log().size_bytes());
+            let (bytes, lag) = cell.with(|partition| (partition.log().size_bytes(), partition.lag()));
             if let Some(at) = self.dirs.iter().position(|dir| Arc::ptr_eq(dir, &cell.dir)) {
-                dirs[at].partitions.push((cell.name.clone(), size));
+                dirs[at].replicas.push(LogDirReplica { name: cell.name.clone(), bytes, lag });
             }
         }
         dirs

@@ -1,12 +1,15 @@
 //! ApiVersions · key 18 · v0..=v5
 //!
-//! v3 flexible, client software (KIP-511) · v5 cluster and node id, to notice a client that was
+//! v3 flexible, client software (KIP-511), features (KIP-584) · v5 cluster and node id, to notice a client that was
 //! pointed at the wrong cluster (KIP-1242). The header of its response is never flexible, and a
 //! version that is not served is answered in v0 rather than refused: this is how a client that
 //! knows nothing of the broker finds out.
 
 use base::ErrorCode;
-use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use metadata::FEATURES;
+use wire::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use wire::{ApiKey, Decoder};
 
 use super::{APIS, Api, read};
@@ -23,9 +26,24 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
             Some((request.client_software_name.into(), request.client_software_version.into()));
     }
     let api_keys = if code.is_none() { APIS.iter().map(advertise).collect() } else { Vec::new() };
+    let image = call.context.image;
+    let supported = FEATURES.iter().map(|(name, min_version, max_version)| SupportedFeatureKey {
+        name,
+        min_version: *min_version,
+        max_version: *max_version,
+    });
+    let finalized = image.features().iter().map(|(name, level)| FinalizedFeatureKey {
+        name,
+        max_version_level: *level,
+        min_version_level: *level,
+    });
     Ok(call.reply.answer(&ApiVersionsResponse {
         error_code: code.code(),
         api_keys,
+        // Up to v3 there are clients that take no feature whose lowest level is 0 (KAFKA-17011); none has.
+        supported_features: supported.collect(),
+        finalized_features_epoch: image.end().0,
+        finalized_features: finalized.collect(),
         ..ApiVersionsResponse::default()
     }))
 }

@@ -17,22 +17,21 @@ pub const API: Api = Api::new(ApiKey::DescribeCluster, 0..=2, handle);
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
+/// What Kafka says on a listener for clients: who asks there for controllers would go on to speak with them as
+/// with brokers, and nodes speak with each other in their own way.
+const MISMATCHED: &str =
+    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
+
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
     let request: DescribeClusterRequest = read(call, body)?;
     if request.endpoint_type != BROKERS {
         let (code, message) = match request.endpoint_type {
-            CONTROLLERS => (
-                ErrorCode::MismatchedEndpointType,
-                "this is a broker's listener: endpoint type 1 is served here",
-            ),
-            _ => (
-                ErrorCode::UnsupportedEndpointType,
-                "there are endpoint types 1, brokers, and 2, controllers",
-            ),
+            CONTROLLERS => (ErrorCode::MismatchedEndpointType, MISMATCHED.to_owned()),
+            other => (ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}")),
         };
         return Ok(call.reply.answer(&DescribeClusterResponse {
             error_code: code.code(),
-            error_message: Some(message),
+            error_message: Some(&message),
             endpoint_type: BROKERS,
             ..DescribeClusterResponse::default()
         }));
@@ -43,7 +42,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         .brokers()
         .filter(|broker| request.include_fenced_brokers || !broker.fenced)
         .filter_map(|broker| {
-            let endpoint = broker.endpoints.first()?;
+            let endpoint = broker.client_endpoints().next()?;
             Some(DescribeClusterBroker {
                 broker_id: broker.id.0,
                 host: &endpoint.host,
@@ -56,7 +55,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     Ok(call.reply.answer(&DescribeClusterResponse {
         endpoint_type: BROKERS,
         cluster_id: context.cluster_id,
-        controller_id: context.node.0,
+        controller_id: super::controller(context).0,
         brokers,
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
             true => operations::OF_CLUSTER,

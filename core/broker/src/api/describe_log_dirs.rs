@@ -13,7 +13,7 @@ use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
 use crate::call::{Call, CloseReason, Outcome};
-use crate::host::LogDir;
+use crate::host::{LogDir, LogDirReplica};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeLogDirs, 1..=5, handle);
@@ -30,8 +30,8 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     };
     let mut dirs = call.context.host.log_dirs();
     for dir in &mut dirs {
-        dir.partitions.retain(|(name, _)| is_wanted(name));
-        dir.partitions.sort_unstable();
+        dir.replicas.retain(|replica| is_wanted(&replica.name));
+        dir.replicas.sort_unstable();
     }
     let results = dirs.iter().map(described).collect();
     Ok(call.reply.answer(&DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() }))
@@ -41,10 +41,11 @@ fn described(dir: &LogDir) -> DescribeLogDirsResult<'_> {
     let bytes = |known: Option<u64>| known.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
     let code = if dir.failed { ErrorCode::KafkaStorageError } else { ErrorCode::None };
     let mut topics: Vec<DescribeLogDirsTopic<'_>> = Vec::new();
-    for (name, size) in &dir.partitions {
+    for LogDirReplica { name, bytes, lag } in &dir.replicas {
         let partition = DescribeLogDirsPartition {
             partition_index: name.partition.0,
-            partition_size: i64::try_from(*size).unwrap_or(i64::MAX),
+            partition_size: i64::try_from(*bytes).unwrap_or(i64::MAX),
+            offset_lag: i64::try_from(*lag).unwrap_or(i64::MAX),
             ..DescribeLogDirsPartition::default()
         };
         match topics.last_mut() {

@@ -14,6 +14,8 @@
 //!
 //! Records are not read here: the answer has holes, and the edge fills them from the files.
 
+mod found;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +23,16 @@ use std::time::Duration;
 use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, Uuid};
 use metadata::settings::CompressionType;
 use replica::{Fetch, FetchError, Fetched, FollowerId, Reader};
-use storage::FileSlice;
 use wire::messages::fetch::{
-    AbortedTransaction, EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse,
-    LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+    FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
-use wire::{ApiKey, Decoder, Records};
+use wire::{ApiKey, Decoder};
 
+use self::found::Found;
+use super::nearest::nearest;
 use super::{Api, read};
 use crate::call::{Call, CloseReason, Context, Outcome, Parked, Peer, ReplyTo, Session};
-use crate::fetch_session::{FetchChange, FetchPartition, FetchScope, Told, TopicKey, Wanted};
+use crate::fetch_session::{FetchChange, FetchPartition, FetchScope, TopicKey, Wanted};
 use crate::host::HostedPartition;
 
 /// See the module.
@@ -42,6 +44,8 @@ struct ParkedFetch {
     reply: ReplyTo,
     scope: FetchScope,
     terms: Terms,
+    /// Where the reader is, if it may be sent to somebody there.
+    rack: Option<Box<str>>,
     /// Partitions that were not there when it began to wait; `None` before it does.
     absent: Option<usize>,
 }
@@ -53,16 +57,6 @@ struct Terms {
     bytes_max: u64,
     committed_only: bool,
     reader: Reader,
-}
-
-/// What there is to say of one partition.
-enum Found {
-    Read(Fetched),
-    /// Nobody has it, as far as the cluster knows.
-    Absent(ErrorCode),
-    Error(ErrorCode),
-    /// A follower asks for what is not between these.
-    Outside(Offset, Offset),
 }
 
 /// What a pass over the partitions found, in the order of the scope.
@@ -108,9 +102,11 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         committed_only: request.isolation_level == 1,
         reader,
     };
+    let may_move = call.context.settings.reads_in_rack && reader == Reader::Nearby;
+    let rack = Some(request.rack_id).filter(|rack| may_move && !rack.is_empty()).map(Box::from);
     let patience = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let deadline = call.context.now.elapsed.saturating_add(patience);
-    let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms, absent: None });
+    let parked = Box::new(ParkedFetch { deadline, reply: call.reply, scope, terms, rack, absent: None });
     Ok(parked.look(call.context, call.session))
 }
 
@@ -145,6 +141,7 @@ fn change(request: &FetchRequest<'_>, version: i16) -> Option<FetchChange> {
                 current_leader_epoch: part.current_leader_epoch,
                 fetch_offset: part.fetch_offset,
                 last_fetched_epoch: part.last_fetched_epoch,
+                log_start_offset: part.log_start_offset,
                 bytes_max: part.partition_max_bytes,
             };
             (key.clone(), part.partition, wanted)
@@ -177,7 +174,8 @@ impl Parked for ParkedFetch {
     }
 
     fn bytes(&self) -> usize {
-        self.scope.partitions.capacity() * size_of::<FetchPartition>()
+        self.rack.as_ref().map_or(0, |rack| rack.len())
+            + self.scope.partitions.capacity() * size_of::<FetchPartition>()
             + self.scope.partitions.iter().map(|part| part.topic.bytes()).sum::<usize>()
     }
 
@@ -237,7 +235,7 @@ impl ParkedFetch {
                     gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
                 Found::Absent(_) => gathered.absent += 1,
-                Found::Error(_) | Found::Outside(..) => gathered.urgent = true,
+                Found::Elsewhere(..) | Found::Error(_) | Found::Outside(..) => gathered.urgent = true,
             }
             gathered.found.push(found);
         }
@@ -274,12 +272,26 @@ impl ParkedFetch {
             bytes_max: u64::try_from(wanted.bytes_max).unwrap_or(0).min(left),
             at_least_one: first,
             committed_only: self.terms.committed_only,
+            log_start: Offset(wanted.log_start_offset),
         };
         let mut result = None;
         hosted.step(&mut |hosted, out| {
-            result = Some(hosted.with(out, |partition, out| partition.fetch(now, &fetch, out)));
+            let fetched = hosted.with(out, |partition, out| partition.fetch(now, &fetch, out));
+            let sent_to = match (&fetched, &self.rack) {
+                (Ok(Fetched { diverging: None, .. }), Some(rack)) => {
+                    nearest(context, &hosted.partition, rack, fetch.from)
+                }
+                _ => None,
+            };
+            result = Some((fetched, sent_to));
         });
-        let result = result.expect("step runs its action");
+        let (result, sent_to) = result.expect("step runs its action");
+        let result = match (result, sent_to) {
+            (Ok(marks), Some(id)) => {
+                return Err(Found::Elsewhere(Fetched { slices: Vec::new(), aborted: None, ..marks }, id));
+            }
+            (result, _) => result,
+        };
         result.map_err(|error| match (reader, error) {
             (Reader::Follower(_), FetchError::OutOfRange { start, end, .. }) => Found::Outside(start, end),
             (_, error) => Found::Error(super::fetch_error_code(&error)).known_to(version),
@@ -328,9 +340,12 @@ impl ParkedFetch {
             let news = found.told();
             let (has_records, has_parted) = match &found {
                 Found::Read(fetched) => (fetched.bytes() > 0, fetched.diverging.is_some()),
-                Found::Absent(_) | Found::Error(_) | Found::Outside(..) => (false, false),
+                Found::Elsewhere(..) | Found::Absent(_) | Found::Error(_) | Found::Outside(..) => {
+                    (false, false)
+                }
             };
-            let is_silent = !has_records && !has_parted;
+            let is_sent_on = matches!(found, Found::Elsewhere(..));
+            let is_silent = !has_records && !has_parted && !is_sent_on;
             if self.scope.incremental && is_silent && news.is_some() && news == part.told {
                 continue;
             }
@@ -413,86 +428,4 @@ fn hosted(context: &Context<'_>, part: &FetchPartition) -> Result<Arc<dyn Hosted
         code @ ErrorCode::UnknownTopicOrPartition => Found::Absent(code),
         code => Found::Error(code),
     })
-}
-
-/// Never null: librdkafka takes a null for a message set of -1 bytes.
-const NOTHING: Option<Records<'static>> = Some(Records::Bytes(&[]));
-
-impl Found {
-    /// Clients from before v6 do not know that a storage fails: they are to look for another leader.
-    fn known_to(self, version: i16) -> Self {
-        match self {
-            Self::Error(ErrorCode::KafkaStorageError) if version < 6 => {
-                Self::Error(ErrorCode::NotLeaderOrFollower)
-            }
-            found => found,
-        }
-    }
-
-    fn told(&self) -> Option<Told> {
-        match self {
-            Self::Read(fetched) => Some(Told {
-                high_watermark: fetched.high_watermark.0,
-                last_stable_offset: fetched.last_stable.0,
-                log_start_offset: fetched.log_start.0,
-            }),
-            Self::Absent(_) | Self::Error(_) | Self::Outside(..) => None,
-        }
-    }
-
-    fn response(self, partition_index: i32, slices: &mut Vec<FileSlice>) -> PartitionData<'static> {
-        // As captured from Kafka: no list of aborted transactions if the partition is there, an empty
-        // one if not.
-        let (code, aborted_transactions) = match self {
-            Self::Read(fetched) => return read_response(fetched, partition_index, slices),
-            Self::Absent(code) => (code, Some(Vec::new())),
-            Self::Error(code) => (code, None),
-            Self::Outside(start, end) => {
-                return PartitionData {
-                    partition_index,
-                    error_code: ErrorCode::OffsetOutOfRange.code(),
-                    high_watermark: -1,
-                    last_stable_offset: end.0,
-                    log_start_offset: start.0,
-                    records: NOTHING,
-                    ..PartitionData::default()
-                };
-            }
-        };
-        PartitionData {
-            partition_index,
-            error_code: code.code(),
-            high_watermark: -1,
-            aborted_transactions,
-            records: NOTHING,
-            ..PartitionData::default()
-        }
-    }
-}
-
-fn read_response(
-    fetched: Fetched,
-    partition_index: i32,
-    slices: &mut Vec<FileSlice>,
-) -> PartitionData<'static> {
-    let len = fetched.bytes();
-    slices.extend(fetched.slices);
-    let aborted = |(producer, first): (base::ProducerId, Offset)| AbortedTransaction {
-        producer_id: producer.0,
-        first_offset: first.0,
-    };
-    let parted = |(epoch, end): (LeaderEpoch, Offset)| EpochEndOffset { epoch: epoch.0, end_offset: end.0 };
-    PartitionData {
-        partition_index,
-        high_watermark: fetched.high_watermark.0,
-        last_stable_offset: fetched.last_stable.0,
-        log_start_offset: fetched.log_start.0,
-        aborted_transactions: fetched.aborted.map(|txns| txns.into_iter().map(aborted).collect()),
-        diverging_epoch: fetched.diverging.map_or_else(EpochEndOffset::default, parted),
-        records: match u32::try_from(len) {
-            Ok(len) if len > 0 => Some(Records::External { len }),
-            _ => NOTHING,
-        },
-        ..PartitionData::default()
-    }
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{BrokerId, ErrorCode, PartitionIndex, TopicId, TopicName};
-use metadata::Topic;
+use base::{BrokerId, ErrorCode, PartitionIndex, TopicId, TopicName, Uuid};
+use metadata::{Broker, Topic};
 use wire::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
@@ -43,6 +43,9 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
             once.map(|topic| named(&call.context, &image, topic, &mut missing)).collect()
         }
     };
+    if call.reply.version == 0 {
+        leave_out_who_is_gone(&call.context, &mut topics);
+    }
     if request.include_topic_authorized_operations {
         topics.iter_mut().for_each(|topic| topic.topic_authorized_operations = operations::OF_TOPIC);
     }
@@ -55,7 +58,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     let response = MetadataResponse {
         brokers,
         cluster_id: Some(call.context.cluster_id),
-        controller_id: call.context.node.0,
+        controller_id: super::controller(&call.context).0,
         topics,
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
             true => operations::OF_CLUSTER,
@@ -87,7 +90,7 @@ fn brokers<'a>(context: &Context<'a>) -> Vec<MetadataResponseBroker<'a>> {
     let alive = context.image.brokers_alive();
     alive
         .filter_map(|broker| {
-            let endpoint = broker.endpoints.first()?;
+            let endpoint = broker.client_endpoints().next()?;
             Some(MetadataResponseBroker {
                 node_id: broker.id.0,
                 host: &endpoint.host,
@@ -168,20 +171,51 @@ pub(super) struct Standing {
     pub(super) offline: Vec<i32>,
 }
 
-/// A replica is offline if its broker is not there, or if it is this one and cannot serve it.
+/// A replica is offline if its broker is not there, or has lost the directory it is in, or if it is this one and
+/// cannot serve it. Who leads and is not there is told to nobody: no address of it could be told.
 pub(super) fn standing(context: &Context<'_>, topic: TopicId, partition: &metadata::Partition) -> Standing {
     let is_here = partition.replicas.contains(&context.node);
     let fails_here = is_here && context.host.is_offline(topic, partition.index);
-    let is_alive = |id: BrokerId| context.image.broker(id).is_some_and(|broker| !broker.fenced);
-    let is_offline = |id: BrokerId| !is_alive(id) || (id == context.node && fails_here);
-    let offline = partition.replicas.iter().filter(|id| is_offline(**id)).map(|id| id.0).collect();
-    let fails = fails_here && partition.leader == context.node;
-    let leader = if fails { BrokerId::NONE } else { partition.leader };
+    let has = |broker: &Broker, directory: Option<&Uuid>| {
+        let is_known = broker.log_dirs.is_empty() || directory.is_none_or(|it| broker.log_dirs.contains(it));
+        is_known || directory.is_some_and(is_reserved)
+    };
+    let directories = partition.directories.iter().map(Some).chain(std::iter::repeat(None));
+    let is_offline = |(id, directory): &(&BrokerId, Option<&Uuid>)| {
+        let alive = context.image.broker(**id).filter(|broker| !broker.fenced);
+        alive.is_none_or(|broker| !has(broker, *directory)) || (**id == context.node && fails_here)
+    };
+    let replicas = partition.replicas.iter().zip(directories);
+    let offline: Vec<i32> = replicas.filter(is_offline).map(|(id, _)| id.0).collect();
+    let is_led = is_alive(context, partition.leader) && !(fails_here && partition.leader == context.node);
+    let leader = if is_led { partition.leader } else { BrokerId::NONE };
     let code = match leader {
         BrokerId::NONE => ErrorCode::LeaderNotAvailable,
         _ => ErrorCode::None,
     };
     Standing { code, leader, offline }
+}
+
+fn is_alive(context: &Context<'_>, id: BrokerId) -> bool {
+    context.image.broker(id).is_some_and(|broker| !broker.fenced)
+}
+
+/// Kafka keeps the first hundred ids for what is not a directory, as "none was chosen yet".
+fn is_reserved(directory: &Uuid) -> bool {
+    u128::from_be_bytes(directory.0) < 100
+}
+
+/// The first version tells of no broker whose address it does not tell.
+fn leave_out_who_is_gone(context: &Context<'_>, topics: &mut [MetadataResponseTopic<'_>]) {
+    for partition in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        let told = partition.replica_nodes.len() + partition.isr_nodes.len();
+        partition.replica_nodes.retain(|id| is_alive(context, BrokerId(*id)));
+        partition.isr_nodes.retain(|id| is_alive(context, BrokerId(*id)));
+        let is_whole = partition.replica_nodes.len() + partition.isr_nodes.len() == told;
+        if partition.error_code == 0 && !is_whole {
+            partition.error_code = ErrorCode::ReplicaNotAvailable.code();
+        }
+    }
 }
 
 /// Why a partition of a known topic is not to be had here.

@@ -35,6 +35,7 @@ pub mod list_config_resources;
 pub mod list_offsets;
 pub mod list_partition_reassignments;
 pub mod metadata;
+mod nearest;
 pub mod offset_for_leader_epoch;
 mod operations;
 pub mod produce;
@@ -154,13 +155,21 @@ fn leader_of(
     context.image.partition(topic, partition).map(|found| (found.leader, found.leader_epoch))
 }
 
+/// The broker that admin requests are sent to: a live one, as any of them hands on what is for the controller.
+/// That is this one, unless clients cannot come back to it.
+fn controller(context: &Context<'_>) -> BrokerId {
+    let reachable = || context.image.brokers_alive().filter(|it| it.client_endpoints().next().is_some());
+    let here = reachable().find(|broker| broker.id == context.node);
+    here.or_else(|| reachable().next()).map_or(BrokerId::NONE, |broker| broker.id)
+}
+
 /// Those of the brokers that are alive, with where clients reach them.
 fn endpoints<'a>(
     context: &Context<'a>,
     ids: &std::collections::BTreeSet<BrokerId>,
 ) -> Vec<(&'a ::metadata::Broker, &'a ::metadata::Endpoint)> {
     let alive = ids.iter().filter_map(|id| context.image.broker(*id)).filter(|broker| !broker.fenced);
-    alive.filter_map(|broker| Some((&**broker, broker.endpoints.first()?))).collect()
+    alive.filter_map(|broker| Some((&**broker, broker.client_endpoints().next()?))).collect()
 }
 
 /// A partition that lives here, by its topic's name, or the code that says why not.

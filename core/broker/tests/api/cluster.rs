@@ -2,7 +2,7 @@
 
 use base::{ErrorCode, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicName, TopicPartition};
 use records::{BatchOptions, Producer};
-use vltava_broker::host::LogDir;
+use vltava_broker::host::{LogDir, LogDirReplica};
 use wire::messages::describe_cluster::DescribeClusterRequest;
 use wire::messages::describe_log_dirs::{DescribableLogDirTopic, DescribeLogDirsRequest};
 use wire::messages::describe_producers::{DescribeProducersRequest, TopicRequest};
@@ -43,14 +43,16 @@ fn log_directories_tell_what_is_in_them() {
         topic: TopicName::new(topic).unwrap(),
         partition: PartitionIndex(index),
     };
-    let dir = |path: &str, failed, partitions| LogDir {
+    let replica =
+        |topic: &str, index, bytes, lag| LogDirReplica { name: partition(topic, index), bytes, lag };
+    let dir = |path: &str, failed, replicas| LogDir {
         path: path.into(),
         failed,
         bytes_total: Some(100),
         bytes_usable: None,
-        partitions,
+        replicas,
     };
-    let here = vec![(partition("u", 0), 7), (partition("t", 1), 6), (partition("t", 0), 5)];
+    let here = vec![replica("u", 0, 7, 0), replica("t", 1, 6, 3), replica("t", 0, 5, 0)];
     world.log_dirs(vec![dir("/a", false, here), dir("/b", true, Vec::new())]);
     let ask = |world: &mut World, topics| {
         world.ask(4, &DescribeLogDirsRequest { topics }, |response| {
@@ -59,14 +61,17 @@ fn log_directories_tell_what_is_in_them() {
             let a = &response.results[0];
             assert_eq!((a.error_code, a.total_bytes, a.usable_bytes), (0, 100, -1));
             let sizes = a.topics.iter().flat_map(|topic| {
-                topic.partitions.iter().map(|p| (topic.name, p.partition_index, p.partition_size))
+                topic
+                    .partitions
+                    .iter()
+                    .map(|p| (topic.name, p.partition_index, p.partition_size, p.offset_lag))
             });
-            sizes.map(|(name, index, size)| format!("{name}-{index}:{size}")).collect::<Vec<_>>()
+            sizes.map(|(name, index, size, lag)| format!("{name}-{index}:{size}+{lag}")).collect::<Vec<_>>()
         })
     };
-    assert_eq!(ask(&mut world, None), ["t-0:5", "t-1:6", "u-0:7"]);
+    assert_eq!(ask(&mut world, None), ["t-0:5+0", "t-1:6+3", "u-0:7+0"]);
     let t = |partitions| DescribableLogDirTopic { topic: "t", partitions };
-    assert_eq!(ask(&mut world, Some(vec![t(vec![1, 1, 9])])), ["t-1:6"]);
+    assert_eq!(ask(&mut world, Some(vec![t(vec![1, 1, 9])])), ["t-1:6+3"]);
     assert_eq!(ask(&mut world, Some(Vec::new())), [] as [&str; 0]);
 }
 

@@ -12,7 +12,7 @@ use base::{
 };
 use controller::{BrokerHeartbeat, Command, Controller, ControllerSettings, InDoubt, RegisterBroker};
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
-use metadata::{ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
+use metadata::{BrokerChange, ConfigMap, ConfigResource, Endpoint, Image, MetadataRecord, PartitionChange};
 use parking_lot::Mutex;
 use records::{BatchBuilder, BatchOptions, Scratch};
 use replica::{AlterIsr, Partition};
@@ -210,7 +210,7 @@ pub(crate) struct World {
 
 type Decision = Result<controller::Reply, controller::ControllerError>;
 
-fn registration(id: BrokerId, incarnation: u8, after_crash: bool) -> RegisterBroker {
+pub(crate) fn registration(id: BrokerId, incarnation: u8, after_crash: bool) -> RegisterBroker {
     RegisterBroker {
         id,
         incarnation: Uuid([incarnation; 16]),
@@ -263,7 +263,9 @@ impl World {
             ..ControllerSettings::default()
         });
         let now = Now::new(Duration::from_secs(1), TimestampMs(1_700_000_000_000));
-        let register = Command::RegisterBroker(registration(settings.node_id, 9, false));
+        let rack = settings.rack.clone();
+        let register = RegisterBroker { rack, ..registration(settings.node_id, 9, false) };
+        let register = Command::RegisterBroker(register);
         for command in [register, ready(settings.node_id, 0)] {
             let (_, records) = controller.handle(now, &command).unwrap();
             let end = controller.image().end().0 + records.len() as i64;
@@ -332,10 +334,31 @@ impl World {
 
     /// Another broker, of which nothing but its registration is there.
     pub(crate) fn register(&mut self, id: i32, incarnation: u8, after_crash: bool) {
-        let broker = registration(BrokerId(id), incarnation, after_crash);
+        self.join(registration(BrokerId(id), incarnation, after_crash));
+    }
+
+    /// Another broker as it says it is.
+    pub(crate) fn join(&mut self, broker: RegisterBroker) {
+        let id = broker.id.0;
         self.decide(&Command::RegisterBroker(broker)).unwrap();
         let epoch = self.image.broker(BrokerId(id)).unwrap().epoch;
         self.decide(&ready(BrokerId(id), epoch.0)).unwrap();
+    }
+
+    /// A broker is not alive, which changes nothing else.
+    pub(crate) fn fence(&mut self, id: i32) {
+        let (broker, fenced) = (BrokerId(id), Some(true));
+        let epoch = self.image.broker(broker).unwrap().epoch;
+        let change = BrokerChange { broker, epoch, fenced, in_controlled_shutdown: false, log_dirs: None };
+        self.replay(MetadataRecord::BrokerChange(change));
+    }
+
+    /// A partition is as this says.
+    pub(crate) fn change(&mut self, topic: &str, index: i32, as_this: impl FnOnce(&mut PartitionChange)) {
+        let id = self.image.topic(topic).unwrap().id;
+        let mut change = PartitionChange::of(id, PartitionIndex(index));
+        as_this(&mut change);
+        self.replay(MetadataRecord::PartitionChange(change));
     }
 
     /// A new broker leads the partition instead, alone. The id of its topic.

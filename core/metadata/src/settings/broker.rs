@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::BrokerId;
 
+use super::broker_table::RACK_AWARE;
 use super::cluster::{ClusterAddress, ClusterPeer, parse_peers};
 use super::find_broker;
 use super::listener::Listener;
@@ -22,6 +23,8 @@ pub struct BrokerSettings {
     pub cluster_peers: Vec<ClusterPeer>,
     /// `cluster.listen`, or this node's own entry in `cluster.peers`; `None` if it listens to no other node.
     pub cluster_listen: Option<ClusterAddress>,
+    /// `replica.selector.class`: whether consumers are sent to a replica in their own rack (KIP-392).
+    pub reads_in_rack: bool,
     /// `log.dirs`; at least one.
     pub log_dirs: Vec<PathBuf>,
     /// `log.dir.reserve.bytes`; `None` lets the node choose.
@@ -175,6 +178,7 @@ impl BrokerSettings {
             rack: reader.optional("broker.rack"),
             cluster_listen: reader.address("cluster.listen")?.or(own),
             cluster_peers,
+            reads_in_rack: reader.optional("replica.selector.class").is_some_and(|it| it == RACK_AWARE),
             log_dirs: split_list(&reader.text("log.dirs")).into_iter().map(PathBuf::from).collect(),
             disk_reserve_bytes: u64::try_from(reader.number("log.dir.reserve.bytes")).ok(),
             listeners,

@@ -12,6 +12,11 @@ const FOREVER: &str = "9223372036854775807";
 const KAFKA: &str = "Kafka's default.";
 const INT_MAX: i64 = i32::MAX as i64;
 
+/// The class in Kafka that chooses a replica in the reader's rack (KIP-392).
+pub(super) const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+const REPLICA_SELECTORS: Allowed =
+    Allowed::OneOf(&["", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE]);
+
 /// Sorted by name.
 pub(super) const BROKER: &[Setting] = &[
     fixed("advertised.listeners", List, None, Listeners)
@@ -155,6 +160,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("replica.lag.time.max.ms", Long, Some("30000"), AtLeast(100))
         .doc("How long a follower may lack what its leader has before it is in sync no more.")
         .why("Kafka's default. A broker that dies is noticed by its session, long before."),
+    fixed("replica.selector.class", String, None, REPLICA_SELECTORS)
+        .doc("Who chooses the replica that a consumer reads from. With the rack-aware one, a consumer that says where it is (`client.rack`) reads from a replica in sync in its own rack, if there is one.")
+        .why("Not set, as in Kafka: everybody reads from the leader, which has records first."),
     fixed("socket.request.max.bytes", Int, Some("104857600"), Between(1024, INT_MAX))
         .doc("The largest request that is read.")
         .why("Kafka's default: 100 MiB."),
