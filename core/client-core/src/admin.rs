@@ -29,8 +29,14 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
+mod describe_quorum;
+mod elect_leaders;
 mod list_offsets;
+mod reassignments;
 mod topics;
+mod unregister_brokers;
+mod update_features;
+mod voters;
 
 mod error;
 
@@ -59,10 +65,16 @@ pub use delete_topics::DeleteTopics;
 pub use describe_cluster::{Broker, ClusterDescription, DescribeCluster};
 pub use describe_configs::{ConfigSource, DescribeConfigs, Setting};
 pub use describe_log_dirs::{DescribeLogDirs, LogDir, ReplicaSize};
+pub use describe_quorum::{DescribeQuorum, QuorumDescription, QuorumMember};
+pub use elect_leaders::{ElectLeaders, Election, PartitionOf};
 pub use error::{AdminError, Cause};
 pub use list_offsets::{At, FoundOffset, ListOffsets, OffsetOf};
+pub use reassignments::{AlterReassignments, ListReassignments, OngoingReassignment, Reassignment};
 pub use resource::{Named, Resource};
 pub use topics::{DescribeTopics, ListTopics, Partition, Topic, TopicRef};
+pub use unregister_brokers::UnregisterBrokers;
+pub use update_features::{FeatureChange, FeatureWay, UpdateFeatures};
+pub use voters::{AddVoters, NewVoter, RemoveVoters, VoterId};
 
 use call::{Call, Running};
 use world::World;

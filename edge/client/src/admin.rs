@@ -43,6 +43,7 @@ mod builder;
 mod drive; // the machine and who is told
 
 mod configs; // the calls
+mod leaders;
 mod partitions;
 mod topics;
 mod whole;
@@ -65,8 +66,9 @@ use crate::producer::BuildError;
 
 pub use builder::AdminBuilder;
 pub use client_core::admin::{
-    AdminError, At, Broker, Cause, ClusterDescription, ConfigChange, ConfigSource, CreatedTopic, FoundOffset,
-    LogDir, MorePartitions, NewTopic, Partition, ReplicaSize, Resource, Setting, Topic,
+    AdminError, At, Broker, Cause, ClusterDescription, ConfigChange, ConfigSource, CreatedTopic, Election,
+    FeatureChange, FeatureWay, FoundOffset, LogDir, MorePartitions, NewTopic, NewVoter, OngoingReassignment,
+    Partition, QuorumDescription, QuorumMember, Reassignment, ReplicaSize, Resource, Setting, Topic,
 };
 pub use client_core::consumer::Isolation;
 
@@ -130,7 +132,8 @@ impl Admin {
     }
 
     /// The same admin, whose commands change nothing and only find out whether they could be carried out.
-    /// Deleting cannot be tried like that, and is refused.
+    /// Only what a broker can try is tried like that: topics, partitions, settings and features. The rest is
+    /// refused.
     #[must_use]
     pub fn dry_run(&self) -> Self {
         Self { is_dry_run: true, ..self.clone() }
@@ -156,12 +159,17 @@ impl Admin {
     }
 
     /// Asks for what cannot be tried without being done.
-    async fn delete<A: Ask>(&self, ask: A, items: Vec<A::Item>) -> Vec<Result<A::Said, AdminError>> {
+    async fn change<A: Ask>(&self, ask: A, items: Vec<A::Item>) -> Vec<Result<A::Said, AdminError>> {
         if self.is_dry_run {
             let refused = |item| Err(AdminError::NoTrial { what: ask.name(item).to_string() });
             return items.iter().map(refused).collect();
         }
         self.ask(ask, items, self.deadline()).await
+    }
+
+    /// As [`Self::change`], for one thing.
+    async fn change_one<A: Ask>(&self, ask: A, item: A::Item) -> Result<A::Said, AdminError> {
+        self.change(ask, vec![item]).await.pop().unwrap_or(Err(AdminError::Closed))
     }
 
     /// Asks what has one answer.

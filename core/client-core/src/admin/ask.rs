@@ -31,7 +31,12 @@ pub trait Ask: fmt::Debug + Send + 'static {
         0
     }
 
-    /// A request about items that share their broker.
+    /// How many items one request can be about; at least one.
+    fn items_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// A request about items that share their broker; never about none.
     fn request<'a>(&'a self, items: &[&'a Self::Item], how: &How<'_>) -> Self::Request<'a>;
 
     /// Tells what an answer says, item by item. For how long the broker wants to be left alone, in

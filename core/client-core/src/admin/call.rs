@@ -273,7 +273,7 @@ impl<A: Ask> Running for Call<A> {
             return;
         }
         for (peer, places) in self.ready(world, now) {
-            for places in places.chunks(ITEMS_MAX) {
+            for places in places.chunks(self.ask.items_max().min(ITEMS_MAX)) {
                 self.send(peer, places, world, now);
             }
         }

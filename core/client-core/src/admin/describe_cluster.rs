@@ -5,6 +5,9 @@ use wire::messages::describe_cluster::DescribeClusterRequest;
 
 use super::{Ask, Each, How, Name, Refusal, Response, Route};
 
+/// The first version that tells of brokers that are fenced.
+const FENCED_VERSION: i16 = 2;
+
 /// A broker and where clients reach it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
@@ -16,6 +19,8 @@ pub struct Broker {
     pub port: i32,
     /// The rack it says it is in.
     pub rack: Option<String>,
+    /// Whether it is down, or not ready yet.
+    pub is_fenced: bool,
 }
 
 /// A cluster.
@@ -25,7 +30,7 @@ pub struct ClusterDescription {
     pub id: String,
     /// The broker that takes commands; `None` while there is none.
     pub controller: Option<BrokerId>,
-    /// Its brokers that are up, by number.
+    /// Its brokers, by number; from a cluster that does not tell of those that are fenced, those that are up.
     pub brokers: Vec<Broker>,
 }
 
@@ -50,8 +55,9 @@ impl Ask for DescribeCluster {
         Route::Any
     }
 
-    fn request<'a>(&'a self, _: &[&'a ()], _: &How<'_>) -> DescribeClusterRequest {
-        DescribeClusterRequest::default()
+    fn request<'a>(&'a self, _: &[&'a ()], how: &How<'_>) -> DescribeClusterRequest {
+        let include_fenced_brokers = how.version >= FENCED_VERSION;
+        DescribeClusterRequest { include_fenced_brokers, ..DescribeClusterRequest::default() }
     }
 
     fn read<'f>(&self, said: &Response<'f, Self>, each: Each<'_, 'f, Self>) -> i32 {
@@ -64,6 +70,7 @@ impl Ask for DescribeCluster {
                     host: broker.host.to_owned(),
                     port: broker.port,
                     rack: broker.rack.map(str::to_owned),
+                    is_fenced: broker.is_fenced,
                 })
                 .collect();
             brokers.sort_by_key(|broker| broker.id);

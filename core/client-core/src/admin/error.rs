@@ -70,8 +70,8 @@ pub enum AdminError {
         /// What was asked for.
         what: String,
     },
-    /// It was to be tried only, and a deletion cannot be.
-    #[error("{what}: deleting it cannot be tried, only done")]
+    /// It was to be tried only, and cannot be.
+    #[error("{what}: this cannot be tried, only done")]
     NoTrial {
         /// What was asked for.
         what: String,

@@ -17,6 +17,8 @@ use wire::{ApiKey, Message, decode_request_header, encode_response};
 
 use super::*;
 
+mod cluster;
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A cluster of two brokers, at `one:1` and `two:1`, and a bootstrap server at `boot:1`.
@@ -420,7 +422,7 @@ proptest! {
     fn answers_may_be_anything(
         cut in 0_usize..64,
         noise in proptest::collection::vec((0_usize..64, any::<u8>()), 0..4),
-        which in 0_u8..7,
+        which in 0_u8..14,
     ) {
         let mut brokers = Brokers::new();
         match which {
@@ -433,6 +435,23 @@ proptest! {
                 let of = vec![Resource::AllBrokers.into(), Resource::Broker(BrokerId(2)).into()];
                 spoil(&mut brokers, DescribeConfigs, of, cut, &noise);
             }
+            6 => spoil(&mut brokers, ListReassignments, vec![()], cut, &noise),
+            7 => spoil(&mut brokers, DescribeQuorum, vec![()], cut, &noise),
+            8 => {
+                let of = PartitionOf { topic: "orders".to_owned(), partition: PartitionIndex(0) };
+                spoil(&mut brokers, ElectLeaders { is_unclean: true }, vec![of], cut, &noise);
+            }
+            9 => {
+                let (topic, partition) = ("orders".to_owned(), PartitionIndex(0));
+                let back = Reassignment { topic, partition, replicas: None };
+                spoil(&mut brokers, AlterReassignments, vec![back], cut, &noise);
+            }
+            10 => spoil(&mut brokers, UnregisterBrokers, vec![BrokerId(1), BrokerId(2)], cut, &noise),
+            11 => {
+                let voter = VoterId { id: BrokerId(1), directory: base::Uuid([7; 16]) };
+                spoil(&mut brokers, RemoveVoters, vec![voter], cut, &noise);
+            }
+            12 => spoil(&mut brokers, UpdateFeatures { is_dry_run: false }, vec![Vec::new()], cut, &noise),
             _ => {
                 let of = |at| OffsetOf { topic: "orders".to_owned(), partition: PartitionIndex(0), at };
                 let list = ListOffsets { isolation: crate::consumer::Isolation::ReadUncommitted };

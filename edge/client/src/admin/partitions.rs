@@ -44,6 +44,6 @@ impl Admin {
             offset,
         });
         let partitions = partitions.collect();
-        self.call(|admin| async move { admin.delete(DeleteRecords, partitions).await })
+        self.call(|admin| async move { admin.change(DeleteRecords, partitions).await })
     }
 }

@@ -62,7 +62,7 @@ impl Admin {
         names: impl IntoIterator<Item = N>,
     ) -> Call<Vec<Result<(), AdminError>>> {
         let names = names.into_iter().map(|name| TopicRef::Name(name.into())).collect();
-        self.call(|admin| async move { admin.delete(DeleteTopics, names).await })
+        self.call(|admin| async move { admin.change(DeleteTopics, names).await })
     }
 
     /// [`Admin::delete_topics`] by id: not those that were made again under the same names.
@@ -71,14 +71,14 @@ impl Admin {
         ids: impl IntoIterator<Item = TopicId>,
     ) -> Call<Vec<Result<(), AdminError>>> {
         let ids = ids.into_iter().map(TopicRef::Id).collect();
-        self.call(|admin| async move { admin.delete(DeleteTopics, ids).await })
+        self.call(|admin| async move { admin.change(DeleteTopics, ids).await })
     }
 
     /// Deletes a topic with all that is in it.
     pub fn delete_topic(&self, name: impl Into<String>) -> Call<Result<(), AdminError>> {
         let name = TopicRef::Name(name.into());
         self.call(|admin| async move {
-            let gone = admin.delete(DeleteTopics, vec![name]).await;
+            let gone = admin.change(DeleteTopics, vec![name]).await;
             gone.into_iter().next().unwrap_or(Err(AdminError::Closed))
         })
     }
