@@ -18,6 +18,7 @@
 
 pub mod admin;
 pub mod consumer;
+pub mod plan;
 pub mod producer; // start here
 
 mod cluster;
