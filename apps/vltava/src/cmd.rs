@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod admin;
 mod cluster;
 mod completions;
 mod config;
@@ -9,6 +10,7 @@ mod perf;
 mod produce;
 mod properties;
 mod server;
+mod target;
 mod topic;
 
 use std::io::Write;
@@ -39,6 +41,7 @@ Examples:
   vltava topic create orders --partitions 6   make a topic on it
   echo hello | vltava produce orders          write a record
   vltava consume orders -e                    read what there is
+  vltava cluster status                       nodes, and how they are
   vltava config show retention.ms             what a setting does and takes";
 
 /// One command.
@@ -46,6 +49,7 @@ Examples:
 pub(crate) enum Command {
     Server(server::Arguments),
     Topic(topic::Arguments),
+    Cluster(cluster::Arguments),
     Produce(produce::Arguments),
     Consume(consume::Arguments),
     Perf(perf::Arguments),
@@ -59,6 +63,7 @@ impl Command {
     pub(crate) const fn asked(&self) -> Asked {
         match self {
             Self::Topic(arguments) => arguments.asked(),
+            Self::Cluster(arguments) => arguments.asked(),
             Self::Produce(_) | Self::Consume(_) => Asked::Records,
             Self::Perf(arguments) => arguments.asked(),
             Self::Server(_) | Self::Log(_) | Self::Config(_) | Self::Completions(_) => Asked::Other,
@@ -71,6 +76,7 @@ pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Server(arguments) => server::run(arguments),
         Command::Topic(arguments) => topic::run(arguments, out),
+        Command::Cluster(arguments) => cluster::run(arguments, out),
         Command::Produce(arguments) => produce::run(arguments),
         Command::Consume(arguments) => consume::run(arguments, out),
         Command::Perf(arguments) => perf::run(arguments, out),

@@ -6,6 +6,7 @@ use std::io;
 use base::ErrorCode;
 use client::admin::{AdminError, Cause};
 use client::consumer::ConsumeError;
+use client::plan::PlanError;
 use client::producer::{DeliveryError, SendError};
 
 use crate::reach::Unreachable;
@@ -15,6 +16,7 @@ use crate::reach::Unreachable;
 pub(crate) enum Asked {
     TopicAlter,
     Topic,
+    Cluster,
     /// `produce` or `consume`.
     Records,
     /// `perf producer` or `perf consumer`.
@@ -30,12 +32,12 @@ impl Asked {
             Self::Records => format!("-X {pair}"),
             Self::Perf => format!("--command-property {pair}"),
             Self::PerfLatency => format!("{pair} in the file of --command-config"),
-            Self::TopicAlter | Self::Topic | Self::Other => pair.to_owned(),
+            Self::TopicAlter | Self::Topic | Self::Cluster | Self::Other => pair.to_owned(),
         }
     }
 
     const fn has_timeout(self) -> bool {
-        matches!(self, Self::TopicAlter | Self::Topic)
+        matches!(self, Self::TopicAlter | Self::Topic | Self::Cluster)
     }
 }
 
@@ -51,6 +53,7 @@ pub(crate) fn describe(error: &anyhow::Error, asked: Asked) -> String {
                 cause.downcast_ref().and_then(|error| advice_on_delivery(error, asked)).map(Cow::Borrowed)
             })
             .or_else(|| cause.downcast_ref().and_then(|error| advice_on_consume(error, asked)))
+            .or_else(|| cause.downcast_ref().and_then(advice_on_plan).map(Cow::Borrowed))
     });
     let what = in_words(error);
     match advice {
@@ -131,6 +134,17 @@ fn advice_on_consume(error: &ConsumeError, asked: Asked) -> Option<Cow<'static, 
             asked.setting("auto.offset.reset=earliest")
         ))),
         ConsumeError::Truncated { .. } | ConsumeError::Corrupt { .. } => None,
+    }
+}
+
+fn advice_on_plan(error: &PlanError) -> Option<&'static str> {
+    match error {
+        PlanError::Nowhere { .. } => Some(
+            "add a broker or free some space; or have fewer replicas with `vltava topic alter TOPIC \
+             --replication-factor N`",
+        ),
+        PlanError::UnknownBroker(_) => Some("`vltava cluster status` shows the brokers there are"),
+        PlanError::NoReplicas => None,
     }
 }
 

@@ -39,6 +39,22 @@ impl fmt::Display for Table {
     }
 }
 
+/// So many bytes, in units of a thousand.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1e3;
+    let mut unit = 0;
+    // What would be rounded to a thousand is one of the next unit.
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
 /// Breaks a text into lines of at most `width` characters, where a word allows it.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -87,6 +103,22 @@ mod tests {
         table.row(["orders", "6"]);
         table.row(["x", ""]);
         assert_eq!(table.to_string(), "NAME    N\norders  6\nx");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let cases = [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (3_400_000_000, "3.4 GB"),
+            (u64::MAX, "18446.7 PB"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(size(bytes), expected);
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ Write and read; so can any Kafka client:
 
 Look further:
 
+  vltava cluster status            the nodes of a cluster, and how they are
   vltava config                    every setting, with its default, its range and its reason
   vltava log dump FILE             what is in a log or index file, ours or Kafka's
   vltava completions bash          completions for your shell

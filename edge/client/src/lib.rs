@@ -60,7 +60,7 @@ mod wires;
 
 pub use address::AddressError;
 pub use admin::Admin;
-pub use client_core::Versions;
+pub use client_core::{Versions, plan};
 pub use connection::{Answer, AnswerTo, ConnectOptions, Connection};
 pub use error::ClientError;
 pub use records::{Compression, Header, Record, Scratch, TimestampType};

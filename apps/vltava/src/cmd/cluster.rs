@@ -1,102 +1,89 @@
-//! Which cluster, and by which settings: what `produce` and `consume` have in common.
+//! `vltava cluster`: looks at the nodes of a running cluster, adds and removes them, and moves partitions.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod add;
+mod drain;
+pub(super) mod movement;
+mod rebalance;
+mod remove;
+mod status;
+pub(super) mod survey;
 
-use anyhow::{Result, bail};
-use client::Admin;
-use client::admin::{At, Topic};
+use std::io::Write;
 
-use crate::reach::reach;
+use anyhow::Result;
+use clap::Subcommand;
 
-/// Where the cluster is, and Kafka's settings for its client.
+use super::admin::Cluster;
+use crate::failure::Asked;
+
+/// Look at the nodes of a cluster, add and remove them, move partitions
 #[derive(clap::Args)]
-#[group(skip)]
-pub(super) struct Arguments {
-    /// Brokers to connect to, between commas; one that answers is enough [default: 127.0.0.1:9092]
-    #[arg(short, long, value_name = "HOST:PORT")]
-    bootstrap_server: Option<String>,
-    /// A setting of the client, by Kafka's name for it. Can be given several times
-    #[arg(short = 'X', long = "property", value_name = "NAME=VALUE", value_parser = super::pair)]
-    properties: Vec<(String, String)>,
-    /// A file of such settings; those on the command line come before them
-    #[arg(short = 'F', long, alias = "command-config", value_name = "FILE")]
-    property_file: Option<PathBuf>,
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    cluster: Cluster,
+    /// Answer with JSON, for programs
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vltava cluster status                   nodes, who votes, who leads, what is on its way
+  vltava cluster add 4                    let node 4 vote, which follows so far
+  vltava cluster rebalance                as many replicas and leaderships on each broker
+  vltava cluster drain 3 --throttle 50    move everything off broker 3
+  vltava cluster remove 3                 drain node 3, take its vote, forget it
+  vltava cluster watch                    follow what is on its way until it is done
+  vltava cluster cancel                   take back what is on its way";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the nodes, the quorum, the partitions and what is on its way
+    #[command(after_help = "\
+Examples:
+  vltava cluster status
+  vltava cluster status --json | jq '.quorum.leader'")]
+    Status,
+    Add(add::Arguments),
+    Drain(drain::Arguments),
+    Remove(remove::Arguments),
+    Rebalance(rebalance::Arguments),
+    /// Follow what is on its way until it is done
+    #[command(after_help = "\
+Examples:
+  vltava cluster watch")]
+    Watch,
+    /// Take back what is on its way: partitions stay where they were
+    #[command(after_help = "\
+Examples:
+  vltava cluster cancel
+  vltava cluster cancel --yes")]
+    Cancel {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 impl Arguments {
-    /// All settings, those that count more last.
-    pub(super) fn settings(&self) -> Result<Settings> {
-        let mut properties = match &self.property_file {
-            Some(path) => super::properties::read(path)?,
-            None => Vec::new(),
-        };
-        properties.extend(self.properties.iter().cloned());
-        let known = properties.iter().rfind(|(name, _)| name == BOOTSTRAP_SERVERS).map(|(_, value)| value);
-        let servers = self.bootstrap_server.as_ref().or(known).map_or("127.0.0.1:9092", String::as_str);
-        Ok(Settings { bootstrap_servers: servers.to_owned(), properties })
+    pub(crate) const fn asked(&self) -> Asked {
+        Asked::Cluster
     }
 }
 
-const BOOTSTRAP_SERVERS: &str = "bootstrap.servers";
-/// How long a cluster may take to answer.
-const TIME_MAX: Duration = Duration::from_secs(30);
-
-/// What was chosen.
-pub(super) struct Settings {
-    bootstrap_servers: String,
-    properties: Vec<(String, String)>,
-}
-
-impl Settings {
-    /// Brokers to connect to.
-    pub(super) fn bootstrap_servers(&self) -> &str {
-        &self.bootstrap_servers
-    }
-
-    /// Settings for a client, without those that mean nothing outside of Java.
-    pub(super) fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
-        let all = self.properties.iter().map(|(name, value)| (&**name, &**value));
-        all.filter(|(name, _)| !name.ends_with("serializer") && *name != BOOTSTRAP_SERVERS)
-    }
-
-    /// Fails at once if there is no server.
-    pub(super) fn reach(&self) -> Result<()> {
-        Ok(reach(&self.bootstrap_servers, TIME_MAX)?)
-    }
-
-    /// Connects to one that answers.
-    pub(super) fn connect(&self) -> Result<Cluster> {
-        self.reach()?;
-        Ok(Cluster { admin: Admin::builder(&self.bootstrap_servers).timeout(TIME_MAX).build()? })
-    }
-}
-
-/// A cluster that answers.
-pub(super) struct Cluster {
-    admin: Admin,
-}
-
-impl Cluster {
-    /// What a topic is made of.
-    pub(super) fn topic(&mut self, name: &str) -> Result<Topic> {
-        Ok(self.admin.describe_topic(name).wait()?)
-    }
-
-    /// The offset of a place in each of these partitions; negative where there is no such record.
-    pub(super) fn offsets(&mut self, topic: &Topic, partitions: &[i32], at: At) -> Result<Vec<i64>> {
-        let is_led = |index: i32| {
-            let partition = topic.partitions.iter().find(|partition| partition.index.0 == index);
-            partition.is_some_and(|partition| partition.leader.is_some())
-        };
-        if let Some(partition) = partitions.iter().find(|&&index| !is_led(index)) {
-            bail!(
-                "{} [{partition}] has no leader: name the partitions that have one with -p, or wait",
-                topic.name
-            );
-        }
-        let places = partitions.iter().map(|&index| (&*topic.name, index, at));
-        let found = self.admin.list_offsets(places).wait();
-        found.into_iter().map(|found| Ok(found?.offset.map_or(-1, |offset| offset.0))).collect()
+pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
+    let Arguments { command, cluster, json } = arguments;
+    let admin = cluster.connect()?;
+    match command {
+        Command::Status => status::run(&admin, json, out),
+        Command::Add(arguments) => add::run(&admin, &arguments, json, out),
+        Command::Drain(arguments) => drain::run(&admin, &arguments, json, out),
+        Command::Remove(arguments) => remove::run(&admin, &arguments, json, out),
+        Command::Rebalance(arguments) => rebalance::run(&admin, &arguments, json, out),
+        Command::Watch => movement::watch(&admin, json, out),
+        Command::Cancel { yes } => movement::cancel(&admin, yes, json, out),
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use client::Scratch;
 use client::consumer::{Batch, Consumer, Isolation, Reset};
 
-use super::cluster;
+use super::target;
 use crate::interrupt;
 use crate::progress::Progress;
 
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     #[arg(short = 't', long = "topic", value_name = "TOPIC")]
     topic_option: Vec<String>,
     #[command(flatten)]
-    cluster: cluster::Arguments,
+    cluster: target::Arguments,
     /// Read only this partition; can be given several times
     #[arg(short, long = "partition", value_name = "PARTITION", value_parser = clap::value_parser!(i32).range(0..))]
     partitions: Vec<i32>,
@@ -134,12 +134,12 @@ impl Arguments {
         bounds
     }
 
-    fn is_committed(&self, settings: &cluster::Settings) -> bool {
+    fn is_committed(&self, settings: &target::Settings) -> bool {
         let chosen = settings.properties().filter(|(name, _)| *name == "isolation.level").last();
         self.read_committed || chosen.is_some_and(|(_, value)| value.trim() == "read_committed")
     }
 
-    fn consumer(&self, settings: &cluster::Settings) -> Result<Consumer> {
+    fn consumer(&self, settings: &target::Settings) -> Result<Consumer> {
         // A record that is gone before it was read is told of: nothing is left out in silence.
         let mut builder = Consumer::builder(settings.bootstrap_servers()).reset(Reset::None);
         for (name, value) in settings.properties().filter(|(name, _)| !name.starts_with("group.")) {

@@ -17,7 +17,7 @@ use client::admin::AdminError;
 use client::producer::{Producer, Record, SendError};
 use client::{Admin, Compression};
 
-use super::cluster;
+use super::target;
 use crate::failure::{self, Asked};
 use crate::interrupt;
 use crate::progress::Progress;
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(short = 't', long = "topic", value_name = "TOPIC")]
     topic_option: Option<String>,
     #[command(flatten)]
-    cluster: cluster::Arguments,
+    cluster: target::Arguments,
     #[command(flatten)]
     input: Input,
     /// Partition to write to; else the key chooses, and without a key the producer

@@ -8,8 +8,7 @@ mod log_dirs;
 mod offsets;
 mod trim;
 
-use std::io::{BufRead, IsTerminal, Write};
-use std::time::Duration;
+use std::io::Write;
 
 use anyhow::{Result, bail};
 use clap::Subcommand;
@@ -17,9 +16,9 @@ use client::Admin;
 use client::admin::{AdminError, Topic};
 use serde_json::{Value, json};
 
-use crate::failure::{self, Asked};
+use super::admin::Cluster;
+use crate::failure::Asked;
 use crate::output::Table;
-use crate::reach;
 
 /// Create, list, describe, alter, trim and delete topics
 #[derive(clap::Args)]
@@ -34,23 +33,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where the cluster is.
-#[derive(clap::Args)]
-struct Cluster {
-    /// Brokers to connect to, between commas; one that answers is enough
-    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
-    bootstrap_server: String,
-    /// How long to try before giving up
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
-    timeout: u32,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   vltava topic create orders --partitions 6 --config retention.ms=86400000
   vltava topic list
   vltava topic describe orders
   vltava topic alter orders --partitions 12 --config flush.policy=os --delete-config retention.ms
+  vltava topic alter orders --replication-factor 3
   vltava topic offsets orders --time 1795273682717
   vltava topic trim orders --partition 0 --before 1000
   vltava topic log-dirs orders
@@ -116,16 +105,6 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-impl Cluster {
-    fn connect(&self) -> Result<Admin> {
-        let timeout = Duration::from_secs(self.timeout.max(1).into());
-        reach::reach(&self.bootstrap_server, timeout)?;
-        // A broker that does not answer leaves some of the time for another.
-        let admin = Admin::builder(&self.bootstrap_server).timeout(timeout).request_timeout(timeout / 2);
-        Ok(admin.build()?)
-    }
-}
-
 fn list(admin: &Admin, internal: bool, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let topics = admin.list_topics().wait()?;
     let mut names = topics.iter().filter(|topic| internal || !topic.is_internal).map(|topic| &topic.name);
@@ -144,28 +123,14 @@ fn partitions_of(topic: &Topic, chosen: &[i32]) -> Result<Vec<i32>> {
     Ok(if chosen.is_empty() { all } else { chosen.to_vec() })
 }
 
-/// Says what failed, each on a line of its own; the last is for the end of the program to say.
-fn say_failures(mut failures: Vec<AdminError>) -> Result<()> {
-    let Some(last) = failures.pop() else { return Ok(()) };
-    for error in failures {
-        eprintln!("{}", failure::describe(&error.into(), Asked::Topic));
-    }
-    Err(last.into())
+/// Says what failed.
+fn say_failures(failures: Vec<AdminError>) -> Result<()> {
+    super::admin::say_failures(failures, Asked::Topic)
 }
 
-/// Asks whoever sits at the terminal; programs must say `--yes`.
+/// Asks before records are deleted.
 fn confirm(question: &str) -> Result<()> {
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        bail!("this deletes records for good: say --yes to do it without being asked");
-    }
-    eprint!("{question} [y/N] ");
-    let mut answer = String::new();
-    input.lock().read_line(&mut answer)?;
-    if !matches!(answer.trim(), "y" | "Y" | "yes") {
-        bail!("nothing was deleted");
-    }
-    Ok(())
+    super::admin::confirm(question, "this deletes records for good", "nothing was deleted")
 }
 
 /// A table of names and values.

@@ -8,7 +8,7 @@ use base::{Offset, TimestampMs};
 use client::admin::{At, Topic};
 use client::consumer::{Consumer, Start};
 
-use crate::cmd::cluster::Cluster;
+use crate::cmd::target::Cluster;
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,20 +5,28 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use client::Admin;
 use client::admin::{ConfigChange, Resource};
+use client::plan;
 
-/// Add partitions, change settings
+use crate::cmd::cluster::movement::{Carry, Plan};
+use crate::cmd::cluster::survey::Survey;
+
+/// Add partitions and replicas, change settings
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   vltava topic alter orders --partitions 12
   vltava topic alter orders --config retention.ms=3600000 --config flush.policy=os
-  vltava topic alter orders --delete-config retention.ms")]
+  vltava topic alter orders --delete-config retention.ms
+  vltava topic alter orders --replication-factor 3 --throttle 50")]
 pub(super) struct Arguments {
     /// Which topic
     name: String,
     /// How many partitions there shall be; there can only be more
-    #[arg(long, required_unless_present_any = ["configs", "delete_configs"])]
+    #[arg(long, required_unless_present_any = ["replication_factor", "configs", "delete_configs"])]
     partitions: Option<i32>,
+    /// How many replicas each partition shall have
+    #[arg(long, value_name = "N")]
+    replication_factor: Option<u16>,
     /// Give a setting a value
     #[arg(long = "config", value_name = "NAME=VALUE", value_parser = super::super::pair)]
     configs: Vec<(String, String)>,
@@ -28,10 +36,13 @@ pub(super) struct Arguments {
     /// Only find out whether it could be altered like that
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    carry: Carry,
 }
 
 pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let Arguments { name, partitions, configs, delete_configs, dry_run } = arguments;
+    let Arguments { name, partitions, replication_factor, configs, delete_configs, dry_run, carry } =
+        arguments;
     let set = configs.into_iter().map(|(name, value)| ConfigChange::Set(name, value));
     let changes: Vec<ConfigChange> =
         set.chain(delete_configs.into_iter().map(ConfigChange::Delete)).collect();
@@ -57,8 +68,41 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
             grown => grown?,
         };
     }
+    let changes_more = changes_settings || partitions.is_some();
+    if let Some(factor) = replication_factor {
+        let resized = resize(admin, (&name, factor), (dry_run, as_json), &carry, out);
+        match resized {
+            Err(error) if changes_more && !dry_run => {
+                return Err(error.context("the rest was altered, but not the replicas"));
+            }
+            resized => resized?,
+        }
+    }
     if as_json {
         return super::describe::run(admin, &[name], true, out);
     }
     Ok(writeln!(out, "{} topic {name}", if dry_run { "could alter" } else { "altered" })?)
+}
+
+/// Shows where replicas come and go, and has it done.
+fn resize(
+    admin: &Admin,
+    (name, factor): (&str, u16),
+    (is_trial, as_json): (bool, bool),
+    carry: &Carry,
+    out: &mut dyn Write,
+) -> Result<()> {
+    // It may have new partitions that not all brokers have heard of.
+    admin.describe_topic(name).wait()?;
+    let survey = Survey::take(admin)?;
+    let moves = plan::resize(&survey.nodes(), &survey.placed(), name, factor.into())?;
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let plan = Plan { moves: &moves, carry };
+    if !as_json {
+        plan.show(out)?;
+        out.flush()?;
+    }
+    if is_trial { Ok(()) } else { plan.carry_out(admin) }
 }

@@ -1,0 +1,406 @@
+//! Moves of partitions: shown first, then begun, then followed until they are done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal, Write};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use base::BrokerId;
+use client::Admin;
+use client::admin::{ConfigChange, OngoingReassignment, Resource};
+use client::plan::{Move, incoming};
+use serde_json::{Value, json};
+
+use super::super::admin::{confirm, say_failures};
+use super::survey;
+use crate::failure::Asked;
+use crate::interrupt;
+use crate::output::{Table, size};
+
+/// How a plan is carried out.
+#[derive(clap::Args)]
+pub(in crate::cmd) struct Carry {
+    /// Do not ask before partitions are moved
+    #[arg(long)]
+    pub(in crate::cmd) yes: bool,
+    /// How many megabytes a second each broker may give away and take in for it
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    throttle: Option<u64>,
+}
+
+/// What a plan does not know is reckoned with: half of what one gigabit carries, less than any disk.
+const BYTES_PER_SECOND_GUESS: u64 = 60_000_000;
+/// Rows of a plan that people read.
+const ROWS_MAX: usize = 40;
+/// From one look to the next.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const LEADER_RATE: &str = "leader.replication.throttled.rate";
+const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
+const LEADER_REPLICAS: &str = "leader.replication.throttled.replicas";
+const FOLLOWER_REPLICAS: &str = "follower.replication.throttled.replicas";
+
+/// A plan, and what is known of how long it takes.
+pub(in crate::cmd) struct Plan<'a> {
+    pub(in crate::cmd) moves: &'a [Move],
+    pub(in crate::cmd) carry: &'a Carry,
+}
+
+impl Plan<'_> {
+    fn bytes(&self) -> u64 {
+        incoming(self.moves).values().sum()
+    }
+
+    fn bytes_per_second(&self) -> u64 {
+        self.carry.throttle.map_or(BYTES_PER_SECOND_GUESS, |mb| mb * 1_000_000)
+    }
+
+    /// Brokers copy side by side: it takes as long as the one that gets most.
+    fn seconds(&self) -> u64 {
+        let most = incoming(self.moves).values().copied().max().unwrap_or(0);
+        most.div_ceil(self.bytes_per_second())
+    }
+
+    /// The plan for people.
+    pub(in crate::cmd) fn show(&self, out: &mut dyn Write) -> Result<()> {
+        let mut table = Table::new(&["partition", "from", "to", "copied to", "size"]);
+        for one in self.moves.iter().take(ROWS_MAX) {
+            let copies: Vec<BrokerId> = one.copies().collect();
+            table.row([
+                format!("{}-{}", one.topic, one.partition),
+                ids(&one.from),
+                ids(&one.to),
+                if copies.is_empty() { "nobody".to_owned() } else { ids(&copies) },
+                size(one.bytes),
+            ]);
+        }
+        writeln!(out, "{table}")?;
+        if let Some(more) = self.moves.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+            writeln!(out, "and {more} more, which --json shows")?;
+        }
+        let partitions = counted(self.moves.len(), "partition");
+        if self.bytes() == 0 {
+            return Ok(writeln!(out, "{partitions}, nothing to copy")?);
+        }
+        let rate = size(self.bytes_per_second());
+        let (bytes, seconds) = (size(self.bytes()), spell(self.seconds()));
+        Ok(writeln!(out, "{partitions}, {bytes} to copy: about {seconds} at {rate}/s into each broker")?)
+    }
+
+    pub(in crate::cmd) fn as_json(&self, is_done: bool) -> Value {
+        let moves = self.moves.iter().map(|one| {
+            json!({
+                "topic": one.topic,
+                "partition": one.partition.0,
+                "from": one.from.iter().map(|id| id.0).collect::<Vec<_>>(),
+                "to": one.to.iter().map(|id| id.0).collect::<Vec<_>>(),
+                "bytes": one.bytes,
+            })
+        });
+        json!({
+            "moves": moves.collect::<Value>(),
+            "bytes": self.bytes(),
+            "seconds": self.seconds(),
+            "done": is_done,
+        })
+    }
+
+    /// Asks, moves, and follows it to its end. The plan was shown.
+    pub(in crate::cmd) fn carry_out(&self, admin: &Admin) -> Result<()> {
+        if !self.carry.yes {
+            confirm("Move them?", "this moves partitions between brokers", "nothing was moved")?;
+        }
+        self.set_limits(admin)?;
+        let moves = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0, it.to.clone()));
+        let begun = admin.reassign(moves).wait();
+        let failures = begun.into_iter().filter_map(Result::err).collect();
+        let copies = self.moves.iter().flat_map(|one| {
+            one.copies().map(|broker| Copy {
+                partition: (one.topic.clone(), one.partition.0),
+                broker,
+                bytes: one.bytes,
+            })
+        });
+        let partitions = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0)).collect();
+        follow(admin, &partitions, &copies.collect::<Vec<_>>())?;
+        self.clear_limits(admin)?;
+        let first = self.moves.iter().filter(|it| it.from.first() != it.to.first());
+        // Who cannot lead yet will be asked by the controller.
+        let _ = admin.elect_preferred_leaders(first.map(|it| (it.topic.clone(), it.partition.0))).wait();
+        say_failures(failures, Asked::Cluster)
+    }
+
+    /// Limits what is copied, as Kafka's tool does: a rate for each broker, and whose replicas it is for.
+    fn set_limits(&self, admin: &Admin) -> Result<()> {
+        let Some(mb) = self.carry.throttle else { return Ok(()) };
+        let rate = (mb * 1_000_000).to_string();
+        let set = |name: &str, value: &str| ConfigChange::Set(name.to_owned(), value.to_owned());
+        let brokers = self.moves.iter().flat_map(|it| it.from.iter().copied().chain(it.copies()));
+        let brokers: BTreeSet<BrokerId> = brokers.collect();
+        let of_brokers = brokers
+            .into_iter()
+            .map(|id| (Resource::Broker(id), vec![set(LEADER_RATE, &rate), set(FOLLOWER_RATE, &rate)]));
+        let mut of_topics: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
+        for one in self.moves {
+            let (give, take) = of_topics.entry(&one.topic).or_default();
+            give.extend(one.from.iter().map(|id| format!("{}:{id}", one.partition)));
+            take.extend(one.copies().map(|id| format!("{}:{id}", one.partition)));
+        }
+        let of_topics = of_topics.into_iter().map(|(topic, (give, take))| {
+            let changes =
+                vec![set(LEADER_REPLICAS, &give.join(",")), set(FOLLOWER_REPLICAS, &take.join(","))];
+            (Resource::Topic(topic.to_owned()), changes)
+        });
+        for done in admin.alter_configs(of_brokers.chain(of_topics)).wait() {
+            done.context("the copies could not be limited, and nothing was moved")?;
+        }
+        Ok(())
+    }
+
+    fn clear_limits(&self, admin: &Admin) -> Result<()> {
+        if self.carry.throttle.is_none() {
+            return Ok(());
+        }
+        let topics: BTreeSet<&str> = self.moves.iter().map(|it| &*it.topic).collect();
+        clear_limits(admin, topics)
+    }
+}
+
+fn clear_limits<'a>(admin: &Admin, topics: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let delete = |names: [&str; 2]| names.map(|name| ConfigChange::Delete(name.to_owned())).to_vec();
+    let brokers = admin.describe_cluster().wait()?.brokers;
+    let of_brokers = brokers.iter().map(|it| (Resource::Broker(it.id), delete([LEADER_RATE, FOLLOWER_RATE])));
+    let of_topics = topics
+        .into_iter()
+        .map(|topic| (Resource::Topic(topic.to_owned()), delete([LEADER_REPLICAS, FOLLOWER_REPLICAS])));
+    for done in admin.alter_configs(of_brokers.chain(of_topics)).wait() {
+        done.context("the partitions were moved, but the limit of the copies is still set")?;
+    }
+    Ok(())
+}
+
+/// A replica that is on its way.
+struct Copy {
+    partition: (String, i32),
+    broker: BrokerId,
+    /// How large it will be; 0 if that is not known.
+    bytes: u64,
+}
+
+/// Shows how far these are until none of them is on its way any more. Ctrl-C leaves them going.
+fn follow(admin: &Admin, partitions: &BTreeSet<(String, i32)>, copies: &[Copy]) -> Result<()> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    let interrupted = Arc::clone(&is_interrupted);
+    interrupt::on_first(move || interrupted.store(true, Ordering::Relaxed))?;
+    let began = Instant::now();
+    let mut line = Line { is_shown: false };
+    loop {
+        let ongoing =
+            admin.list_reassignments().wait().context("the partitions may still be on their way")?;
+        let left: BTreeSet<(String, i32)> =
+            ongoing.into_iter().map(|it| (it.topic, it.partition.0)).collect();
+        let left: BTreeSet<&(String, i32)> = left.intersection(partitions).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if io::stderr().is_terminal() {
+            let had = copied(admin, &left, copies);
+            let total = copies.iter().map(|copy| copy.bytes).sum();
+            line.show(&progress(
+                (partitions.len() - left.len(), partitions.len()),
+                (had, total),
+                began.elapsed(),
+            ));
+        }
+        let looked = Instant::now();
+        while looked.elapsed() < LOOK_INTERVAL {
+            if is_interrupted.load(Ordering::Relaxed) {
+                line.end();
+                eprintln!("{LEFT_GOING}");
+                process::exit(interrupt::EXIT_CODE);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+const LEFT_GOING: &str = "\
+the partitions go on moving; `vltava cluster status` and `vltava cluster watch` show how far they are,
+`vltava cluster cancel` takes back what is not done";
+
+/// How many bytes of the copies are there. Of a broker that does not say, nothing is.
+fn copied(admin: &Admin, left: &BTreeSet<&(String, i32)>, copies: &[Copy]) -> u64 {
+    let brokers: BTreeSet<BrokerId> = copies.iter().map(|copy| copy.broker).collect();
+    let (disks, _) = survey::disks(admin, &brokers.into_iter().collect::<Vec<_>>());
+    let had = |copy: &Copy| {
+        if !left.contains(&copy.partition) {
+            return copy.bytes;
+        }
+        let there = disks.get(&copy.broker).and_then(|disks| disks.replicas.get(&copy.partition));
+        there.map_or(0, |bytes| (*bytes).min(copy.bytes))
+    };
+    copies.iter().map(had).sum()
+}
+
+fn progress((done, count): (usize, usize), (had, total): (u64, u64), elapsed: Duration) -> String {
+    let rate = had as f64 / elapsed.as_secs_f64().max(0.1);
+    let left = match rate {
+        rate if rate >= 1.0 => spell((total.saturating_sub(had) as f64 / rate).ceil() as u64),
+        _ => "some time".to_owned(),
+    };
+    let (had, total, rate) = (size(had), size(total), size(rate as u64));
+    format!("{done} of {count} partitions done, {had} of {total} copied, {rate}/s, {left} left")
+}
+
+/// A line on the terminal that is written over again and again.
+struct Line {
+    is_shown: bool,
+}
+
+impl Line {
+    fn show(&mut self, text: &str) {
+        self.is_shown = true;
+        eprint!("\r\x1b[K{text}");
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Follows what somebody else began, to its end, and lifts its limits then.
+pub(super) fn watch(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let ongoing = admin.list_reassignments().wait()?;
+    if ongoing.is_empty() {
+        let nothing = if as_json { "{\n  \"done\": true\n}" } else { "nothing is on its way" };
+        return Ok(writeln!(out, "{nothing}")?);
+    }
+    let partitions: BTreeSet<(String, i32)> =
+        ongoing.iter().map(|it| (it.topic.clone(), it.partition.0)).collect();
+    let survey = survey::Survey::take(admin)?;
+    let sizes = survey.placed().into_iter().map(|it| ((it.topic, it.partition.0), it.bytes));
+    let sizes: BTreeMap<(String, i32), u64> = sizes.collect();
+    let copies = ongoing.iter().flat_map(|it| {
+        let partition = (it.topic.clone(), it.partition.0);
+        let bytes = sizes.get(&partition).copied().unwrap_or(0);
+        it.adding.iter().map(move |broker| Copy { partition: partition.clone(), broker: *broker, bytes })
+    });
+    follow(admin, &partitions, &copies.collect::<Vec<_>>())?;
+    let topics: BTreeSet<&str> = partitions.iter().map(|(topic, _)| &**topic).collect();
+    clear_limits(admin, topics)?;
+    let done = if as_json {
+        "{\n  \"done\": true\n}".to_owned()
+    } else {
+        format!("moved {}", counted(ongoing.len(), "partition"))
+    };
+    Ok(writeln!(out, "{done}")?)
+}
+
+/// Takes back what is on its way.
+pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let ongoing = admin.list_reassignments().wait()?;
+    if ongoing.is_empty() {
+        let nothing = if as_json { "{\n  \"cancelled\": []\n}" } else { "nothing is on its way" };
+        return Ok(writeln!(out, "{nothing}")?);
+    }
+    if !yes {
+        if !as_json {
+            writeln!(out, "{}", ongoing_table(&ongoing))?;
+        }
+        confirm("Take them back?", "this takes back moves of partitions", "they go on moving")?;
+    }
+    let partitions = ongoing.iter().map(|it| (it.topic.clone(), it.partition.0));
+    let taken = admin.cancel_reassignments(partitions).wait();
+    let failures = taken.into_iter().filter_map(Result::err).collect();
+    let topics: BTreeSet<&str> = ongoing.iter().map(|it| &*it.topic).collect();
+    clear_limits(admin, topics)?;
+    if as_json {
+        let names = ongoing.iter().map(|it| json!({ "topic": it.topic, "partition": it.partition.0 }));
+        writeln!(out, "{:#}", json!({ "cancelled": names.collect::<Value>() }))?;
+    } else {
+        writeln!(out, "took back {}", counted(ongoing.len(), "partition"))?;
+    }
+    say_failures(failures, Asked::Cluster)
+}
+
+/// So many of them, in words.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// What is on its way, for people.
+pub(super) fn ongoing_table(ongoing: &[OngoingReassignment]) -> Table {
+    let mut table = Table::new(&["partition", "replicas", "coming", "going"]);
+    for it in ongoing.iter().take(ROWS_MAX) {
+        let name = format!("{}-{}", it.topic, it.partition);
+        table.row([name, ids(&it.replicas), ids(&it.adding), ids(&it.removing)]);
+    }
+    table
+}
+
+/// Numbers of brokers between commas.
+pub(super) fn ids(ids: &[BrokerId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A time in words.
+fn spell(seconds: u64) -> String {
+    match seconds {
+        0..=90 => format!("{seconds} s"),
+        91..=5400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::PartitionIndex;
+
+    use super::*;
+
+    fn one(from: &[i32], to: &[i32], bytes: u64) -> Move {
+        let brokers = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect();
+        let (topic, partition) = ("orders".to_owned(), PartitionIndex(0));
+        Move { topic, partition, from: brokers(from), to: brokers(to), bytes }
+    }
+
+    #[test]
+    fn a_plan_says_what_is_copied_where_and_how_long_it_takes() {
+        let moves = [one(&[1, 2], &[3, 2], 6_000_000_000), one(&[1, 2], &[2, 1], 7_000)];
+        let carry = Carry { yes: false, throttle: None };
+        let plan = Plan { moves: &moves, carry: &carry };
+        let mut shown = Vec::new();
+        plan.show(&mut shown).expect("it is written to memory");
+        let shown = String::from_utf8(shown).expect("it is text");
+        let expected = "\
+PARTITION  FROM  TO   COPIED TO  SIZE
+orders-0   1,2   3,2  3          6.0 GB
+orders-0   1,2   2,1  nobody     7.0 kB
+2 partitions, 6.0 GB to copy: about 2 min at 60.0 MB/s into each broker
+";
+        assert_eq!(shown, expected);
+        let fast = Carry { yes: false, throttle: Some(600) };
+        assert_eq!(Plan { moves: &moves, carry: &fast }.seconds(), 10);
+        assert_eq!(plan.as_json(false)["moves"][0]["to"], json!([3, 2]));
+    }
+
+    #[test]
+    fn progress_is_told_in_words() {
+        let said = progress((1, 3), (2_000_000, 6_000_000), Duration::from_secs(2));
+        assert_eq!(said, "1 of 3 partitions done, 2.0 MB of 6.0 MB copied, 1.0 MB/s, 4 s left");
+        let said = progress((0, 3), (0, 6_000_000), Duration::ZERO);
+        assert!(said.ends_with("some time left"), "{said}");
+        assert_eq!((spell(90), spell(91), spell(7300)), ("90 s".into(), "2 min".into(), "2 h 1 min".into()));
+    }
+}

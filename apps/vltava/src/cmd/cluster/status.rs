@@ -1,0 +1,237 @@
+//! `vltava cluster status`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Result;
+use base::BrokerId;
+use client::Admin;
+use client::admin::{OngoingReassignment, Partition, QuorumDescription, QuorumMember};
+use serde_json::{Value, json};
+
+use super::super::admin::say_failures;
+use super::movement::{counted, ongoing_table};
+use super::remove::quorum;
+use super::survey::{Disks, Survey};
+use crate::failure::Asked;
+use crate::output::{Table, size};
+
+/// What there is to say of one node.
+struct Node<'a> {
+    id: BrokerId,
+    /// `None` of a node that is no broker.
+    is_up: Option<bool>,
+    address: String,
+    rack: Option<&'a str>,
+    /// What it is to the quorum.
+    role: &'static str,
+    /// How many records of the metadata it lacks.
+    behind: Option<i64>,
+    leads: usize,
+    replicas: usize,
+    disks: Option<&'a Disks>,
+}
+
+/// How partitions are.
+#[derive(Default)]
+struct Health {
+    partitions: usize,
+    /// Some replicas are not in sync.
+    behind: usize,
+    /// Nobody leads.
+    offline: usize,
+}
+
+pub(super) fn run(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result<()> {
+    let quorum = quorum(admin)?;
+    let survey = Survey::take(admin)?;
+    let ongoing = admin.list_reassignments().wait()?;
+    let nodes = nodes(&survey, quorum.as_ref());
+    let health = health(&survey);
+    if as_json {
+        let said = as_value(&survey, quorum.as_ref(), &nodes, &health, &ongoing);
+        writeln!(out, "{said:#}")?;
+    } else {
+        show(&survey, quorum.as_ref(), &nodes, &health, &ongoing, out)?;
+    }
+    say_failures(survey.failures, Asked::Cluster)
+}
+
+fn nodes<'a>(survey: &'a Survey, quorum: Option<&QuorumDescription>) -> Vec<Node<'a>> {
+    let (mut leads, mut replicas) = (BTreeMap::new(), BTreeMap::new());
+    for partition in partitions(survey) {
+        partition.leader.into_iter().for_each(|id| *leads.entry(id).or_insert(0) += 1);
+        partition.replicas.iter().for_each(|id| *replicas.entry(*id).or_insert(0) += 1);
+    }
+    let member = |id: BrokerId| {
+        let voter = quorum.and_then(|quorum| quorum.voters.iter().find(|it| it.id == id));
+        let observer = quorum.and_then(|quorum| quorum.observers.iter().find(|it| it.id == id));
+        let role = match (quorum, voter, observer) {
+            (Some(quorum), Some(_), _) if quorum.leader == id => "leads",
+            (_, Some(_), _) => "votes",
+            (_, None, Some(_)) => "follows",
+            (_, None, None) => "",
+        };
+        let end = voter.or(observer).map(|it| it.log_end.0).filter(|end| *end >= 0);
+        let behind = end.zip(quorum).map(|(end, quorum)| (quorum.high_watermark.0 - end).max(0));
+        (role, behind)
+    };
+    let mut nodes: Vec<Node<'a>> = Vec::new();
+    for broker in &survey.cluster.brokers {
+        let (role, behind) = member(broker.id);
+        nodes.push(Node {
+            id: broker.id,
+            is_up: Some(!broker.is_fenced),
+            address: format!("{}:{}", broker.host, broker.port),
+            rack: broker.rack.as_deref(),
+            role,
+            behind,
+            leads: leads.get(&broker.id).copied().unwrap_or(0),
+            replicas: replicas.get(&broker.id).copied().unwrap_or(0),
+            disks: survey.disks.get(&broker.id),
+        });
+    }
+    let members = quorum.into_iter().flat_map(|quorum| quorum.voters.iter().chain(&quorum.observers));
+    for it in members.filter(|it| !survey.cluster.brokers.iter().any(|broker| broker.id == it.id)) {
+        let (role, behind) = member(it.id);
+        nodes.push(no_broker(it, role, behind));
+    }
+    nodes.sort_by_key(|node| node.id);
+    nodes
+}
+
+fn no_broker<'a>(member: &QuorumMember, role: &'static str, behind: Option<i64>) -> Node<'a> {
+    let address = member.endpoint.as_ref().map(|(_, host, port)| format!("{host}:{port}"));
+    Node {
+        id: member.id,
+        is_up: None,
+        address: address.unwrap_or_default(),
+        rack: None,
+        role,
+        behind,
+        leads: 0,
+        replicas: 0,
+        disks: None,
+    }
+}
+
+fn partitions(survey: &Survey) -> impl Iterator<Item = &Partition> {
+    survey.topics.iter().flat_map(|topic| &topic.partitions)
+}
+
+fn health(survey: &Survey) -> Health {
+    let mut health = Health::default();
+    for partition in partitions(survey) {
+        health.partitions += 1;
+        health.behind += usize::from(partition.in_sync.len() < partition.replicas.len());
+        health.offline += usize::from(partition.leader.is_none());
+    }
+    health
+}
+
+fn show(
+    survey: &Survey,
+    quorum: Option<&QuorumDescription>,
+    nodes: &[Node<'_>],
+    health: &Health,
+    ongoing: &[OngoingReassignment],
+    out: &mut dyn Write,
+) -> Result<()> {
+    writeln!(out, "Cluster {}", survey.cluster.id)?;
+    if let Some(quorum) = quorum {
+        let (leader, epoch, end) = (quorum.leader, quorum.leader_epoch, quorum.high_watermark);
+        writeln!(out, "Quorum  led by {leader} in epoch {epoch}, committed up to {end}")?;
+    }
+    writeln!(out)?;
+    let mut table = Table::new(&[
+        "node", "state", "quorum", "behind", "address", "rack", "leads", "replicas", "bytes", "free",
+    ]);
+    for node in nodes {
+        let state = match node.is_up {
+            Some(true) if node.disks.is_some_and(|disks| disks.failed_dirs > 0) => "up, a disk failed",
+            Some(true) => "up",
+            Some(false) => "down",
+            None => "no broker",
+        };
+        let bytes = node.disks.map(|disks| size(disks.bytes())).unwrap_or_default();
+        let free = node.disks.and_then(|disks| disks.usable_bytes).map(size).unwrap_or_default();
+        table.row([
+            node.id.to_string(),
+            state.to_owned(),
+            node.role.to_owned(),
+            node.behind.map(|behind| behind.to_string()).unwrap_or_default(),
+            node.address.clone(),
+            node.rack.unwrap_or_default().to_owned(),
+            node.leads.to_string(),
+            node.replicas.to_string(),
+            bytes,
+            free,
+        ]);
+    }
+    writeln!(out, "{table}\n")?;
+    writeln!(
+        out,
+        "{}, {}: {} without a leader, {} with replicas that are not in sync",
+        counted(survey.topics.len(), "topic"),
+        counted(health.partitions, "partition"),
+        health.offline,
+        health.behind
+    )?;
+    if !ongoing.is_empty() {
+        writeln!(out, "\n{} on their way:\n{}", ongoing.len(), ongoing_table(ongoing))?;
+    }
+    Ok(())
+}
+
+fn as_value(
+    survey: &Survey,
+    quorum: Option<&QuorumDescription>,
+    nodes: &[Node<'_>],
+    health: &Health,
+    ongoing: &[OngoingReassignment],
+) -> Value {
+    let node = |node: &Node<'_>| {
+        json!({
+            "id": node.id.0,
+            "broker": node.is_up.is_some(),
+            "up": node.is_up,
+            "quorum": Some(node.role).filter(|role| !role.is_empty()),
+            "records_behind": node.behind,
+            "address": node.address,
+            "rack": node.rack,
+            "leads": node.leads,
+            "replicas": node.replicas,
+            "bytes": node.disks.map(Disks::bytes),
+            "usable_bytes": node.disks.and_then(|disks| disks.usable_bytes),
+        })
+    };
+    let moving = |it: &OngoingReassignment| {
+        let ids = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
+        json!({
+            "topic": it.topic,
+            "partition": it.partition.0,
+            "replicas": ids(&it.replicas),
+            "coming": ids(&it.adding),
+            "going": ids(&it.removing),
+        })
+    };
+    let quorum = quorum.map(|quorum| {
+        json!({
+            "leader": quorum.leader.0,
+            "leader_epoch": quorum.leader_epoch.0,
+            "high_watermark": quorum.high_watermark.0,
+            "voters": quorum.voters.iter().map(|it| it.id.0).collect::<Vec<_>>(),
+            "observers": quorum.observers.iter().map(|it| it.id.0).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "cluster": survey.cluster.id,
+        "quorum": quorum,
+        "nodes": nodes.iter().map(node).collect::<Value>(),
+        "topics": survey.topics.len(),
+        "partitions": health.partitions,
+        "partitions_without_leader": health.offline,
+        "partitions_not_in_sync": health.behind,
+        "moving": ongoing.iter().map(moving).collect::<Value>(),
+    })
+}
