@@ -153,7 +153,7 @@ impl Controller {
             }
             Command::AdoptTopic(command) => decided(self.adopt_topic(command)?, Reply::AdoptTopic),
             Command::Quorum(_) => {
-                let why = "This node has no quorum that could be asked: it is alone.";
+                let why = "A controller has no quorum that could be asked.";
                 Err(ControllerError::UnsupportedVersion(why.into()))
             }
         }

@@ -152,6 +152,12 @@ pub enum ControllerError {
     /// This node has no quorum whose voters could change.
     #[error("{0}")]
     UnsupportedVersion(String),
+    /// It was not done in time.
+    #[error("{0}")]
+    TimedOut(String),
+    /// Nobody knows whether it was done.
+    #[error("{0}")]
+    Unknown(String),
     /// All producer ids were given away.
     #[error("Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit")]
     ProducerIdsExhausted,
@@ -197,6 +203,8 @@ impl ControllerError {
             Self::DuplicateVoter(_) => ErrorCode::DuplicateVoter,
             Self::VoterNotFound(_) => ErrorCode::VoterNotFound,
             Self::UnsupportedVersion(_) => ErrorCode::UnsupportedVersion,
+            Self::TimedOut(_) => ErrorCode::RequestTimedOut,
+            Self::Unknown(_) => ErrorCode::UnknownServerError,
             Self::ProducerIdsExhausted => ErrorCode::UnknownServerError,
             Self::NoRoom => ErrorCode::KafkaStorageError,
         }

@@ -10,18 +10,20 @@
 //! It never waits for a disk or a peer: while it did, this broker would be taken for dead.
 
 mod door;
+mod quorum;
 mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::quorum::Member;
 use base::{BrokerEpoch, BrokerId, Effects, Now, Offset};
 use broker::lifecycle::{self, Lifecycle, Replaced};
 use broker::replication::{PartitionKey, Proposals};
 use controller::{
     AlterPartition, AlterPartitions, BrokerSuspected, Command, CommandId, Controller, ControllerError,
-    Effect, MetadataQuorum, QuorumEvent, Reply,
+    Effect, MetadataQuorum, QuorumCommand, QuorumEvent, Reply,
 };
 use metadata::Delta;
 use replica::{AlterIsr, IsrAnswer};
@@ -61,6 +63,8 @@ pub(crate) struct ControlThread {
     pub(crate) node: BrokerId,
     pub(crate) controller: Controller,
     pub(crate) quorum: Box<dyn MetadataQuorum + Send>,
+    /// The quorum as those see it who ask about it.
+    pub(crate) member: Arc<Member>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) hosting: std::sync::mpsc::Sender<Step>,
     pub(crate) links: Arc<Links>,
@@ -215,6 +219,12 @@ impl ControlThread {
         let Some(Pending { command, asker, .. }) = self.state.waiting.get(id) else { return Ok(()) };
         let is_remote = matches!(asker, Asker::Remote(_));
         tracing::trace!(id, is_remote, active = self.controller.is_active(), to = ?self.state.active, ?command, "give");
+        if let Command::Quorum(asked) = command
+            && self.controller.is_active()
+        {
+            self.ask_quorum(id, asked.clone());
+            return Ok(());
+        }
         if is_remote || self.controller.is_active() {
             self.controller.on_room((self.has_room)());
             let command = command.clone();
@@ -248,7 +258,27 @@ impl ControlThread {
         Ok(())
     }
 
+    /// Asks the quorum instead of the controller, which may take as long as a node takes to catch up.
+    fn ask_quorum(&self, id: u64, command: QuorumCommand) {
+        let (member, control) = (Arc::clone(&self.member), self.control.clone());
+        let image = self.controller.image().clone();
+        self.cluster.spawn(async move {
+            let end = Offset::ZERO;
+            let result = quorum::ask(member, image, command).await;
+            control.tell(News::Answered { id, decided: Some(Decided { result, end }) });
+        });
+    }
+
     fn on_answered(&mut self, id: u64, decided: Option<Decided>) -> Result<(), ControlFailed> {
+        let fits = |pending: &Pending| match &decided {
+            Some(Decided { result: Ok(reply), .. }) => pending.command.is_answered_by(reply),
+            _ => true,
+        };
+        if self.state.waiting.get(id).is_some_and(|pending| !fits(pending)) {
+            let why = "the active controller answers something else than what was asked".to_owned();
+            self.on_nowhere(id, Some(ControllerError::Unknown(why)));
+            return Ok(());
+        }
         match decided {
             Some(decided) => self.on_decided(id, decided.result, decided.end),
             None => {

@@ -88,6 +88,7 @@ pub(crate) fn start_threads(
             ..ControllerSettings::from(settings)
         }),
         quorum: Box::new(member.proposer()),
+        member: Arc::clone(&member),
         lifecycle: Lifecycle::new(registration, times(settings)),
         hosting: steps.clone(),
         links,
