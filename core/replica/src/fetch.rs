@@ -36,6 +36,9 @@ pub struct Fetch {
     pub committed_only: bool,
     /// The first offset that a follower has; nobody else has any.
     pub log_start: Offset,
+    /// Whether this was asked before, and waited since. What a follower said then of its log may not be true
+    /// any more: its replica may have been taken away and given again, with nothing in it.
+    pub is_again: bool,
 }
 
 /// What there is to read.

@@ -9,7 +9,7 @@ use crate::partition::{Effect, Partition};
 use crate::role::Role;
 
 impl Partition {
-    /// Finds records to read. A follower that asks tells thereby how far it has come.
+    /// Finds records to read. A follower that asks for the first time tells thereby how far it has come.
     pub fn fetch(
         &mut self,
         now: Now,
@@ -56,7 +56,9 @@ impl Partition {
         // Whatever came of it, files may have been opened.
         self.log.on_read(fetch.from);
         planned?;
-        if let Reader::Follower(id) = fetch.reader {
+        if let Reader::Follower(id) = fetch.reader
+            && !fetch.is_again
+        {
             self.on_follower_fetch(now, id, (fetch.log_start, fetch.from), out);
             fetched.high_watermark = self.high_watermark;
         }

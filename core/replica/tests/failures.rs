@@ -61,6 +61,7 @@ impl Story {
             at_least_one: true,
             committed_only: true,
             log_start: Offset::NONE,
+            is_again: false,
         };
         self.partition.fetch(NOW, &fetch, &mut self.out).expect("in range")
     }

@@ -133,6 +133,7 @@ impl Cluster {
             at_least_one: true,
             committed_only: false,
             log_start: asks.log_start,
+            is_again: false,
         };
         let fetched = self.step(leader, |partition, now, out| partition.fetch(now, &fetch, out));
         let fetched = fetched.unwrap_or_else(|error| panic!("{id} asks {leader}: {error}"));
@@ -341,6 +342,7 @@ fn an_earlier_life_of_a_follower_is_not_listened_to() {
         at_least_one: true,
         committed_only: false,
         log_start: Offset::ZERO,
+        is_again: false,
     };
     let mut fetch = |epoch| cluster.step(1, |partition, now, out| partition.fetch(now, &asks(epoch), out));
     assert!(fetch(7).is_ok());

@@ -273,6 +273,7 @@ impl ParkedFetch {
             at_least_one: first,
             committed_only: self.terms.committed_only,
             log_start: Offset(wanted.log_start_offset),
+            is_again: self.absent.is_some(),
         };
         let mut result = None;
         hosted.step(&mut |hosted, out| {

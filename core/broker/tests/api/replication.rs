@@ -282,3 +282,29 @@ fn only_the_node_itself_fetches_as_its_replica() {
         vltava_broker::replication::FetcherError::Refused(ErrorCode::ClusterAuthorizationFailed)
     );
 }
+
+#[test]
+fn a_replica_that_was_taken_away_and_given_again_has_to_say_anew_how_far_it_is() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    share(&mut world, "t", &[1]);
+    let produced = sent(&mut world, "t", "x").bytes();
+    drop(produced);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none(), "it is told what is there");
+    let mut waiting = follower.ask(&mut world);
+    while waiting.is_none() {
+        waiting = follower.ask(&mut world);
+    }
+    let proposed = world.partition("t", 0).take_proposals();
+    assert_eq!(proposed.len(), 1, "it has caught up");
+    let refused = |partition: &mut Partition, out: &mut Effects<replica::Effect>| {
+        partition.on_isr_answer(proposed[0].leader_epoch, IsrAnswer::Refused, out);
+    };
+    world.partition("t", 0).act(refused);
+    // The fetch still waits when the replica goes, and comes back with an empty log.
+    let only = |ids: &[i32]| Some(ids.iter().map(|id| BrokerId(*id)).collect::<Vec<_>>());
+    world.change("t", 0, |change| (change.replicas, change.isr) = (only(&[1]), only(&[1])));
+    world.change("t", 0, |change| (change.replicas, change.isr) = (only(&[1, 2]), only(&[1])));
+    let _ = follower.look(&mut world, waiting.expect("it waits"));
+    assert_eq!(world.partition("t", 0).take_proposals(), [], "what the old replica had counts no more");
+}

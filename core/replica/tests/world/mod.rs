@@ -36,6 +36,7 @@ pub(crate) fn fetch(from: i64) -> Fetch {
         at_least_one: true,
         committed_only: false,
         log_start: Offset::NONE,
+        is_again: false,
     }
 }
 
