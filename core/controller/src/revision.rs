@@ -105,8 +105,15 @@ impl<'a> Revision<'a> {
         self.finish_reassignment(rules.insync_min);
         self.keep_eligible(rules.insync_min);
         let (leader, is_new) = self.elect(rules);
+        let is_new = is_new || (self.takes_away() && leader != BrokerId::NONE);
         self.remember_last_leader(leader);
         self.change(leader, is_new)
+    }
+
+    /// Whether somebody has a replica no more. Then the leadership begins anew: what the old replica still has
+    /// to say must not count for one that is given again, with nothing in it.
+    fn takes_away(&self) -> bool {
+        self.before.replicas.iter().any(|id| !self.replicas.contains(id))
     }
 
     /// Once all who come are in sync, those who go are gone (KIP-455); but never does that alone take the

@@ -118,15 +118,15 @@ fn a_move_can_be_taken_back_or_turned_elsewhere() {
     stage.topic("a", &[&[1, 2]], "1");
     stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
     stage.reassign("a", 0, Some(&[4, 2])).expect("somewhere else");
-    assert_eq!(stage.line("a", 0), "1@0 isr=1,2 adding=4 removing=1");
+    assert_eq!(stage.line("a", 0), "1@1 isr=1,2 adding=4 removing=1", "what 3 still says counts no more");
     assert_eq!(&stage.partition("a", 0).replicas[..], [4, 2, 1].map(BrokerId), "3 was only coming");
     stage.reassign("a", 0, None).expect("it is under way");
-    assert_eq!(stage.line("a", 0), "1@0 isr=1,2");
+    assert_eq!(stage.line("a", 0), "1@2 isr=1,2");
     stage.reassign("a", 0, Some(&[2])).expect("fewer");
-    assert_eq!(stage.line("a", 0), "2@1 isr=2", "nobody has to come first");
+    assert_eq!(stage.line("a", 0), "2@3 isr=2", "nobody has to come first");
     stage.reassign("a", 0, Some(&[2, 3])).expect("more");
     stage.alter("a", 0, &[2, 3]).expect("it has caught up");
-    assert_eq!(stage.line("a", 0), "2@1 isr=2,3");
+    assert_eq!(stage.line("a", 0), "2@3 isr=2,3", "who comes changes nothing for the others");
     let resize = Reassignment {
         topic: "a".into(),
         partition: base::PartitionIndex(0),
