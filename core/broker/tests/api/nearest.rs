@@ -46,7 +46,7 @@ fn read(world: &mut World, version: i16, rack_id: &str, from: i64) -> (i32, bool
     world.ask(version, &request, |response| {
         let part = &response.responses[0].partitions[0];
         assert_eq!(part.error_code, 0);
-        let has_records = part.records.as_ref().is_some_and(|records| records.len() > 0);
+        let has_records = part.records.as_ref().is_some_and(|records| !records.is_empty());
         (part.preferred_read_replica, has_records)
     })
 }
