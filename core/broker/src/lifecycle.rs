@@ -52,6 +52,8 @@ pub struct LifecycleTimes {
     pub retry_after: Duration,
     /// How long a stop waits for others to take over.
     pub stop_max: Duration,
+    /// How long it waits while no controller answers: by then one of those left would have been elected.
+    pub unanswered_max: Duration,
 }
 
 /// See the module.
@@ -73,6 +75,8 @@ pub struct Lifecycle {
     next_at: Duration,
     /// Until when to wait for others to take over, once it is to stop.
     stop_by: Option<Duration>,
+    /// When a controller last answered, or the stop began.
+    answered_at: Duration,
     is_over: bool,
 }
 
@@ -91,6 +95,7 @@ impl Lifecycle {
             is_asking: false,
             next_at: Duration::ZERO,
             stop_by: None,
+            answered_at: Duration::ZERO,
             is_over: false,
         }
     }
@@ -102,11 +107,16 @@ impl Lifecycle {
 
     /// When to call [`Lifecycle::on_tick`], by `Now::elapsed`; `None` while an answer is awaited.
     pub fn deadline(&self) -> Option<Duration> {
-        match (self.is_asking, self.stop_by) {
+        match (self.is_asking, self.patience_ends()) {
             _ if self.is_over => None,
             (false, _) => Some(self.next_at),
-            (true, stop_by) => stop_by,
+            (true, patience_ends) => patience_ends,
         }
+    }
+
+    /// When nobody is waited for any longer, once it is to stop.
+    fn patience_ends(&self) -> Option<Duration> {
+        self.stop_by.map(|by| by.min(self.answered_at + self.times.unanswered_max))
     }
 
     /// Time has passed.
@@ -114,7 +124,7 @@ impl Lifecycle {
         if self.is_over {
             return;
         }
-        if self.stop_by.is_some_and(|by| now.elapsed >= by) {
+        if self.patience_ends().is_some_and(|by| now.elapsed >= by) {
             return self.end(Effect::MayStop, out);
         }
         if self.is_asking || now.elapsed < self.next_at {
@@ -157,6 +167,7 @@ impl Lifecycle {
                 out.push(Effect::Registered(*epoch));
             }
             Ok(Reply::BrokerHeartbeat(reply)) => {
+                self.answered_at = now.elapsed;
                 self.next_at = now.elapsed + self.times.heartbeat_every;
                 if self.stop_by.is_some() {
                     self.next_at = now.elapsed + self.times.retry_after;
@@ -215,6 +226,7 @@ impl Lifecycle {
             // Who serves nothing leads nothing.
             let patience = if self.is_serving { self.times.stop_max } else { Duration::ZERO };
             self.stop_by = Some(now.elapsed + patience);
+            self.answered_at = now.elapsed;
             self.hasten(now, true);
         }
     }
@@ -266,6 +278,7 @@ mod tests {
                 heartbeat_every: Duration::from_millis(300),
                 retry_after: Duration::from_millis(50),
                 stop_max: Duration::from_secs(30),
+                unanswered_max: Duration::from_secs(2),
             };
             Self { life: Lifecycle::new(registration, times), image: Image::default() }
         }
@@ -384,11 +397,28 @@ mod tests {
         assert_eq!((world.life.deadline(), world.heartbeat(9_999)), (None, None));
         let mut world = World::serving();
         world.life.stop(at(100));
-        assert_eq!(world.heartbeat(100), Some((false, true)));
+        for ms in (100..30_100).step_by(1_000) {
+            assert_eq!(world.heartbeat(ms), Some((false, true)));
+            assert_eq!(world.reply(ms, false, false), [], "others cannot lead yet");
+        }
         assert_eq!(world.run(|life, out| life.on_tick(at(30_100), out)), [Effect::MayStop]);
         let mut world = World::new();
         world.life.stop(at(0));
         assert_eq!(world.run(|life, out| life.on_tick(at(0), out)), [Effect::MayStop], "it serves nothing");
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_a_quorum_that_is_gone() {
+        let mut world = World::serving();
+        world.life.stop(at(5_000));
+        assert_eq!(world.heartbeat(5_000), Some((false, true)));
+        assert_eq!(world.reply(5_100, false, false), []);
+        assert_eq!(world.heartbeat(5_150), Some((false, true)));
+        assert_eq!(world.life.deadline(), Some(Duration::from_millis(7_100)), "the answer may never come");
+        let lost = ControllerError::NotController { active: None };
+        assert_eq!(world.run(|life, out| life.on_answer(at(5_200), Err(&lost), out)), []);
+        assert_eq!(world.heartbeat(7_099), Some((false, true)));
+        assert_eq!(world.run(|life, out| life.on_tick(at(7_100), out)), [Effect::MayStop]);
     }
 
     #[test]

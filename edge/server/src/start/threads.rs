@@ -127,6 +127,8 @@ fn times(settings: &BrokerSettings) -> LifecycleTimes {
         heartbeat_every: settings.broker_heartbeat_interval,
         retry_after: RETRY_AFTER,
         stop_max: STOP_MAX,
+        // By then no controller counts on this broker any more.
+        unanswered_max: settings.broker_session_timeout,
     }
 }
 
