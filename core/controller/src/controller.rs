@@ -24,6 +24,9 @@ pub struct ControllerSettings {
     pub partitions_default: i32,
     /// `default.replication.factor`; `None` chooses by the number of brokers, see [`REPLICATION_FACTOR_MAX`].
     pub replication_factor_default: Option<i16>,
+    /// How many brokers there will be at least: those of `cluster.peers`. Before they have registered, what is
+    /// made for fewer would stay with fewer.
+    pub brokers_expected: usize,
     /// `delete.topic.enable`.
     pub delete_topics: bool,
     /// `broker.session.timeout.ms`.
@@ -55,6 +58,7 @@ impl From<&BrokerSettings> for ControllerSettings {
             cluster_id: None,
             partitions_default: settings.partitions_default,
             replication_factor_default: settings.replication_factor_default,
+            brokers_expected: settings.cluster_peers.len(),
             delete_topics: settings.delete_topics,
             session_timeout: settings.broker_session_timeout,
             heartbeat_interval: settings.broker_heartbeat_interval,

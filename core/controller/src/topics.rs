@@ -13,7 +13,7 @@ use metadata::{
 use crate::command::{AdoptTopic, CreateTopics, NewTopic, Outcomes, TopicCreated};
 use crate::controller::Controller;
 use crate::error::ControllerError;
-use crate::placement::{Placement, check_assignment, in_sync_at_first, is_usable};
+use crate::placement::{Placement, check_assignment, in_sync_at_first};
 use crate::{PARTITIONS_MAX, PARTITIONS_PER_COMMAND_MAX, REPLICATION_FACTOR_MAX};
 
 /// What `min.insync.replicas` is for a topic of three replicas or more while nobody says: one of them can
@@ -138,7 +138,7 @@ impl Controller {
         }
         let count = if topic.partitions == -1 { self.settings.partitions_default } else { topic.partitions };
         let replication_factor = match topic.replication_factor {
-            -1 => self.replication_factor_default(),
+            -1 => self.replication_factor_default()?,
             factor => factor,
         };
         let placement = Placement::new(&self.image, replication_factor, topic.random)?;
@@ -150,10 +150,21 @@ impl Controller {
         Ok((0..count).map(partition).collect())
     }
 
-    fn replication_factor_default(&self) -> i16 {
-        let alive = self.image.brokers().filter(|broker| is_usable(broker)).count();
-        let chosen = alive.clamp(1, REPLICATION_FACTOR_MAX);
-        self.settings.replication_factor_default.unwrap_or(i16::try_from(chosen).unwrap_or(1))
+    /// Counts brokers that are away for now, too: a topic that is made while one restarts is like any other.
+    fn replication_factor_default(&self) -> Result<i16, ControllerError> {
+        if let Some(set) = self.settings.replication_factor_default {
+            return Ok(set);
+        }
+        let (there, expected) = (self.image.brokers().count(), self.settings.brokers_expected);
+        let chosen = there.max(expected).clamp(1, REPLICATION_FACTOR_MAX);
+        if there < chosen {
+            return Err(ControllerError::InvalidReplicationFactor(format!(
+                "A topic gets {chosen} replicas here, and {there} of the {expected} brokers of cluster.peers have \
+                 registered so far. Wait for the others, or name a replication factor; correct cluster.peers if \
+                 they will never come."
+            )));
+        }
+        Ok(i16::try_from(chosen).unwrap_or(1))
     }
 
     fn take_assignments(&self, topic: &NewTopic, id: TopicId) -> Result<Vec<NewPartition>, ControllerError> {

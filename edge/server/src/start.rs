@@ -104,7 +104,6 @@ async fn live(
         signalled = &mut signal => return signalled.map_err(ServerError::System),
     };
     let mut started = begin(settings, descriptors, metrics, &listener, founded)?;
-    let _ = watched.set(Arc::downgrade(&started.node));
     let mut ended = started.control.ended.clone();
     let served = tokio::select! {
         serving = &mut started.serving => serving.is_ok(),
@@ -115,6 +114,8 @@ async fn live(
         return stop::in_order(started).await;
     }
     let node = Arc::clone(&started.node);
+    // From now on it is ready: what it is asked for it can do, with the cluster.
+    let _ = watched.set(Arc::downgrade(&node));
     info!(
         kafka = %listener.address(), node = %node.settings.node_id, cluster = node.cluster_id,
         partitions = node.partitions.len(), took_ms = began.elapsed().as_millis(), "serving"

@@ -68,12 +68,15 @@ fn connections(node: &Arc<Node>, listener: &Listener) {
     count(counter, "vltava_connections_refused", refused, &[("limit", "address")], |c| &c.refused_address);
 }
 
-/// What HTTP answers from. The node is not there yet while its logs are opened.
+/// What HTTP answers from. The node is not there yet while its logs are opened and the
+/// cluster does not know of it.
 pub(crate) fn http_state(watched: Arc<OnceLock<Weak<Node>>>, metrics: Arc<Metrics>) -> HttpState {
     HttpState {
         ready: Arc::new(move || {
             let Some(node) = watched.get() else {
-                return Readiness::NotReady(vec!["recovering: the logs are being opened".to_owned()]);
+                let starting =
+                    "starting: the logs are being opened, or the cluster has not let this node in yet";
+                return Readiness::NotReady(vec![starting.to_owned()]);
             };
             let Some(node) = node.upgrade() else {
                 return Readiness::NotReady(vec!["the node stops".to_owned()]);

@@ -153,26 +153,28 @@ fn leaderships_go_back_to_who_is_first_in_line() {
     assert_eq!(stage.line("a", 1), "2@0 isr=2,1");
 }
 
+/// A topic of which nothing is said but its name.
+fn by_default(name: &str) -> Command {
+    let topic = NewTopic {
+        name: name.into(),
+        partitions: 1,
+        replication_factor: -1,
+        assignments: Vec::new(),
+        configs: Vec::new(),
+        random: name.len() as u128 * 7 + u128::from(name.as_bytes()[0]),
+    };
+    Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
+}
+
 #[test]
 fn a_topic_of_three_can_lose_one_and_of_one_none() {
     let mut stage = Stage::with(&[1]);
-    let create = |name: &str| {
-        let topic = NewTopic {
-            name: name.into(),
-            partitions: 1,
-            replication_factor: -1,
-            assignments: Vec::new(),
-            configs: Vec::new(),
-            random: name.len() as u128 * 7 + u128::from(name.as_bytes()[0]),
-        };
-        Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
-    };
     let configs = |stage: &Stage, name: &str| {
         let name = base::TopicName::new(name).expect("legal");
         stage.image().configs(&metadata::ConfigResource::Topic(name)).len()
     };
     let factor = |stage: &mut Stage, name: &str| {
-        stage.run(create(name)).expect("it runs");
+        stage.run(by_default(name)).expect("it runs");
         (stage.partition(name, 0).replicas.len(), configs(stage, name))
     };
     assert_eq!(factor(&mut stage, "a"), (1, 0));
@@ -184,6 +186,33 @@ fn a_topic_of_three_can_lose_one_and_of_one_none() {
     let set =
         stage.image().configs(&metadata::ConfigResource::Topic(base::TopicName::new("ccc").expect("legal")));
     assert_eq!(set.get("min.insync.replicas").map(String::as_str), Some("2"));
+}
+
+#[test]
+fn a_topic_made_while_a_broker_is_away_has_it_too() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.die(&[2]);
+    stage.run(by_default("a")).expect("it runs");
+    let made = stage.partition("a", 0);
+    assert_eq!((made.replicas.len(), made.isr.len()), (3, 2), "{made:?}");
+    assert!(!made.isr.contains(&BrokerId(2)), "{made:?}");
+}
+
+#[test]
+fn a_cluster_that_still_forms_makes_nothing_for_fewer_than_it_will_have() {
+    let mut stage = Stage::new(ControllerSettings { brokers_expected: 3, ..settings() });
+    let refusal = |reply: Result<Reply, ControllerError>| match reply {
+        Ok(Reply::CreateTopics(made)) => made.into_iter().next().and_then(Result::err),
+        other => panic!("{other:?}"),
+    };
+    for id in [1, 2] {
+        stage.come(&registration(id));
+        let refused = refusal(stage.run(by_default("a"))).map(|why| why.to_string()).unwrap_or_default();
+        assert!(refused.contains(&format!("{id} of the 3 brokers of cluster.peers")), "{refused}");
+    }
+    stage.come(&registration(3));
+    assert_eq!(refusal(stage.run(by_default("a"))), None);
+    assert_eq!(stage.partition("a", 0).replicas.len(), 3);
 }
 
 #[test]
