@@ -5,6 +5,7 @@ mod cluster;
 mod completions;
 mod config;
 mod consume;
+mod dev;
 mod log;
 mod perf;
 mod produce;
@@ -38,6 +39,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava server                               start a node on 127.0.0.1:9092
+  vltava dev                                  start a cluster of three, to try things on
   vltava topic create orders --partitions 6   make a topic on it
   echo hello | vltava produce orders          write a record
   vltava consume orders -e                    read what there is
@@ -48,6 +50,7 @@ Examples:
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Server(server::Arguments),
+    Dev(dev::Arguments),
     Topic(topic::Arguments),
     Cluster(cluster::Arguments),
     Produce(produce::Arguments),
@@ -66,7 +69,9 @@ impl Command {
             Self::Cluster(arguments) => arguments.asked(),
             Self::Produce(_) | Self::Consume(_) => Asked::Records,
             Self::Perf(arguments) => arguments.asked(),
-            Self::Server(_) | Self::Log(_) | Self::Config(_) | Self::Completions(_) => Asked::Other,
+            Self::Server(_) | Self::Dev(_) | Self::Log(_) | Self::Config(_) | Self::Completions(_) => {
+                Asked::Other
+            }
         }
     }
 }
@@ -75,6 +80,7 @@ impl Command {
 pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Server(arguments) => server::run(arguments),
+        Command::Dev(arguments) => dev::run(arguments, out),
         Command::Topic(arguments) => topic::run(arguments, out),
         Command::Cluster(arguments) => cluster::run(arguments, out),
         Command::Produce(arguments) => produce::run(arguments),

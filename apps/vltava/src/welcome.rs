@@ -8,6 +8,10 @@ Start a node. It needs no settings; data goes to ./vltava-data:
 
   vltava server
 
+Or a cluster of three on this machine, thrown away at the end:
+
+  vltava dev
+
 Make a topic, look at it:
 
   vltava topic create orders --partitions 6

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The node under test is chosen by the environment, and nothing else in the suite depends on it:
-//! by default the `vltava` binary of this build, `VLTAVA_BIN` names another, `CONFORMANCE_NODE=kafka`
-//! starts Apache Kafka, and `BOOTSTRAP=host:port` takes a server that runs already.
+//! by default the `vltava` binary of this build, `VLTAVA_BIN` names another, `CONFORMANCE_NODE=cluster`
+//! starts three nodes of ours, `CONFORMANCE_NODE=kafka` Apache Kafka, and `BOOTSTRAP=host:port` takes a server
+//! that runs already.
 
 // What clients do.
 pub mod stories;
@@ -31,4 +32,5 @@ pub mod node;
 // Where install.sh put things.
 pub mod home;
 
+pub use launch::{free_cluster_port, free_port};
 pub use node::{Node, Program, Setup};

@@ -4,13 +4,11 @@
 //! A dropped node is killed and its directory is removed, unless [`Node::keep`] said that a test failed.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,12 +16,14 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::launch::Launch;
+use crate::launch::{self, Launch, free_port};
 use crate::{home, kafka};
 
 /// Java on a busy machine takes some seconds; ours takes none.
 const START_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(30);
+/// Stands in the log before what each start of the node says.
+const STARTS: &str = "--- starts ---";
 /// Between two looks at a process that gives no sign of its own.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -32,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub enum Program {
     /// `vltava server`, of this binary.
     Vltava(PathBuf),
+    /// `vltava dev`, of this binary: three nodes, which stop and start as one.
+    Cluster(PathBuf),
     /// Apache Kafka, from the jars that `install.sh` fetched.
     Kafka,
     /// A server that runs already; it is never stopped.
@@ -46,8 +48,9 @@ impl Program {
         }
         match env::var("CONFORMANCE_NODE").as_deref() {
             Ok("kafka") => Ok(Self::Kafka),
+            Ok("cluster") => Ok(Self::Cluster(home::vltava()?)),
             Ok("vltava") | Err(_) => Ok(Self::Vltava(home::vltava()?)),
-            Ok(other) => bail!("CONFORMANCE_NODE is {other:?}, not vltava or kafka"),
+            Ok(other) => bail!("CONFORMANCE_NODE is {other:?}, not vltava, cluster or kafka"),
         }
     }
 }
@@ -129,6 +132,12 @@ impl Node {
     pub fn start(setup: Setup) -> Result<Self> {
         let mut node = match setup.program {
             Program::Given(address) => Self { setup, address, side_port: 0, place: None, child: None },
+            Program::Cluster(_) => {
+                let place = Place::new(setup.data_dir.as_deref())?;
+                let port = launch::free_cluster_port()?;
+                let address = (Ipv4Addr::LOCALHOST, port).into();
+                Self { setup, address, side_port: port + launch::HTTP_ABOVE, place: Some(place), child: None }
+            }
             Program::Vltava(_) | Program::Kafka => {
                 let place = Place::new(setup.data_dir.as_deref())?;
                 let address = (Ipv4Addr::LOCALHOST, free_port()?).into();
@@ -158,17 +167,19 @@ impl Node {
             settings: &self.setup.settings,
         };
         let mut command = match &self.setup.program {
-            Program::Vltava(binary) => vltava_command(binary, &launch, &self.setup.more_data_dirs),
+            Program::Vltava(binary) => launch::node(binary, &launch, &self.setup.more_data_dirs),
+            Program::Cluster(binary) => launch::cluster(binary, &launch),
             Program::Kafka | Program::Given(_) => kafka::command(&launch)?,
         };
-        let log = OpenOptions::new().create(true).append(true).open(&place.log)?;
+        let mut log = OpenOptions::new().create(true).append(true).open(&place.log)?;
+        writeln!(log, "{STARTS}")?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))
     }
 
     fn wait_until_it_answers(&mut self) -> Result<()> {
         let deadline = Instant::now() + START_MAX;
-        while let Err(why) = api_versions(self.address) {
+        while let Err(why) = self.answers() {
             if let Some(status) = self.exited()? {
                 bail!("the node ended with {status}:\n{}", self.log_tail());
             }
@@ -178,6 +189,17 @@ impl Node {
             thread::sleep(LOOK_AGAIN);
         }
         Ok(())
+    }
+
+    fn answers(&self) -> Result<()> {
+        if matches!(self.setup.program, Program::Cluster(_)) {
+            // Each start tells of itself once all nodes are there.
+            let said = self.place.as_ref().map(|place| fs::read_to_string(&place.log)).transpose()?;
+            let said = said.unwrap_or_default();
+            let is_ready = said.rsplit_once(STARTS).is_some_and(|(_, since)| since.contains(launch::READY));
+            ensure!(is_ready, "it is not ready");
+        }
+        api_versions(self.address)
     }
 
     /// Where clients connect, as `host:port`.
@@ -280,43 +302,6 @@ impl Place {
         File::create(&log)?;
         Ok(Self { data_dir, log, folder })
     }
-}
-
-fn vltava_command(binary: &Path, launch: &Launch<'_>, more_data_dirs: &[PathBuf]) -> Command {
-    let mut command = Command::new(binary);
-    let http = SocketAddr::new(launch.address.ip(), launch.side_port);
-    command
-        .args([OsStr::new("server"), OsStr::new("--data-dir"), launch.data_dir.as_os_str()])
-        .args(["--listen", &launch.address.to_string()])
-        .args(["--set", &format!("http.listen={http}")]);
-    if launch.advertised != launch.address {
-        command.args(["--set", &format!("advertised.listeners=PLAINTEXT://{}", launch.advertised)]);
-    }
-    for data_dir in more_data_dirs {
-        command.arg("--data-dir").arg(data_dir);
-    }
-    for (name, value) in launch.settings {
-        command.args(["--set", &format!("{name}={value}")]);
-    }
-    command
-}
-
-/// A port that nothing listens on. Below those that the kernel gives to outgoing connections, so that no
-/// connection takes it before the node does.
-pub fn free_port() -> Result<u16> {
-    const FIRST: u16 = 20_000;
-    const COUNT: u16 = 12_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that run at the same time start their search apart.
-    let start = (process::id().wrapping_mul(97) % u32::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_add(step) % COUNT;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no port is free")
 }
 
 /// Asks ApiVersions version 0 and reads the whole answer.

@@ -12,8 +12,9 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use crate::capture::Capture;
 use crate::driver::{Driver, Place};
+use crate::launch::free_port;
 use crate::matrix::{self, Client, Feature};
-use crate::node::{self, Node, Program, Setup};
+use crate::node::{Node, Program, Setup};
 
 const LEADERS_MAX: Duration = Duration::from_secs(15);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -57,7 +58,7 @@ impl Suite {
         if self.program.is_some() || env::var_os("CAPTURE").is_none() {
             return Node::start(setup);
         }
-        let port = node::free_port()?;
+        let port = free_port()?;
         setup.advertised_port = Some(port);
         let node = Node::start(setup)?;
         self.capture.listen(port, node.address())?;

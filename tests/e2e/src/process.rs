@@ -54,8 +54,7 @@ pub struct Ended {
 impl Server {
     /// On free ports.
     pub fn on(data_dir: &Path) -> Result<Self> {
-        let address =
-            || Ok::<_, anyhow::Error>((Ipv4Addr::LOCALHOST, conformance::node::free_port()?).into());
+        let address = || Ok::<_, anyhow::Error>((Ipv4Addr::LOCALHOST, conformance::free_port()?).into());
         Ok(Self {
             data_dir: data_dir.to_owned(),
             listen: address()?,

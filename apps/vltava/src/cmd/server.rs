@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use server::ServerArgs;
 
 /// Run a node
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// Serve health and metrics here
     #[arg(long, value_name = "HOST:PORT")]
     http_listen: Option<String>,
+    /// Stop cleanly when the process that started this one ends: this is its id
+    #[arg(long, value_name = "PID")]
+    end_with_parent: Option<i32>,
 }
 
 const EXAMPLES: &str = "\
@@ -38,7 +42,18 @@ Examples:
   vltava server --config server.properties --set num.partitions=6 --set flush.policy=os";
 
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { config, set, data_dirs, listen, http_listen } = arguments;
+    let Arguments { config, set, data_dirs, listen, http_listen, end_with_parent } = arguments;
+    if let Some(parent) = end_with_parent {
+        end_with(parent)?;
+    }
     server::run(ServerArgs { config, set, data_dirs, listen, http_listen })?;
+    Ok(())
+}
+
+/// SIGTERM comes when the parent ends; one that ended before is not waited for.
+fn end_with(parent: i32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::TERM)).context("cannot follow the parent process")?;
+    let is_child = getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent);
+    ensure!(is_child, "process {parent} is not the parent of this one, or it has ended");
     Ok(())
 }
