@@ -44,6 +44,7 @@ fn class(name: &str) -> String {
     let package = match name {
         "ConfigCommand" => "kafka.admin",
         "ConsoleConsumer" => "org.apache.kafka.tools.consumer",
+        "ReassignPartitionsCommand" => "org.apache.kafka.tools.reassign",
         _ => "org.apache.kafka.tools",
     };
     format!("{package}.{name}")

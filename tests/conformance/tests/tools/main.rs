@@ -3,6 +3,7 @@
 //! The tools share one Java and so take turns.
 
 mod adopt;
+mod cluster;
 mod configs;
 mod console;
 mod dump;
@@ -36,6 +37,17 @@ const STORIES: &[(&str, Story)] = &[
     ("a_directory_that_kafka_wrote", adopt::a_directory_that_kafka_wrote),
 ];
 
+/// On three nodes of ours, whatever the others are told on.
+const STORIES_OF_A_CLUSTER: &[(&str, Story)] = &[
+    ("cluster::topics_have_three_replicas", cluster::topics_have_three_replicas),
+    ("cluster::reassign_partitions_command", cluster::reassign_partitions_command),
+    ("cluster::a_reassignment_is_taken_back", cluster::a_reassignment_is_taken_back),
+    ("cluster::leader_election_command", cluster::leader_election_command),
+    ("cluster::metadata_quorum_command", cluster::metadata_quorum_command),
+    ("cluster::feature_command", cluster::feature_command),
+    ("cluster::cluster_tool", cluster::cluster_tool),
+];
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let program = Program::from_env();
@@ -45,13 +57,23 @@ fn main() -> ExitCode {
     }
     let toolbox = Arc::new(Toolbox::default());
     let started = Instant::now();
-    let trials = STORIES.iter().map(|&(name, story)| {
-        let toolbox = Arc::clone(&toolbox);
+    let trial = |toolbox: &Arc<Toolbox>, name: &str, story: Story, applies: bool| {
+        let toolbox = Arc::clone(toolbox);
         let test = move || story(&toolbox).map_err(|error| Failed::from(format!("{error:#}")));
-        Trial::test(name, test).with_ignored_flag(!applies(name, program.as_ref().ok()))
-    });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
-    for words in toolbox.suite.end(conclusion.has_failed()) {
+        Trial::test(name, test).with_ignored_flag(!applies)
+    };
+    let on_one = STORIES.iter();
+    let on_one =
+        on_one.map(|&(name, story)| trial(&toolbox, name, story, applies(name, program.as_ref().ok())));
+    let ours = match &program {
+        Ok(Program::Vltava(binary) | Program::Cluster(binary)) => Some(binary.clone()),
+        _ => None,
+    };
+    let cluster = Arc::new(toolbox.beside(Program::Cluster(ours.clone().unwrap_or_default())));
+    let on_three = STORIES_OF_A_CLUSTER.iter();
+    let on_three = on_three.map(|&(name, story)| trial(&cluster, name, story, ours.is_some()));
+    let conclusion = libtest_mimic::run(&arguments, on_one.chain(on_three).collect());
+    for words in [&toolbox, &cluster].into_iter().flat_map(|it| it.suite.end(conclusion.has_failed())) {
         eprintln!("{words}");
     }
     eprintln!("{:.1} s", started.elapsed().as_secs_f32());

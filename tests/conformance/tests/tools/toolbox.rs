@@ -1,11 +1,12 @@
 //! What the stories share: the node, clients that write for them, and the Java with the tools.
 
 use std::process;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use vltava_conformance::Program;
 use vltava_conformance::driver::{How, Place};
 use vltava_conformance::matrix::{self, Client};
 use vltava_conformance::record::{Bytes, Record};
@@ -20,10 +21,15 @@ pub(crate) const PROMISE: How = How { compression: "none", acks: "all", idempote
 #[derive(Default)]
 pub(crate) struct Toolbox {
     pub(crate) suite: Suite,
-    tools: Mutex<Option<Tools>>,
+    tools: Arc<Mutex<Option<Tools>>>,
 }
 
 impl Toolbox {
+    /// The same tools for another program.
+    pub(crate) fn beside(&self, program: Program) -> Self {
+        Self { suite: Suite::on(program), tools: Arc::clone(&self.tools) }
+    }
+
     /// Runs a tool against the node.
     pub(crate) fn run(&self, name: &str, arguments: &[&str]) -> Result<Said> {
         self.run_with(name, arguments, "")
