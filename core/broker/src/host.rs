@@ -12,6 +12,7 @@ use replica::{AlterIsr, Partition};
 use storage::disk::DiskError;
 
 use crate::parked::{Parked, Waiter};
+use crate::replication::Throttle;
 
 /// The node that a request reached.
 pub trait Host: Send + Sync {
@@ -32,6 +33,9 @@ pub trait Host: Send + Sync {
     fn random(&self) -> u128;
     /// A fetch session has ended.
     fn fetch_session_end(&self);
+    /// Does something with the limit of what this broker gives away to replicas that lack something, if there
+    /// is one.
+    fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle));
 }
 
 /// A partition of this broker, behind whatever keeps two threads apart.

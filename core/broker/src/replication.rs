@@ -10,6 +10,8 @@
 
 mod fetcher;
 mod proposals;
+mod throttle;
 
 pub use fetcher::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 pub use proposals::Proposals;
+pub use throttle::Throttle;

@@ -30,8 +30,8 @@ pub use properties::{PropertyError, parse_properties};
 pub use render::render_markdown;
 pub use setting::{Allowed, Kind, Scope, Setting, SettingError, Value};
 pub use topic::{
-    Cleanup, CompressionType, FlushPolicy, INSYNC_MIN, TimestampType, TopicSettings, UNCLEAN_ELECTION,
-    allows_unclean_election, insync_replicas_min,
+    Cleanup, CompressionType, FlushPolicy, INSYNC_MIN, ThrottledReplicas, TimestampType, TopicSettings,
+    UNCLEAN_ELECTION, allows_unclean_election, insync_replicas_min,
 };
 
 use crate::parts::ConfigMap;

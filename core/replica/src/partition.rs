@@ -423,6 +423,11 @@ impl Partition {
         self.settings
     }
 
+    /// The broker whose replica this is.
+    pub fn broker(&self) -> BrokerId {
+        self.me
+    }
+
     /// Whether this broker leads it.
     pub fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader(_))

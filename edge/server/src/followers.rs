@@ -26,6 +26,7 @@ use crate::complaints::Complaints;
 use crate::partition::PartitionCell;
 use crate::requests::FetchBell;
 use crate::table::PartitionTable;
+use crate::throttles::Throttles;
 
 /// How long a task waits for disks of this node that are behind before it asks for the rest without them.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
@@ -46,6 +47,7 @@ pub(crate) struct Followers {
     pub(crate) table: Arc<PartitionTable>,
     pub(crate) clock: Clock,
     pub(crate) limits: FetcherLimits,
+    pub(crate) throttles: Arc<Throttles>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) complaints: Complaints,
     state: Mutex<State>,
@@ -67,12 +69,12 @@ impl Followers {
         identity: Arc<Identity>,
         table: Arc<PartitionTable>,
         clock: Clock,
-        limits: FetcherLimits,
+        (limits, throttles): (FetcherLimits, Arc<Throttles>),
         runtime: tokio::runtime::Handle,
     ) -> Self {
         let state = State { epoch: BrokerEpoch::NONE, leaders: BTreeMap::new() };
         let complaints = Complaints::default();
-        Self { identity, table, clock, limits, runtime, complaints, state: Mutex::new(state) }
+        Self { identity, table, clock, limits, throttles, runtime, complaints, state: Mutex::new(state) }
     }
 
     /// A new life of this broker has begun: leaders are to know (KIP-903).
@@ -101,6 +103,12 @@ impl Followers {
         let bell = Arc::clone(&begun.bell);
         state.leaders.insert(leader, begun);
         bell
+    }
+
+    /// Until when a replica of this node is not filled any further, if somebody limits it.
+    fn rests_until(&self, cell: &PartitionCell) -> Option<Duration> {
+        let is_held_back = self.throttles.hold_back(cell);
+        is_held_back.then(|| self.throttles.follower.lock().until(self.clock.now())).flatten()
     }
 
     /// Ends the tasks of leaders that are gone.
@@ -270,6 +278,10 @@ impl Task {
             let next = followers.table.get(key.0, key.1).and_then(|cell| next_of(&cell, self.leader));
             self.behind.remove(&key);
             self.fetcher.set(key, next);
+            let cell = next.and_then(|_| followers.table.get(key.0, key.1));
+            if let Some(until) = cell.and_then(|cell| followers.rests_until(&cell)) {
+                self.fetcher.rest(key, until);
+            }
         }
     }
 
@@ -285,7 +297,7 @@ impl Task {
         let (leader, behind) = (self.leader, &mut self.behind);
         let mut each = |key: PartitionKey, answer: LeaderAnswer<'_>| {
             let Some(cell) = followers.table.get(key.0, key.1) else {
-                return Next { fetch: None, has_failed: false };
+                return Next { fetch: None, has_failed: false, rests_until: None };
             };
             let (next, is_behind) = step(&followers, &cell, leader, answer);
             if is_behind {
@@ -308,6 +320,9 @@ fn step(
     let now = followers.clock.now();
     let done = match answer {
         LeaderAnswer::Fetched(said) => {
+            if followers.throttles.hold_back(cell) {
+                followers.throttles.follower.lock().charge(now, said.records.len() as u64);
+            }
             cell.act(|partition, out| partition.on_fetched(now, &said, out).map(drop))
         }
         LeaderAnswer::OutOfRange { epoch, start, end } => {
@@ -316,7 +331,7 @@ fn step(
         LeaderAnswer::Refused(code) => {
             debug!(partition = %cell.name, %leader, %code, "the leader refuses; it is asked again");
             let fetch = next_of(cell, leader);
-            return (Next { fetch, has_failed: true }, false);
+            return (Next { fetch, has_failed: true, rests_until: None }, false);
         }
     };
     if let Err(why @ (FollowError::CommittedDiverges { .. } | FollowError::Unusable(_))) = &done
@@ -326,7 +341,8 @@ fn step(
     }
     let (fetch, is_behind) = cell.with(|partition| (partition.next_fetch(), partition.is_behind_its_disk()));
     let fetch = fetch.filter(|next| next.leader == leader);
-    (Next { fetch, has_failed: done.is_err() }, is_behind)
+    let rests_until = followers.rests_until(cell);
+    (Next { fetch, has_failed: done.is_err(), rests_until }, is_behind)
 }
 
 /// What to ask this leader for, if it leads.

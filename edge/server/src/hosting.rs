@@ -1,5 +1,6 @@
 //! Makes and removes the logs of this node as the image says.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::random::random;
 use crate::requests::Outbox;
 use crate::table::{Offline, PartitionTable};
 use crate::threads::on_threads;
+use crate::throttles::Throttles;
 
 /// Threads that make logs: each waits for the disk most of the time, and their waits are shared.
 const MAKING_THREADS: usize = 16;
@@ -49,6 +51,7 @@ pub(crate) struct Hosting {
     /// What the cluster is, as requests on this node see it.
     pub(crate) image: Arc<ArcSwap<Image>>,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) throttles: Arc<Throttles>,
 }
 
 /// A partition that is to get a log.
@@ -67,12 +70,22 @@ impl Unmade<'_> {
 impl Hosting {
     /// How long a silent producer is remembered, as the image has it.
     pub(crate) fn producer_expiry(&self, image: &Image) -> Duration {
+        self.settings_now(image).producer_id_expiration
+    }
+
+    /// Limits how fast replicas are filled, as the image has it.
+    pub(crate) fn set_limits(&self, image: &Image) {
+        self.throttles.set(&self.settings_now(image));
+    }
+
+    /// This broker's settings, as the image has them.
+    fn settings_now(&self, image: &Image) -> Cow<'_, BrokerSettings> {
         let default_broker = image.configs(&ConfigResource::DefaultBroker);
         let broker = image.configs(&ConfigResource::Broker(self.node));
         if default_broker.is_empty() && broker.is_empty() {
-            return self.settings.producer_id_expiration;
+            return Cow::Borrowed(&self.settings);
         }
-        self.settings.with(default_broker, broker).producer_id_expiration
+        Cow::Owned(self.settings.with(default_broker, broker))
     }
 
     /// Makes the logs of what is new, and of what could not be made before. They are not in the table
@@ -234,6 +247,7 @@ impl Hosting {
         let outside = (self.clock, Arc::clone(&self.outbox));
         let cell = PartitionCell::new(name, topic, Arc::clone(dir), opened, Arc::clone(settings), outside);
         cell.assign(&assignment(partition));
+        cell.throttle(&partition.isr);
         cell
     }
 
@@ -255,7 +269,11 @@ impl Hosting {
             let partition = image.partition(*topic, *index);
             if let (Some(cell), Some(partition)) = (self.table.get(*topic, *index), partition) {
                 cell.assign(&assignment(partition));
+                cell.throttle(&partition.isr);
             }
+        }
+        if everything {
+            self.set_limits(image);
         }
         let producer_expiry = self.producer_expiry(image);
         for topic in image.topics() {
@@ -271,6 +289,9 @@ impl Hosting {
                 }
                 for cell in cells {
                     cell.reconfigure(Arc::clone(&settings), producer_expiry);
+                    if let Some(partition) = topic.partition(cell.name.partition) {
+                        cell.throttle(&partition.isr);
+                    }
                 }
             }
         }

@@ -118,6 +118,7 @@ impl HostingThread {
         let me = image.broker(self.hosting.node).map(|broker| broker.epoch);
         let has_begun = self.epoch != BrokerEpoch::NONE && me == Some(self.epoch);
         let Some(mut directories) = self.directories.take_if(|_| has_begun) else { return Ok(()) };
+        self.hosting.set_limits(image);
         bring_up::finish_deletions(self, &mut directories);
         // What a broker that lived before finds and does not know was deleted, or is somebody's mistake.
         if !self.has_adopted && !self.had_a_life {

@@ -38,6 +38,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod throttles;
 mod watch;
 
 use std::path::PathBuf;

@@ -10,6 +10,7 @@ use base::{PartitionIndex, ProducerId, TopicId};
 use broker::call::{Answer, Context};
 use broker::host::{Host, HostedPartition, LogDir, LogDirReplica};
 use broker::parked::WaiterId;
+use broker::replication::Throttle;
 use metadata::Image;
 use metadata::settings::BrokerSettings;
 use net::{FrameLimits, MemoryBudget, WriteLimits};
@@ -23,6 +24,7 @@ use crate::control::Control;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
 use crate::table::PartitionTable;
+use crate::throttles::Throttles;
 
 /// One running node.
 pub(crate) struct Node {
@@ -40,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) answer_memory: MemoryBudget,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) fetch_sessions: FetchSessionSlots,
+    pub(crate) throttles: Arc<Throttles>,
     pub(crate) waiters: AtomicU64,
     pub(crate) complaints: Complaints,
 }
@@ -95,6 +98,12 @@ impl Node {
 }
 
 impl Host for Node {
+    fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle)) {
+        if self.throttles.limits_leader() {
+            act(&mut self.throttles.leader.lock());
+        }
+    }
+
     fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
         self.partitions.get(topic, partition).map(|cell| cell as Arc<dyn HostedPartition>)
     }

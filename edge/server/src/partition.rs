@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use base::{Effects, Offset, TopicId, TopicPartition};
+use base::{BrokerId, Effects, Offset, TopicId, TopicPartition};
 use broker::host::{Effect, Hosted, HostedPartition};
 use broker::partition::{log_settings, partition_settings};
 use broker::replication::PartitionKey;
@@ -44,6 +44,9 @@ pub(crate) struct PartitionCell {
     syncing: Mutex<()>,
     /// Whether it takes no writes any more, for those who must not wait for the lock.
     offline: AtomicBool,
+    /// Whether its topic and the controller have it filled no faster than this node's limit (KIP-73): it is
+    /// named, and not in sync.
+    is_throttled: AtomicBool,
 }
 
 impl PartitionCell {
@@ -68,6 +71,7 @@ impl PartitionCell {
             checkpoint_asked: AtomicBool::new(false),
             syncing: Mutex::new(()),
             offline: AtomicBool::new(false),
+            is_throttled: AtomicBool::new(false),
         })
     }
 
@@ -92,6 +96,18 @@ impl PartitionCell {
         let (log, own) = (log_settings(&settings, producer_expiry), partition_settings(&settings));
         self.settings.store(settings);
         self.act(|partition, out| partition.reconfigure(log, own, out));
+    }
+
+    /// Whether it is filled no faster than this node's limit, if there is one.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.is_throttled.load(Ordering::Relaxed)
+    }
+
+    /// Who is in sync, or the topic's settings, may have changed.
+    pub(crate) fn throttle(&self, isr: &[BrokerId]) {
+        let me = self.with(|partition| partition.broker());
+        let is_named = self.settings.load().follower_throttled.include(self.name.partition, me);
+        self.is_throttled.store(is_named && !isr.contains(&me), Ordering::Relaxed);
     }
 
     /// Leads, follows, or goes on with other replicas, as the controller decided.

@@ -233,7 +233,8 @@ fn begin(
     }
     let table = Arc::clone(&hosting.table);
     let follows = threads.followers.handle(0).clone();
-    let followers = Followers::new(identity, table, hosting.clock, fetcher_limits(&settings), follows);
+    let limits = (fetcher_limits(&settings), Arc::clone(&hosting.throttles));
+    let followers = Followers::new(identity, table, hosting.clock, limits, follows);
     let node = Arc::new(node(settings, cluster_id, &hosting, control.clone()));
     watch::all(&node, listener);
     if let Some(cluster) = &cluster {
@@ -272,6 +273,7 @@ fn hosting(
         metrics,
         image: Arc::new(ArcSwap::from_pointee(Image::default())),
         outbox,
+        throttles: Arc::default(),
     };
     let reserve = DiskReserve(settings.disk_reserve_bytes);
     hosting.dirs.iter().for_each(|dir| dir.look_at_space(reserve));
@@ -320,6 +322,7 @@ fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control
         request_memory: MemoryBudget::new(settings.queued_request_bytes_max.unwrap_or(quarter)),
         answer_memory: MemoryBudget::new(quarter),
         producer_ids: ProducerIds::default(),
+        throttles: Arc::clone(&hosting.throttles),
         fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
         waiters: AtomicU64::new(1),
         complaints: Complaints::default(),

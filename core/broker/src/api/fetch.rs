@@ -66,6 +66,10 @@ struct Gathered {
     absent: usize,
     /// Something that a client should hear of at once.
     urgent: bool,
+    /// Of them those that count towards what a follower may be filled with.
+    throttled_bytes: u64,
+    /// Until when something is kept back that a follower lacks.
+    kept_until: Option<Duration>,
 }
 
 fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason> {
@@ -183,6 +187,8 @@ impl Parked for ParkedFetch {
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let is_new = self.absent.is_none();
         let mut gathered = self.gather(&context);
+        // Then there is something to say.
+        self.deadline = gathered.kept_until.map_or(self.deadline, |until| until.min(self.deadline));
         if !self.must_answer(&context, &gathered) {
             self.absent = Some(gathered.absent);
             if !self.wait(&context, session, &gathered) {
@@ -222,16 +228,23 @@ impl ParkedFetch {
 
     fn gather(&self, context: &Context<'_>) -> Gathered {
         let found = Vec::with_capacity(self.scope.partitions.len());
-        let mut gathered = Gathered { found, bytes: 0, absent: 0, urgent: false };
+        let mut gathered =
+            Gathered { found, bytes: 0, absent: 0, urgent: false, throttled_bytes: 0, kept_until: None };
+        let limit = self.limit(context);
         for part in &self.scope.partitions {
+            let throttled = limit.as_ref().filter(|limit| limit.applies(context, part));
+            let kept_until = throttled.and_then(|limit| limit.until);
             let left = self.terms.bytes_max.saturating_sub(gathered.bytes);
-            let found = match self.find(context, part, left, gathered.bytes == 0) {
+            let left = if kept_until.is_some() { 0 } else { left };
+            let found = match self.find(context, part, left, gathered.bytes == 0 && kept_until.is_none()) {
                 Ok(fetched) => Found::Read(fetched),
                 Err(found) => found,
             };
+            gathered.kept_until = kept_until.or(gathered.kept_until);
             match &found {
                 Found::Read(fetched) => {
                     gathered.bytes += fetched.bytes();
+                    gathered.throttled_bytes += if throttled.is_some() { fetched.bytes() } else { 0 };
                     gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
                 Found::Absent(_) => gathered.absent += 1,
@@ -240,6 +253,16 @@ impl ParkedFetch {
             gathered.found.push(found);
         }
         gathered
+    }
+
+    /// What a follower may be filled with, if somebody limits it.
+    fn limit(&self, context: &Context<'_>) -> Option<Limit> {
+        let Reader::Follower(follower) = self.terms.reader else { return None };
+        let mut limit = None;
+        context.host.leader_throttle(&mut |throttle| {
+            limit = Some(Limit { follower, until: throttle.until(context.now) });
+        });
+        limit
     }
 
     /// Whether a follower is to hear at once how far the log is committed: consumers may read from it, and it
@@ -361,6 +384,10 @@ impl ParkedFetch {
             }
         }
         session.fetch.answered(self.scope.session_id, &told);
+        if gathered.throttled_bytes > 0 {
+            let (now, bytes) = (context.now, gathered.throttled_bytes);
+            context.host.leader_throttle(&mut |throttle| throttle.charge(now, bytes));
+        }
         let node_endpoints = super::endpoints(context, &leaders)
             .into_iter()
             .map(|(broker, endpoint)| NodeEndpoint {
@@ -391,6 +418,25 @@ impl ParkedFetch {
             leaders.insert(leader);
             LeaderIdAndEpoch { leader_id: leader.0, leader_epoch: epoch.0 }
         })
+    }
+}
+
+/// What a follower may be filled with.
+struct Limit {
+    follower: FollowerId,
+    /// Until when it is given nothing more.
+    until: Option<Duration>,
+}
+
+impl Limit {
+    /// Only who is not in sync is held back: whoever waits for acknowledgements waits for the others.
+    fn applies(&self, context: &Context<'_>, part: &FetchPartition) -> bool {
+        let index = PartitionIndex(part.partition);
+        let id = topic_id(context, &part.topic);
+        let Some(partition) = id.and_then(|id| context.image.partition(id, index)) else { return false };
+        !partition.isr.contains(&self.follower.broker)
+            && hosted(context, part)
+                .is_ok_and(|hosted| hosted.settings().leader_throttled.include(index, context.node))
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Next {
     pub fetch: Option<FollowerFetch>,
     /// Whether the answer was of no use: the same is asked again only after a while.
     pub has_failed: bool,
+    /// Until when to leave the partition alone all the same, by `Now::elapsed`: see [`super::Throttle`].
+    pub rests_until: Option<Duration>,
 }
 
 /// Why the connection to the leader has to be made anew.
@@ -130,6 +132,14 @@ impl Fetcher {
         self.changed.insert(key);
     }
 
+    /// Leaves a partition alone until then, by `Now::elapsed`.
+    pub fn rest(&mut self, key: PartitionKey, until: Duration) {
+        if self.wanted.contains_key(&key) {
+            self.resting.insert(key, until);
+            self.changed.insert(key);
+        }
+    }
+
     /// Whether there is nothing to ask for now.
     pub fn is_idle(&self) -> bool {
         self.wanted.len() == self.resting.len()
@@ -162,6 +172,9 @@ impl Fetcher {
             return Ok(None);
         }
         let (named, forgotten) = self.named();
+        // The leader must not keep what is to be asked again sooner.
+        let rest = self.deadline().map_or(Duration::MAX, |until| until.saturating_sub(now.elapsed));
+        let wait_max = wait_max.min(rest);
         let request = FetchRequest {
             replica_state: ReplicaState { replica_id: self.me.broker.0, replica_epoch: self.me.epoch.0 },
             max_wait_ms: i32::try_from(wait_max.min(self.limits.wait_max).as_millis()).unwrap_or(i32::MAX),
@@ -288,12 +301,15 @@ impl Fetcher {
         if self.wanted.get(&key) != Some(&asked) {
             return;
         }
-        let Next { fetch, has_failed } = each(key, answer(&asked, data));
+        let Next { fetch, has_failed, rests_until } = each(key, answer(&asked, data));
         if has_failed && fetch == Some(asked) {
             self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
             self.changed.insert(key);
-        } else {
-            self.set(key, fetch);
+            return;
+        }
+        self.set(key, fetch);
+        if let Some(until) = rests_until {
+            self.rest(key, until);
         }
     }
 }

@@ -103,7 +103,8 @@ impl Follower {
         let partitions = &mut self.partitions;
         let mut each = |key, answer: LeaderAnswer<'_>| {
             let has_failed = matches!(answer, LeaderAnswer::Refused(_));
-            Next { fetch: step(partitions.get_mut(&key).unwrap(), world, answer), has_failed }
+            let fetch = step(partitions.get_mut(&key).unwrap(), world, answer);
+            Next { fetch, has_failed, rests_until: None }
         };
         self.fetcher.on_answer(world.now, self.correlation_id, &bytes, &mut each).unwrap();
         None
@@ -307,4 +308,52 @@ fn a_replica_that_was_taken_away_and_given_again_has_to_say_anew_how_far_it_is()
     world.change("t", 0, |change| (change.replicas, change.isr) = (only(&[1, 2]), only(&[1])));
     let _ = follower.look(&mut world, waiting.expect("it waits"));
     assert_eq!(world.partition("t", 0).take_proposals(), [], "what the old replica had counts no more");
+}
+
+#[test]
+fn who_is_to_be_filled_slowly_gets_nothing_before_what_it_got_is_paid_for() {
+    let slowly = [("flush.policy", "os"), ("leader.replication.throttled.replicas", "0:1,1:1")];
+    let mut world = leader(&["t"], &slowly);
+    share(&mut world, "t", &[1]);
+    world.limit_leader(Some(1_000));
+    drop(sent(&mut world, "t", "first").bytes());
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends()[0].0, 1, "what comes is never cut");
+    drop(sent(&mut world, "t", "second").bytes());
+    let mut waiting = follower.ask(&mut world);
+    if waiting.is_none() {
+        // It was told how far the first is committed.
+        waiting = follower.ask(&mut world);
+    }
+    let waiting = waiting.expect("some 75 bytes take 75 ms");
+    let paid_at = waiting.deadline();
+    let rest = paid_at - world.now.elapsed;
+    assert!((50..100).contains(&rest.as_millis()), "{rest:?}");
+    assert_eq!(follower.ends()[0].0, 1);
+    world.now = base::Now::new(paid_at, world.now.wall);
+    assert!(follower.look(&mut world, waiting).is_none(), "there is something to say");
+    assert_eq!(follower.ends()[0].0, 2);
+    // Who is in sync is waited for by producers, and is never held back.
+    share(&mut world, "t", &[1, 2]);
+    drop(sent(&mut world, "t", "third"));
+    while follower.ends()[0].0 < 3 {
+        assert!(follower.ask(&mut world).is_none(), "{:?}", follower.ends());
+    }
+}
+
+#[test]
+fn a_follower_leaves_alone_what_it_may_not_take_in_yet() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    let key = *follower.partitions.keys().next().unwrap();
+    let until = world.now.elapsed + Duration::from_millis(40);
+    follower.fetcher.rest(key, until);
+    let waiting = follower.ask(&mut world);
+    let deadline = waiting.map(|waiting| waiting.deadline());
+    assert!(deadline.is_none_or(|at| at <= until), "the leader keeps it no longer than that: {deadline:?}");
+    assert_eq!(follower.fetcher.deadline(), Some(until));
+    follower.fetcher.set(key, None);
+    follower.fetcher.rest(key, until);
+    assert_eq!(follower.fetcher.deadline(), None, "nothing is wanted of it");
 }

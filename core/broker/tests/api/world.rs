@@ -22,6 +22,7 @@ use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, 
 use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
 use vltava_broker::partition::{assignment, log_settings, partition_settings};
+use vltava_broker::replication::Throttle;
 use wire::{Message, Request};
 
 pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
@@ -140,6 +141,7 @@ struct Doors {
     dirs: Mutex<Vec<LogDir>>,
     sessions: AtomicI32,
     random: AtomicU64,
+    leader_throttle: Mutex<Throttle>,
 }
 
 impl Host for Doors {
@@ -173,6 +175,10 @@ impl Host for Doors {
     }
 
     fn fetch_session_end(&self) {}
+
+    fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle)) {
+        act(&mut self.leader_throttle.lock());
+    }
 }
 
 #[derive(Default)]
@@ -359,6 +365,11 @@ impl World {
         let mut change = PartitionChange::of(id, PartitionIndex(index));
         as_this(&mut change);
         self.replay(MetadataRecord::PartitionChange(change));
+    }
+
+    /// Limits what broker 1 gives away to replicas that lack something.
+    pub(crate) fn limit_leader(&mut self, rate: Option<u64>) {
+        self.doors.leader_throttle.lock().set_rate(rate);
     }
 
     /// A new broker leads the partition instead, alone. The id of its topic.

@@ -85,6 +85,10 @@ pub struct BrokerSettings {
     pub fetch_sessions_max: usize,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration: Duration,
+    /// `follower.replication.throttled.rate`, bytes a second; `None` for no limit.
+    pub follower_throttled_rate: Option<u64>,
+    /// `leader.replication.throttled.rate`, bytes a second; `None` for no limit.
+    pub leader_throttled_rate: Option<u64>,
     /// Settings of Kafka's that were given and mean nothing to this node, by name.
     pub ignored: Vec<String>,
     /// What was set, by name: the layer that is fixed while the node runs.
@@ -211,6 +215,8 @@ impl BrokerSettings {
             queued_request_bytes_max: u64::try_from(reader.number("queued.max.request.bytes")).ok(),
             fetch_sessions_max: reader.count("max.incremental.fetch.session.cache.slots"),
             producer_id_expiration: reader.duration("producer.id.expiration.ms"),
+            follower_throttled_rate: reader.limit("follower.replication.throttled.rate"),
+            leader_throttled_rate: reader.limit("leader.replication.throttled.rate"),
             ignored: Vec::new(),
             fixed,
         })
@@ -319,6 +325,11 @@ impl Reader<'_> {
 
     fn duration(&self, name: &str) -> Duration {
         Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
+    }
+
+    /// A number that says "no limit" by being the largest there is.
+    fn limit(&self, name: &str) -> Option<u64> {
+        u64::try_from(self.number(name)).ok().filter(|limit| *limit < i64::MAX.unsigned_abs())
     }
 
     fn is_on(&self, name: &str) -> bool {

@@ -51,7 +51,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How long a connection may stay silent before it is closed.")
         .why("Kafka's default; clients close theirs a minute earlier."),
     fixed("default.replication.factor", Int, Some("1"), Between(1, 32_767))
-        .doc("How many replicas a topic has when its creator does not say. While nobody sets it, a topic gets as many as there are brokers alive, and at most 3; and with 3 or more its own `min.insync.replicas` of 2, unless that is set for all.")
+        .doc("How many replicas a topic has when its creator does not say. While nobody sets it, a topic gets as many as there are brokers, alive or away for now, and at most 3; before all of `cluster.peers` have registered it is refused; and with 3 or more its own `min.insync.replicas` of 2, unless that is set for all.")
         .why("One node can hold one. With three, any one of them can be lost and no acknowledged record is."),
     fixed("delete.topic.enable", Boolean, Some("true"), Any)
         .doc("Whether topics can be deleted.")
@@ -63,6 +63,9 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How often dirty partitions are flushed under `flush.policy=interval`.")
         .why("A tenth of a second is what a power cut can then cost."),
     dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES),
+    dynamic("follower.replication.throttled.rate", Long, Some(FOREVER), AtLeast(0))
+        .doc("How many bytes a second this broker takes in for those of its replicas that `follower.replication.throttled.replicas` of their topics name, while they are not in sync. It is set while the broker runs.")
+        .why("No limit; tools that move replicas set it and clear it."),
     fixed("http.listen", String, Some("127.0.0.1:9644"), Any)
         .doc("Where health and metrics are served over HTTP; empty turns it off.")
         .why("Loopback only: it asks nobody who they are."),
@@ -72,6 +75,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("leader.imbalance.check.interval.seconds", Long, Some("300"), AtLeast(1))
         .doc("How often it is looked whether leaderships should go back to the brokers that are first in line.")
         .why("Kafka's default: seldom enough that a broker which comes and goes does not take them along each time."),
+    dynamic("leader.replication.throttled.rate", Long, Some(FOREVER), AtLeast(0))
+        .doc("How many bytes a second this broker gives away to replicas that are not in sync, of partitions whose replica here `leader.replication.throttled.replicas` of their topics names. It is set while the broker runs.")
+        .why("No limit; tools that move replicas set it and clear it."),
     fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
         .doc("Where the Kafka protocol is spoken.")
         .why("Loopback only: what listens on a network should be protected first."),

@@ -8,11 +8,14 @@ const KAFKA_TOPIC: &str = include_str!("../../testdata/kafka-4.4.0-topic-setting
 const KAFKA_BROKER: &str = include_str!("../../testdata/kafka-4.4.0-broker-settings.tsv");
 
 /// Ours has a setting that Kafka does not.
-const OURS: [&str; 7] = [
+const OURS: [&str; 9] = [
     "cluster.listen",
     "cluster.peers",
     "flush.policy",
     "flush.interval.ms",
+    // Kafka has these two in a list apart.
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
     "http.listen",
     "inter.broker.protocol.version",
     "log.dir.reserve.bytes",

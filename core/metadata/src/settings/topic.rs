@@ -1,6 +1,9 @@
 //! What a topic's settings are, in the end.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use base::{BrokerId, PartitionIndex};
 
 use super::describe::{Layers, resolve};
 use super::setting::{SettingError, Value};
@@ -25,6 +28,10 @@ pub struct TopicSettings {
     /// `flush.ms`, or `flush.interval.ms` under `flush.policy=interval`, whichever is shorter; `None`
     /// for never.
     pub flush_interval: Option<Duration>,
+    /// `follower.replication.throttled.replicas`.
+    pub follower_throttled: ThrottledReplicas,
+    /// `leader.replication.throttled.replicas`.
+    pub leader_throttled: ThrottledReplicas,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u32,
     /// `max.decompressed.message.bytes`.
@@ -51,6 +58,29 @@ pub struct TopicSettings {
     pub segment_jitter: Duration,
     /// `segment.ms`.
     pub segment_age_max: Duration,
+}
+
+/// Replicas that are filled, or fill others, no faster than their broker's limit (KIP-73).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ThrottledReplicas {
+    /// None of them.
+    #[default]
+    None,
+    /// Each replica of each partition.
+    All,
+    /// These.
+    Listed(BTreeSet<(PartitionIndex, BrokerId)>),
+}
+
+impl ThrottledReplicas {
+    /// Whether a partition's replica on a broker is one of them.
+    pub fn include(&self, partition: PartitionIndex, broker: BrokerId) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Listed(replicas) => replicas.contains(&(partition, broker)),
+        }
+    }
 }
 
 /// What happens to old segments. Neither keeps everything.
@@ -113,6 +143,8 @@ impl TopicSettings {
             flush_policy,
             flush_messages: reader.limit("flush.messages"),
             flush_interval: reader.flush_interval(flush_policy),
+            follower_throttled: reader.throttled("follower.replication.throttled.replicas"),
+            leader_throttled: reader.throttled("leader.replication.throttled.replicas"),
             index_interval_bytes: reader.bytes("index.interval.bytes"),
             message_decompressed_bytes_max: reader.bytes("max.decompressed.message.bytes"),
             message_bytes_max: reader.bytes("max.message.bytes"),
@@ -221,6 +253,19 @@ impl Reader<'_> {
 
     fn text(&self, name: &str) -> String {
         self.value(name).to_string()
+    }
+
+    fn throttled(&self, name: &str) -> ThrottledReplicas {
+        let Value::List(listed) = self.value(name) else { panic!("{name} is a list") };
+        if listed.iter().any(|one| one == "*") {
+            return ThrottledReplicas::All;
+        }
+        let pair = |one: &String| {
+            let (partition, broker) = one.split_once(':')?;
+            Some((PartitionIndex(partition.trim().parse().ok()?), BrokerId(broker.trim().parse().ok()?)))
+        };
+        let replicas: BTreeSet<_> = listed.iter().filter_map(pair).collect();
+        if replicas.is_empty() { ThrottledReplicas::None } else { ThrottledReplicas::Listed(replicas) }
     }
 
     fn is_on(&self, name: &str) -> bool {

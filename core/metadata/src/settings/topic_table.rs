@@ -71,14 +71,14 @@ pub(super) const TOPIC: &[Setting] = &[
         .why("What was acknowledged survives a power cut. `os` is Kafka's behaviour: turn to it only if \
               losing the last seconds of acknowledged records is acceptable."),
     topic("follower.replication.throttled.replicas", List, "", ThrottledReplicas)
-        .doc("The replicas whose replication is throttled on the follower, `*` for all. Without effect: one node has one replica.")
+        .doc("The replicas, as `partition:broker`, that are filled no faster than `follower.replication.throttled.rate` of their broker while they are not in sync; `*` for all.")
         .why("Empty; tools that move replicas fill it and clear it."),
     topic("index.interval.bytes", Int, "4096", AtLeast(0))
         .from(&[("log.index.interval.bytes", 1)])
         .doc("How many bytes of records lie between two entries of an index.")
         .why("Kafka's default: a lookup reads at most a page more than it needs."),
     topic("leader.replication.throttled.replicas", List, "", ThrottledReplicas)
-        .doc("The replicas whose replication is throttled on the leader, `*` for all. Without effect: one node has one replica.")
+        .doc("The replicas, as `partition:broker`, that while they lead fill others no faster than `leader.replication.throttled.rate` of their broker; `*` for all.")
         .why("Empty; tools that move replicas fill it and clear it."),
     topic("local.retention.bytes", Long, "-2", AtLeast(-2))
         .from(&[("log.local.retention.bytes", 1)])
