@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use base::BrokerId;
 use client::admin::{NewTopic, Partition};
 use client::{Admin, ConnectOptions, Connection};
 use wire::messages::describe_quorum::{
@@ -34,6 +35,15 @@ pub struct Cluster {
     pub lab: Lab,
     launch: Launch,
     admin: Admin,
+}
+
+/// Who leads the metadata quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuorumLeader {
+    /// The node.
+    pub id: i32,
+    /// Its term.
+    pub epoch: i32,
 }
 
 /// How long it took, after everything was healed.
@@ -146,6 +156,27 @@ impl Cluster {
         Ok(self.admin.describe_topic(TOPIC).wait()?.partitions)
     }
 
+    /// Who is to have each partition, the preferred leader first; nothing if nobody says.
+    pub fn replicas(&self) -> Vec<(i32, Vec<i32>)> {
+        let of = |one: Partition| (one.index.0, one.replicas.iter().map(|id| id.0).collect());
+        self.partitions().unwrap_or_default().into_iter().map(of).collect()
+    }
+
+    /// Has partitions moved to these brokers; it is begun when this is done.
+    pub fn reassign(&self, moves: &[(i32, Vec<i32>)]) -> Result<()> {
+        let to = |(partition, replicas): &(i32, Vec<i32>)| {
+            (TOPIC, *partition, replicas.iter().copied().map(BrokerId).collect())
+        };
+        let answers = self.admin.reassign(moves.iter().map(to)).wait();
+        answers.into_iter().try_for_each(|answer| Ok(answer?))
+    }
+
+    /// Has partitions led by who is first in line, where that one is in sync.
+    pub fn elect_preferred(&self, partitions: impl Iterator<Item = i32>) -> Result<()> {
+        let answers = self.admin.elect_preferred_leaders(partitions.map(|index| (TOPIC, index))).wait();
+        answers.into_iter().try_for_each(|answer| Ok(answer.map(drop)?))
+    }
+
     /// Where each partition ends for consumers.
     pub fn ends(&self, partitions: i32) -> Result<Vec<i64>> {
         let places = (0..partitions).map(|index| (TOPIC, index, client::admin::At::Latest));
@@ -163,10 +194,23 @@ impl Cluster {
     /// Who takes commands: the leader of the metadata quorum.
     pub fn controller(&self) -> Option<i32> {
         let up = self.nodes.iter().filter(|node| node.is_well());
-        up.filter_map(|node| quorum_leader(node.place())).next().or_else(|| {
+        up.filter_map(|node| Some(self.quorum_leader(node.id)?.id)).next().or_else(|| {
             let cluster = self.admin.describe_cluster().wait().ok()?;
             cluster.controller.map(|id| id.0)
         })
+    }
+
+    /// Who leads the metadata quorum, as one broker says.
+    pub fn quorum_leader(&self, node: i32) -> Option<QuorumLeader> {
+        let mut connection = connect(Place::Node(node), Duration::from_secs(1)).ok()?;
+        let partitions = vec![DescribeQuorumRequestPartitionData { partition_index: 0 }];
+        let topic = DescribeQuorumRequestTopicData { topic_name: "__cluster_metadata", partitions };
+        let request = DescribeQuorumRequest { topics: vec![topic] };
+        let answer = connection.ask(&request).ok()?;
+        let body = answer.read().ok()?;
+        let partition = body.topics.first()?.partitions.first()?;
+        let leads = partition.error_code == 0 && partition.leader_id > 0;
+        leads.then_some(QuorumLeader { id: partition.leader_id, epoch: partition.leader_epoch })
     }
 
     /// Waits until each partition has a leader and all its replicas are in sync.
@@ -231,16 +275,4 @@ fn describe(all: &[Partition]) -> String {
 pub fn connect(place: Place, timeout: Duration) -> Result<Connection> {
     let options = ConnectOptions { timeout, client_id: "torture".to_owned(), ..ConnectOptions::default() };
     Ok(Connection::connect(&format!("{}:{CLIENT_PORT}", place.address()), options)?)
-}
-
-/// Who leads the metadata quorum, as one broker says.
-fn quorum_leader(place: Place) -> Option<i32> {
-    let mut connection = connect(place, Duration::from_secs(1)).ok()?;
-    let partitions = vec![DescribeQuorumRequestPartitionData { partition_index: 0 }];
-    let topic = DescribeQuorumRequestTopicData { topic_name: "__cluster_metadata", partitions };
-    let request = DescribeQuorumRequest { topics: vec![topic] };
-    let answer = connection.ask(&request).ok()?;
-    let body = answer.read().ok()?;
-    let partition = body.topics.first()?.partitions.first()?;
-    (partition.error_code == 0 && partition.leader_id > 0).then_some(partition.leader_id)
 }

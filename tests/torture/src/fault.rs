@@ -10,6 +10,7 @@ mod kill;
 mod partition;
 mod pause;
 mod power;
+mod reassign;
 mod restart;
 
 use std::collections::BTreeSet;
@@ -46,11 +47,13 @@ pub enum Kind {
     Failing,
     /// SIGTERM, one node after the other.
     Restart,
+    /// Replicas are taken away and given back, leaders sent elsewhere.
+    Reassign,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Kill,
         Self::Pause,
         Self::Partition,
@@ -60,6 +63,7 @@ impl Kind {
         Self::Full,
         Self::Failing,
         Self::Restart,
+        Self::Reassign,
     ];
 
     /// What it is called.
@@ -74,12 +78,13 @@ impl Kind {
             Self::Full => "full",
             Self::Failing => "failing",
             Self::Restart => "restart",
+            Self::Reassign => "reassign",
         }
     }
 
     /// Whether it takes a node to itself.
     pub const fn is_of_node(self) -> bool {
-        !matches!(self, Self::Partition | Self::Loss | Self::Connections)
+        !matches!(self, Self::Partition | Self::Loss | Self::Connections | Self::Reassign)
     }
 }
 
@@ -150,6 +155,8 @@ enum Heal {
     Free,
     /// Kill them, mend their disks, start them.
     Mend,
+    /// Have replicas where they were.
+    GiveBack(Vec<reassign::Replicas>),
 }
 
 impl Planned {
@@ -170,6 +177,7 @@ impl Planned {
             Kind::Full => disk::full,
             Kind::Failing => disk::failing,
             Kind::Restart => restart::begin,
+            Kind::Reassign => reassign::begin,
         };
         let (what, heal) = begin(cluster, &nodes, &mut chance)?;
         Ok(Some(Ongoing { what, nodes, heal }))
@@ -178,8 +186,8 @@ impl Planned {
     fn nodes(&self, cluster: &Cluster, busy: &BTreeSet<i32>, chance: &mut Chance) -> Vec<i32> {
         let all = cluster.nodes().iter().map(|node| node.id);
         let free: Vec<i32> = all.filter(|id| !self.kind.is_of_node() || !busy.contains(id)).collect();
-        if free.is_empty() {
-            return free;
+        if free.is_empty() || (self.kind == Kind::Reassign && free.len() == 1) {
+            return Vec::new();
         }
         let any = *chance.one_of(&free);
         let wanted = match self.target {
@@ -203,9 +211,12 @@ impl Ongoing {
         if let Heal::Lift(id) = self.heal {
             return cluster.net.lift(id);
         }
+        if let Heal::GiveBack(before) = &self.heal {
+            reassign::give_back(cluster, before);
+        }
         for id in self.nodes {
             match self.heal {
-                Heal::Nothing | Heal::Lift(_) => {}
+                Heal::Nothing | Heal::Lift(_) | Heal::GiveBack(_) => {}
                 Heal::Start => cluster.start_node(id)?,
                 Heal::Resume => cluster.node(id).resume()?,
                 Heal::Free => disk::free(cluster, id)?,

@@ -5,6 +5,7 @@ mod d2;
 mod d3;
 mod d4;
 mod d5;
+mod d6;
 mod failover;
 mod nemesis;
 
@@ -37,6 +38,8 @@ pub enum Scenario {
     D4,
     /// A disk begins to fail.
     D5,
+    /// A controller that gave its vote loses power.
+    D6,
     /// How long nobody acknowledges when a leader goes.
     Failover,
 }
@@ -133,6 +136,7 @@ pub fn run(scenario: Scenario, options: &Options, stop: &Stop) -> Result<Report>
         Scenario::D3 => d3::run,
         Scenario::D4 => d4::run,
         Scenario::D5 => d5::run,
+        Scenario::D6 => d6::run,
         Scenario::Failover => failover::run,
     };
     let (options, stop) = (options.clone(), stop.clone());
