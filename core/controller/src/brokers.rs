@@ -9,7 +9,7 @@ use crate::command::{AssignReplicasToDirs, InDoubt, RegisterBroker, UnregisterBr
 use crate::controller::Controller;
 use crate::electorate::is_online;
 use crate::error::ControllerError;
-use crate::revision::{IfNobody, Revision, directory_of};
+use crate::revision::{IfNobody, Revision, counts_on, directory_of};
 
 impl Controller {
     /// Begins a broker's life. A new incarnation ends the one before it, whose epoch is stale from then on,
@@ -87,21 +87,16 @@ impl Controller {
         };
         let electorate = self.electorate_with(broker.id, Some(broker.clone()));
         let changes = electorate.revise_all(|topic, partition| {
-            let has_all = partition.isr.contains(&broker.id) || partition.eligible().contains(&broker.id);
-            if !has_all && partition.leader != broker.id {
-                return None;
-            }
             let is_in_doubt = is_in_doubt(topic.id, partition);
-            if !is_in_doubt && !partition.isr.contains(&broker.id) {
-                return None;
+            if is_in_doubt && partition.replicas.len() > 1 {
+                return Revision::of(topic.id, partition).in_doubt(broker.id);
             }
-            let revision = Revision::of(topic.id, partition).without(broker.id);
-            let is_only_one = partition.replicas.len() == 1;
-            Some(match (is_in_doubt && !is_only_one, is_in_doubt || command.after_crash) {
-                (true, _) => Revision { in_doubt: Some(broker.id), if_nobody: IfNobody::End, ..revision },
-                (false, true) => Revision { if_nobody: IfNobody::Restart, ..revision },
-                (false, false) => revision,
-            })
+            let is_concerned =
+                partition.isr.contains(&broker.id) || (is_in_doubt && counts_on(partition, broker.id));
+            let is_cut = is_in_doubt || command.after_crash;
+            let if_nobody = if is_cut { IfNobody::Restart } else { IfNobody::Stay };
+            let revision = || Revision { if_nobody, ..Revision::of(topic.id, partition).without(broker.id) };
+            is_concerned.then(revision)
         });
         changes.collect()
     }

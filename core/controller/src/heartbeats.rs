@@ -39,16 +39,18 @@ impl Controller {
         self.sessions.heard(&broker, now, command.metadata_end);
         let is_caught_up = command.metadata_end.0 > broker.epoch.0;
         let usable = usable_directories(&broker, &command.offline_log_dirs);
+        if usable.len() < broker.log_dirs.len() {
+            // All else may follow with the next heartbeat.
+            let (records, is_fenced) = self.lose_directories(&broker, usable);
+            return Ok((HeartbeatReply { is_caught_up, is_fenced, should_shut_down: false }, records));
+        }
         let wants_fence = command.wants_fence || usable.is_empty();
         let (records, is_fenced, should_shut_down) = match (broker.fenced, command.wants_shutdown) {
             (true, true) => (Vec::new(), true, true),
             (true, false) if wants_fence || !is_caught_up => (Vec::new(), true, false),
-            (true, false) => (self.unfence(&Broker { log_dirs: usable, ..broker }), false, false),
+            (true, false) => (self.unfence(&broker), false, false),
             (false, true) => self.shut_down(&broker),
             (false, false) if wants_fence => (self.fence(&broker), true, false),
-            (false, false) if usable.len() < broker.log_dirs.len() => {
-                (self.lose_directories(&broker, usable), false, false)
-            }
             (false, false) => (Vec::new(), false, false),
         };
         if is_fenced {
@@ -88,21 +90,25 @@ impl Controller {
         (records, true, true)
     }
 
-    /// Directories of a broker are lost to it: others lead and are in sync in their stead.
-    fn lose_directories(&self, broker: &Broker, usable: Vec<Uuid>) -> Records {
-        let after = Broker { log_dirs: usable.clone(), ..broker.clone() };
+    /// Directories of a broker failed, and what they kept of what was flushed before, nobody knows: its replicas
+    /// there are in doubt until they have caught up in another life. Without any directory it is fenced.
+    fn lose_directories(&mut self, broker: &Broker, usable: Vec<Uuid>) -> (Records, bool) {
+        let fenced = broker.fenced || usable.is_empty();
+        let after = Broker { fenced, log_dirs: usable.clone(), ..broker.clone() };
         let electorate = self.electorate_with(broker.id, Some(after));
         let changes = electorate.revise_all(|topic, partition| {
-            let is_concerned = partition.isr.contains(&broker.id) || partition.leader == broker.id;
-            let directory = directory_of(partition, broker.id).filter(|_| is_concerned)?;
-            let revision = Revision::of(topic.id, partition).without(broker.id);
-            let is_lost = !is_online(&usable, directory);
-            is_lost.then_some(Revision { if_nobody: IfNobody::End, ..revision })
+            let directory = directory_of(partition, broker.id)?;
+            let is_lost = usable.is_empty() || !is_online(&usable, directory);
+            is_lost.then(|| Revision::of(topic.id, partition).in_doubt(broker.id))?
         });
         let mut records: Records = changes.collect();
-        let change = BrokerChange { log_dirs: Some(usable.clone()), ..change_of(broker) };
+        let fenced = (fenced && !broker.fenced).then_some(true);
+        let change = BrokerChange { fenced, log_dirs: Some(usable), ..change_of(broker) };
         records.push(MetadataRecord::BrokerChange(change));
-        records
+        if fenced.is_some() {
+            self.sessions.forget(broker.id);
+        }
+        (records, fenced.is_some() || broker.fenced)
     }
 
     pub(crate) fn broker_suspected(

@@ -100,6 +100,13 @@ impl<'a> Revision<'a> {
         self
     }
 
+    /// Without this broker, which may lack what it once acknowledged; `None` if it is not counted on anyway.
+    /// Where nobody else has the partition, nobody has more than it.
+    pub(crate) fn in_doubt(self, broker: BrokerId) -> Option<Self> {
+        let in_doubt = (self.before.replicas.len() > 1).then_some(broker);
+        counts_on(self.before, broker).then(|| Self { in_doubt, if_nobody: IfNobody::End, ..self.without(broker) })
+    }
+
     /// All that follows; `None` if nothing changes.
     pub(crate) fn settle(mut self, rules: &Rules<impl Fn(BrokerId) -> bool>) -> Option<PartitionChange> {
         self.finish_reassignment(rules.insync_min);
@@ -234,6 +241,11 @@ impl<'a> Revision<'a> {
         let of = |id: &BrokerId| directory_of(self.before, *id).unwrap_or(Partition::DIRECTORY_UNASSIGNED);
         self.replicas.iter().map(of).collect()
     }
+}
+
+/// Whether a broker's replica is in sync or eligible.
+pub(crate) fn counts_on(partition: &Partition, broker: BrokerId) -> bool {
+    partition.isr.contains(&broker) || partition.eligible().contains(&broker)
 }
 
 /// The directory of a broker's replica.

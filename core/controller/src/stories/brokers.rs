@@ -113,13 +113,52 @@ fn a_directory_that_is_gone_is_in_doubt_and_one_that_fails_loses_its_leaders() {
     stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
     let failing = BrokerHeartbeat { offline_log_dirs: vec![disks[1]], ..stage.heartbeat(1) };
     assert!(!stage.beat(failing.clone()).is_fenced);
-    assert_eq!((stage.line("a", 0), stage.line("b", 0)), ("1@0 isr=1,2".into(), "2@1 isr=2 elr=1".into()));
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2");
+    assert_eq!(stage.line("b", 0), "2@1 isr=2", "what a disk that failed has kept, nobody knows");
     let records = stage.log.len();
     stage.beat(BrokerHeartbeat { metadata_end: stage.image().end(), ..failing });
     assert_eq!(stage.log.len(), records, "it is known");
     assert!(stage.beat(BrokerHeartbeat { offline_log_dirs: disks.to_vec(), ..stage.heartbeat(1) }).is_fenced);
+    assert_eq!(stage.line("a", 0), "2@1 isr=2");
+    stage.come(&RegisterBroker { log_dirs: disks.to_vec(), after_crash: true, ..again(1, 11) });
+    assert_eq!((stage.line("a", 0), stage.line("b", 0)), ("2@1 isr=2".into(), "2@1 isr=2".into()));
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up since");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_in_doubt() {
+    let mut stage = Stage::with(&[]);
+    let disks = [directory(1), directory(5)];
+    stage.come(&RegisterBroker { log_dirs: disks.to_vec(), ..registration(1) });
+    stage.come(&registration(2));
+    let a = stage.topic("a", &[&[1, 2]], "2");
+    let replicas = vec![(a, PartitionIndex(0), disks[1])];
+    let assign = AssignReplicasToDirs { broker: BrokerId(1), replicas };
+    stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "2@1 isr=2 elr=1");
     stage.come(&RegisterBroker { log_dirs: vec![disks[0]], ..again(1, 11) });
-    assert_eq!(stage.line("b", 0), "2@1 isr=2", "a copy that is not there has nothing");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2", "a copy that is not there has nothing");
+}
+
+#[test]
+fn a_directory_that_failed_is_in_doubt_however_the_broker_is_otherwise() {
+    let failed = |stage: &Stage| BrokerHeartbeat { offline_log_dirs: vec![directory(1)], ..stage.heartbeat(1) };
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "2");
+    stage.topic("alone", &[&[1]], "1");
+    stage.die(&[1]);
+    assert_eq!((stage.line("a", 0), stage.line("alone", 0)), ("2@1 isr=2 elr=1".into(), "nobody@1 isr= elr=1 last=1".into()));
+    assert!(stage.beat(failed(&stage)).is_fenced, "it was fenced before anybody heard of its disk");
+    assert_eq!((stage.line("a", 0), stage.line("alone", 0)), ("2@1 isr=2".into(), "nobody@1 isr= elr=1 last=1".into()));
+    stage.come(&again(1, 11));
+    assert_eq!(stage.line("alone", 0), "1@2 isr=1", "nobody has more");
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    // On its way out.
+    let heard = stage.beat(BrokerHeartbeat { wants_shutdown: true, ..failed(&stage) });
+    assert!(heard.is_fenced, "{heard:?}");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2");
+    assert!(stage.beat(BrokerHeartbeat { wants_shutdown: true, ..failed(&stage) }).should_shut_down);
 }
 
 #[test]
