@@ -10,7 +10,7 @@ use wire::messages::metadata::MetadataResponse;
 use wire::messages::produce::{LeaderIdAndEpoch, PartitionProduceResponse, ProduceResponse};
 
 use super::batch::Closed;
-use super::{Asked, BatchId, DeliveryError, Effect, Place, Produced, Producer, Written};
+use super::{Acks, Asked, BatchId, DeliveryError, Effect, Place, Produced, Producer, Written};
 use crate::cluster::Leader;
 use crate::link::Answer;
 use crate::links::{ConnectionId, Peer};
@@ -161,7 +161,7 @@ impl Producer {
         let Some(mut batch) = self.topics.partition(place).take_in_flight(id) else { return };
         batch.failures += 1;
         batch.last_error = Some(refusal.code);
-        batch.is_in_doubt |= refusal.leaves_doubt();
+        batch.is_in_doubt |= refusal.leaves_doubt(self.settings.acks);
         self.metadata.is_wanted |= refusal.is_about_leader() && !refusal.has_new_leader;
         if refusal.is_about_size() && self.may_split(&batch) {
             return self.split(place, batch, effects);
@@ -261,14 +261,17 @@ impl Refusal<'_> {
     }
 
     /// Whether the batch may have been written all the same.
-    const fn leaves_doubt(&self) -> bool {
-        matches!(
-            self.code,
+    fn leaves_doubt(&self, acks: Acks) -> bool {
+        match self.code {
             ErrorCode::NetworkException
-                | ErrorCode::RequestTimedOut
-                | ErrorCode::NotEnoughReplicasAfterAppend
-                | ErrorCode::UnknownServerError
-        )
+            | ErrorCode::RequestTimedOut
+            | ErrorCode::NotEnoughReplicasAfterAppend
+            | ErrorCode::UnknownServerError => true,
+            // Also said by a leader that had appended it, while it waited for the others: they may have it, and
+            // one of them leads.
+            ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => acks == Acks::All,
+            _ => false,
+        }
     }
 
     /// Whether the same records may be taken as smaller batches.

@@ -252,7 +252,13 @@ impl Brokers {
         partition.log.extend(values);
         let doubt = if self.is_healed { 0 } else { self.options.doubt_per_thousand };
         if self.random.chance(doubt) {
-            let codes = [ErrorCode::NotEnoughReplicasAfterAppend, ErrorCode::RequestTimedOut];
+            let codes = [
+                ErrorCode::NotEnoughReplicasAfterAppend,
+                ErrorCode::RequestTimedOut,
+                // It was replaced, or its disk failed, while it waited for others, who have it.
+                ErrorCode::NotLeaderOrFollower,
+                ErrorCode::KafkaStorageError,
+            ];
             return refused(self.random.pick(&codes));
         }
         Said { code: ErrorCode::None, base_offset }
