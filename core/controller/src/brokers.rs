@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::{BrokerEpoch, BrokerId, PartitionIndex, TopicId, Uuid};
-use metadata::{Broker, BrokerChange, Endpoint, MetadataRecord, Partition, PartitionChange};
+use metadata::{Broker, BrokerChange, Endpoint, MetadataRecord, Partition};
 
 use crate::command::{AssignReplicasToDirs, InDoubt, RegisterBroker, UnregisterBroker};
 use crate::controller::Controller;
@@ -152,23 +152,19 @@ impl Controller {
         &self,
         command: &AssignReplicasToDirs,
     ) -> Result<Vec<MetadataRecord>, ControllerError> {
-        if self.image.broker(command.broker).is_none() {
-            return Err(ControllerError::UnknownBroker(command.broker));
-        }
+        let id = command.broker;
+        let broker = self.image.broker(id).ok_or(ControllerError::UnknownBroker(id))?;
+        let electorate = self.electorate();
         let change = |&(topic, index, directory): &(TopicId, PartitionIndex, Uuid)| {
-            let partition = self.image.partition(topic, index)?;
-            let place = partition.replicas.iter().position(|replica| *replica == command.broker)?;
-            let mut directories = partition.directories.to_vec();
-            let known = directories.get_mut(place)?;
-            if *known == directory {
-                return None;
-            }
-            *known = directory;
-            let change = PartitionChange::of(topic, index);
-            Some(MetadataRecord::PartitionChange(PartitionChange {
-                directories: Some(directories),
-                ..change
-            }))
+            let topic = self.image.topic_by_id(topic)?;
+            let partition = topic.partition(index)?;
+            directory_of(partition, id).filter(|known| *known != directory)?;
+            let revision = || Revision::of(topic.id, partition);
+            // What cannot be served has nothing that others could count on.
+            let in_doubt = (!is_online(&broker.log_dirs, directory)).then(|| revision().in_doubt(id)).flatten();
+            let revision =
+                Revision { assigned: Some((id, directory)), ..in_doubt.unwrap_or_else(revision) };
+            electorate.settle(topic, revision).map(MetadataRecord::PartitionChange)
         };
         Ok(command.replicas.iter().filter_map(change).collect())
     }

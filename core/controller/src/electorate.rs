@@ -50,8 +50,13 @@ impl<'a> Electorate<'a> {
 
     /// Whether a broker's replica of this partition can lead it, if it has all that is committed.
     pub(crate) fn can_lead(&self, partition: &Partition, id: BrokerId) -> bool {
+        self.can_lead_from(id, directory_of(partition, id))
+    }
+
+    fn can_lead_from(&self, id: BrokerId, directory: Option<Uuid>) -> bool {
         self.broker(id).is_some_and(|broker| {
-            !broker.fenced && !broker.in_controlled_shutdown && has_directory(broker, partition)
+            let is_up = !broker.fenced && !broker.in_controlled_shutdown;
+            is_up && directory.is_none_or(|directory| is_online(&broker.log_dirs, directory))
         })
     }
 
@@ -93,7 +98,12 @@ impl<'a> Electorate<'a> {
         if unclean && ends && revision.election == Election::Any {
             revision.election = Election::Unclean;
         }
-        revision.settle(&Rules { insync_min, can_lead: |id| self.can_lead(before, id) })
+        let assigned = revision.assigned;
+        let can_lead = |id| match assigned {
+            Some((of, directory)) if of == id => self.can_lead_from(id, Some(directory)),
+            _ => self.can_lead(before, id),
+        };
+        revision.settle(&Rules { insync_min, can_lead })
     }
 
     /// What becomes of every partition that a revision is made for.
@@ -121,14 +131,12 @@ impl<'a> Electorate<'a> {
     }
 }
 
-/// Whether the directory of the broker's replica can be used, as far as is known.
-fn has_directory(broker: &Broker, partition: &Partition) -> bool {
-    directory_of(partition, broker.id).is_none_or(|directory| is_online(&broker.log_dirs, directory))
-}
-
 /// Whether a directory is among those that a broker can use, or not a directory's id at all: Kafka keeps
-/// the first hundred numbers for "not assigned yet" and the like.
+/// the first hundred numbers for "not assigned yet" and the like, of which only "lost" is none.
 pub(crate) fn is_online(log_dirs: &[Uuid], directory: Uuid) -> bool {
     let number = u128::from_be_bytes(directory.0);
+    if directory == Partition::DIRECTORY_LOST {
+        return false;
+    }
     log_dirs.is_empty() || (1..100).contains(&number) || log_dirs.contains(&directory)
 }

@@ -35,6 +35,8 @@ pub(crate) struct Revision<'a> {
     pub(crate) recovering: bool,
     /// A replica that may lack what it once acknowledged.
     pub(crate) in_doubt: Option<BrokerId>,
+    /// A replica's log is in that directory from here on.
+    pub(crate) assigned: Option<(BrokerId, Uuid)>,
     /// Which leader is wanted.
     pub(crate) election: Election,
     /// What becomes of the leadership if nobody can take it.
@@ -87,6 +89,7 @@ impl<'a> Revision<'a> {
             removing: before.removing().to_vec(),
             recovering: before.recovering,
             in_doubt: None,
+            assigned: None,
             election: Election::Any,
             if_nobody: IfNobody::Stay,
             eligible: before.eligible().to_vec(),
@@ -219,7 +222,8 @@ impl<'a> Revision<'a> {
 
     fn change(self, leader: BrokerId, is_new: bool) -> Option<PartitionChange> {
         let before = self.before;
-        let directories = (*self.replicas != *before.replicas).then(|| self.directories());
+        let directories = self.directories();
+        let directories = (*directories != *before.directories).then_some(directories);
         let if_other = |now: Vec<BrokerId>, then: &[BrokerId]| (*now != *then).then_some(now);
         let nothing = PartitionChange::of(self.topic, before.index);
         let change = PartitionChange {
@@ -238,7 +242,10 @@ impl<'a> Revision<'a> {
     }
 
     fn directories(&self) -> Vec<Uuid> {
-        let of = |id: &BrokerId| directory_of(self.before, *id).unwrap_or(Partition::DIRECTORY_UNASSIGNED);
+        let of = |id: &BrokerId| match self.assigned {
+            Some((assigned, directory)) if assigned == *id => directory,
+            _ => directory_of(self.before, *id).unwrap_or(Partition::DIRECTORY_UNASSIGNED),
+        };
         self.replicas.iter().map(of).collect()
     }
 }

@@ -127,7 +127,7 @@ fn broker(id: i32) -> RegisterBroker {
         cluster_address: None,
         features: Vec::new(),
         rack: None,
-        log_dirs: vec![Uuid([1; 16])],
+        log_dirs: [1, 7, 8].map(|id| Uuid([id; 16])).to_vec(),
         after_crash: false,
         previous_epoch: None,
         in_doubt: InDoubt::Nothing,

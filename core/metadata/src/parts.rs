@@ -129,6 +129,8 @@ pub struct Unsettled {
 impl Partition {
     /// The directory of a replica whose broker has not chosen one.
     pub const DIRECTORY_UNASSIGNED: Uuid = Uuid(1u128.to_be_bytes());
+    /// The directory of a replica whose log cannot be served: it is damaged or gone, or its files failed.
+    pub const DIRECTORY_LOST: Uuid = Uuid(2u128.to_be_bytes());
 
     /// Replicas that left the in-sync set but have all that was committed.
     pub fn eligible(&self) -> &[BrokerId] {

@@ -114,6 +114,9 @@ pub struct UnregisterBroker {
 ///
 /// Written down once the log is there, and before it takes its first record: so a broker knows where
 /// each of its logs must be, and never begins an empty one in the place of one that it cannot find.
+///
+/// A log that cannot be served is in [`metadata::Partition::DIRECTORY_LOST`]: its replica is in doubt, and
+/// neither leads nor is in sync before it is somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssignReplicasToDirs {
     /// The broker.

@@ -162,6 +162,31 @@ fn a_directory_that_failed_is_in_doubt_however_the_broker_is_otherwise() {
 }
 
 #[test]
+fn a_log_that_cannot_be_served_neither_leads_nor_is_in_sync() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    let [a, _] = ["a", "b"].map(|name| stage.topic(name, &[&[1, 2, 3]], "2"));
+    let in_dir = |stage: &mut Stage, id, topic, directory| {
+        let replicas = vec![(topic, PartitionIndex(0), directory)];
+        let assign = AssignReplicasToDirs { broker: BrokerId(id), replicas };
+        stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
+    };
+    in_dir(&mut stage, 1, a, directory(1));
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2,3");
+    in_dir(&mut stage, 1, a, metadata::Partition::DIRECTORY_LOST);
+    assert_eq!((stage.line("a", 0), stage.line("b", 0)), ("2@1 isr=2,3".into(), "1@0 isr=1,2,3".into()));
+    let refused = stage.alter("a", 0, &[2, 3, 1]).expect_err("it serves nothing");
+    assert_eq!(refused.code(), ErrorCode::IneligibleReplica);
+    let two = stage.topic("two", &[&[1, 2]], "1");
+    in_dir(&mut stage, 1, two, metadata::Partition::DIRECTORY_LOST);
+    in_dir(&mut stage, 2, two, metadata::Partition::DIRECTORY_LOST);
+    assert_eq!(stage.line("two", 0), "nobody@2 isr= last=2");
+    in_dir(&mut stage, 1, two, directory(1));
+    assert_eq!(stage.line("two", 0), "nobody@2 isr= last=2", "1 may lack what was acknowledged");
+    in_dir(&mut stage, 2, two, directory(2));
+    assert_eq!(stage.line("two", 0), "2@3 isr=2 recovering", "the file was put back");
+}
+
+#[test]
 fn a_broker_that_stops_hands_over_first() {
     let mut stage = Stage::with(&[1, 2, 3]);
     stage.topic("a", &[&[1, 2, 3]], "2");

@@ -15,6 +15,9 @@
 //! | none yet | somewhere | open, and assign: a crash came in between |
 //! | none yet | somewhere, but whose it is cannot be read | offline |
 //! | none yet | nowhere | make |
+//!
+//! What could not be served when the node ran last is looked for as if it had been assigned nowhere; but who
+//! finds nothing then must not make it anew, unless others have it.
 
 use std::path::Path;
 
@@ -52,6 +55,8 @@ pub enum Lost {
     },
     /// The log directory is not there.
     NoDirectory(Uuid),
+    /// It could not be served when the node ran last, and is in none of the directories.
+    Nowhere,
     /// The log is there, but has no `partition.metadata` that would say whose it is.
     Unnamed {
         /// The log directory.
@@ -106,7 +111,7 @@ impl Lost {
     pub fn at(&self) -> Option<usize> {
         match self {
             Self::Vanished { at } | Self::Unnamed { at } | Self::Unreadable { at, .. } => Some(*at),
-            Self::NoDirectory(_) => None,
+            Self::NoDirectory(_) | Self::Nowhere => None,
         }
     }
 
@@ -123,6 +128,9 @@ impl Lost {
                 "its log is in the log directory {id} ({path}), which is not there; mount it, name it in \
                  log.dirs and start again, or delete the topic to give its records up"
             ),
+            Self::Nowhere => "its log could not be served before and is in none of log.dirs; put it back, or delete the \
+                              topic to give its records up"
+                .to_owned(),
             Self::Unnamed { .. } => format!(
                 "the log of its name in {path} has no partition.metadata, so it is not known whose it is; its records \
                  are untouched: put the file back from a backup, or from another partition of the topic, which has \
