@@ -220,6 +220,11 @@ impl Lifecycle {
         }
     }
 
+    /// What a process says that has to end at once: which directories failed. `None` if it is no broker yet.
+    pub fn last_word(&self) -> Option<Command> {
+        self.epoch.map(|_| self.command())
+    }
+
     /// The broker is to stop. It goes on serving until [`Effect::MayStop`].
     pub fn stop(&mut self, now: Now) {
         if self.stop_by.is_none() {

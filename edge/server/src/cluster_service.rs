@@ -22,7 +22,7 @@ use tracing::{debug, info, warn};
 use wire::cluster::{ClusterRequest, Purpose, encode_answer};
 
 use crate::cluster::identity::Identity;
-use crate::cluster::link::FRAME_BYTES_MAX;
+use crate::cluster::link::{FRAME_BYTES_MAX, watch_peer};
 use crate::cluster::links::Links;
 use crate::connection;
 use crate::control::{Control, News};
@@ -55,6 +55,7 @@ pub(crate) async fn serve(
     stop: Stop,
 ) {
     let Connection { mut stream, peer, local, seat, .. } = connection;
+    watch_peer(&stream);
     let greeted = timeout(HELLO_MAX, greet(&identity, &mut stream)).await;
     let (node, purpose) = match greeted {
         Ok(Ok(greeted)) => greeted,

@@ -10,7 +10,9 @@
 //! It never waits for a disk or a peer: while it did, this broker would be taken for dead.
 
 mod door;
+mod last_word;
 mod quorum;
+mod replicas;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -20,13 +22,12 @@ use std::time::Duration;
 use ::quorum::Member;
 use base::{BrokerEpoch, BrokerId, Effects, Now, Offset};
 use broker::lifecycle::{self, Lifecycle, Replaced};
-use broker::replication::{PartitionKey, Proposals};
+use broker::replication::Proposals;
 use controller::{
-    AlterPartition, AlterPartitions, BrokerSuspected, Command, CommandId, Controller, ControllerError,
-    Effect, MetadataQuorum, QuorumCommand, QuorumEvent, Reply,
+    BrokerSuspected, Command, CommandId, Controller, ControllerError, Effect, MetadataQuorum, QuorumCommand,
+    QuorumEvent,
 };
 use metadata::Delta;
-use replica::{AlterIsr, IsrAnswer};
 use tokio::sync::oneshot;
 use tracing::{debug, error, info, warn};
 
@@ -46,14 +47,14 @@ const PENDING_MAX: usize = 4096;
 /// How long a command looks for a controller that decides it. Clients ask again after as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long this broker waits for an answer to what it says of its own life: others take it for dead meanwhile.
+const LIFE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long after it got nowhere a command is given again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// For how long it is remembered that a node was dead.
 const SUSPECTED_MAX: Duration = Duration::from_secs(10);
-
-/// In-sync sets that one request asks for.
-const PROPOSALS_PER_REQUEST: usize = 1_000;
 
 /// How often leaders look who has fallen behind.
 const LAG_CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -93,6 +94,8 @@ pub(crate) struct State {
     /// The end of the metadata that the hosting thread was told of.
     told: Offset,
     active: Option<BrokerId>,
+    /// Whether the process is about to end, for its metadata cannot be written any more.
+    is_ending: bool,
     /// Nodes whose sockets were gone, and when.
     suspects: BTreeMap<BrokerId, Duration>,
 }
@@ -166,6 +169,7 @@ impl ControlThread {
             for cell in self.table.all() {
                 cell.act(|partition, out| partition.check_isr(now, self.lag_max, out));
             }
+            self.give_up_lost()?;
         }
         self.ask_for_in_sync_sets(now)
     }
@@ -185,16 +189,30 @@ impl ControlThread {
                     self.probe_suspects(now);
                 }
                 self.step(|controller, out| controller.on_event(now, event, out))?;
+                for id in self.state.waiting.take_stranded(self.state.active) {
+                    self.on_nowhere(id, None);
+                }
             }
+            // It has only its last word to say.
+            News::QuorumFailed(_) if self.state.is_ending => {}
             News::QuorumFailed(why) => return Err(ControlFailed::Quorum(why)),
-            News::Answered { id, decided } => self.on_answered(id, decided)?,
+            News::Answered { id, by, decided } => self.on_answered(id, by, decided)?,
             News::Applied(image) => {
                 self.state.applied = image.end();
                 self.lifecycle.on_image(now, &image);
                 self.state.waiting.on_applied(image.end());
             }
-            News::LogsOpen => self.lifecycle.on_logs_open(now),
-            News::LogDirFailed(directory) => self.lifecycle.on_log_dir_failed(now, directory),
+            News::LogsOpen => {
+                // Before this broker is unfenced, and may be told to lead.
+                self.give_up_lost()?;
+                self.lifecycle.on_logs_open(now);
+            }
+            News::LogDirFailed { directory, is_home } => {
+                self.lifecycle.on_log_dir_failed(now, directory);
+                if is_home && !std::mem::replace(&mut self.state.is_ending, true) {
+                    self.say_last_word();
+                }
+            }
             News::Proposed => {
                 for (key, proposal) in self.outbox.take() {
                     self.state.proposals.add(key, proposal);
@@ -210,7 +228,8 @@ impl ControlThread {
     /// Gives a command to whoever decides it.
     fn give(&mut self, asker: Asker, command: Command) -> Result<(), ControlFailed> {
         let now = self.clock.now();
-        let id = self.state.waiting.add(Pending { asker, give_up_at: now.elapsed + PATIENCE, command });
+        let pending = Pending { asker, give_up_at: now.elapsed + PATIENCE, command, asked: None };
+        let id = self.state.waiting.add(pending);
         self.give_again(id)
     }
 
@@ -218,6 +237,7 @@ impl ControlThread {
         let now = self.clock.now();
         let Some(Pending { command, asker, .. }) = self.state.waiting.get(id) else { return Ok(()) };
         let is_remote = matches!(asker, Asker::Remote(_));
+        let patience = if matches!(asker, Asker::Lifecycle) { LIFE_PATIENCE } else { PATIENCE };
         tracing::trace!(id, is_remote, active = self.controller.is_active(), to = ?self.state.active, ?command, "give");
         if let Command::Quorum(asked) = command
             && self.controller.is_active()
@@ -230,8 +250,8 @@ impl ControlThread {
             let command = command.clone();
             return self.step(|controller, out| controller.on_command(now, CommandId(id), &command, out));
         }
-        let link = self.state.active.filter(|active| *active != self.node);
-        let Some(link) = link.and_then(|active| self.links.get(active)) else {
+        let active = self.state.active.filter(|active| *active != self.node);
+        let Some((active, link)) = active.and_then(|active| Some((active, self.links.get(active)?))) else {
             // Nobody is known who decides; there will be somebody soon.
             self.on_nowhere(id, None);
             return Ok(());
@@ -243,9 +263,10 @@ impl ControlThread {
                 return Ok(());
             }
         };
+        self.state.waiting.on_asked(id, active);
         let control = self.control.clone();
         self.cluster.spawn(async move {
-            let asked = link.ask(wire::cluster::ClusterRequest::Command(&body), PATIENCE).await;
+            let asked = link.ask(wire::cluster::ClusterRequest::Command(&body), patience).await;
             let decided = match asked {
                 Ok(answer) => serde_json::from_slice(&answer).ok(),
                 Err(why) => {
@@ -253,7 +274,7 @@ impl ControlThread {
                     None
                 }
             };
-            control.tell(News::Answered { id, decided });
+            control.tell(News::Answered { id, by: Some(active), decided });
         });
         Ok(())
     }
@@ -265,11 +286,21 @@ impl ControlThread {
         self.cluster.spawn(async move {
             let end = Offset::ZERO;
             let result = quorum::ask(member, image, command).await;
-            control.tell(News::Answered { id, decided: Some(Decided { result, end }) });
+            control.tell(News::Answered { id, by: None, decided: Some(Decided { result, end }) });
         });
     }
 
-    fn on_answered(&mut self, id: u64, decided: Option<Decided>) -> Result<(), ControlFailed> {
+    fn on_answered(
+        &mut self,
+        id: u64,
+        by: Option<BrokerId>,
+        decided: Option<Decided>,
+    ) -> Result<(), ControlFailed> {
+        let is_awaited = self.state.waiting.get(id).is_some_and(|pending| pending.asked == by);
+        if !is_awaited && !matches!(decided, Some(Decided { result: Ok(_), .. })) {
+            // Another is asked by now, and this one did nothing.
+            return Ok(());
+        }
         let fits = |pending: &Pending| match &decided {
             Some(Decided { result: Ok(reply), .. }) => pending.command.is_answered_by(reply),
             _ => true,
@@ -403,56 +434,6 @@ impl ControlThread {
             }
         }
         Ok(())
-    }
-
-    fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {
-        let Some(broker_epoch) = self.lifecycle.epoch() else { return Ok(()) };
-        if now.elapsed < self.state.proposals_at {
-            return Ok(());
-        }
-        let asked = self.state.proposals.next(PROPOSALS_PER_REQUEST);
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let partition = |((topic, partition), proposal): (PartitionKey, AlterIsr)| AlterPartition {
-            topic,
-            partition,
-            leader_epoch: proposal.leader_epoch,
-            partition_epoch: proposal.partition_epoch,
-            isr: proposal.isr,
-            recovering: false,
-        };
-        let partitions = asked.into_iter().map(partition).collect();
-        let command = AlterPartitions { broker: self.node, broker_epoch, partitions };
-        self.give(Asker::Proposals, Command::AlterPartitions(command))
-    }
-
-    /// The controller answered what leaders asked for, or nobody did.
-    fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
-        let asked = self.state.proposals.on_answered();
-        let outcomes = match reply {
-            Some(Reply::AlterPartitions(outcomes)) if outcomes.len() == asked.len() => outcomes,
-            _ => Vec::new(),
-        };
-        if outcomes.is_empty() {
-            self.state.proposals_at = now.elapsed + RETRY_AFTER;
-        }
-        let mut outcomes = outcomes.into_iter();
-        for ((topic, partition), proposal) in asked {
-            let answer = match outcomes.next() {
-                None => IsrAnswer::Unknown,
-                Some(Ok(altered)) => {
-                    IsrAnswer::Altered { isr: altered.isr, partition_epoch: altered.partition_epoch }
-                }
-                Some(Err(refused)) => {
-                    debug!(%refused, "an in-sync set was refused");
-                    IsrAnswer::Refused
-                }
-            };
-            if let Some(cell) = self.table.get(topic, partition) {
-                cell.act(|partition, out| partition.on_isr_answer(proposal.leader_epoch, answer, out));
-            }
-        }
     }
 
     /// Looks again at those who died when there was nobody to be told: the controller may have died with them.

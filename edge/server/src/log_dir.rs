@@ -129,6 +129,13 @@ impl LogDirectory {
         true
     }
 
+    /// Gives the directory up if its disk refuses every change since one has failed.
+    pub(crate) fn look_at_disk(&self) {
+        if let Some(why) = self.health.retired() {
+            self.on_error(why);
+        }
+    }
+
     /// Whether the disk refuses every change since one has failed.
     pub(crate) fn is_retired(&self) -> bool {
         self.health.retired().is_some()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
+use base::{BrokerId, Offset, ProducerId, TopicId, TopicPartition, Uuid};
 use broker::partition::log_settings;
 use metadata::{Image, Partition, Topic};
 use storage::dirs::locate::{Lost, Place, Whose, locate};
@@ -58,7 +58,10 @@ pub(crate) fn open_all(
             let Some(assigned) = assigned(hosting, partition) else { continue };
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
             let here = named.remove(&name).unwrap_or_default();
-            let place = locate(assigned, &ids, topic.id, &here);
+            let place = match assigned {
+                Some(Partition::DIRECTORY_LOST) => found_again(hosting, partition, locate(None, &ids, topic.id, &here)),
+                assigned => locate(assigned, &ids, topic.id, &here),
+            };
             warn_of_others(&name, directories, topic.id, &here, &place);
             match place {
                 Place::Open(at) => wanted.push(Wanted { topic, partition, at }),
@@ -85,6 +88,13 @@ fn assigned(hosting: &Hosting, partition: &Partition) -> Option<Option<Uuid>> {
     let place = partition.replicas.iter().position(|replica| *replica == hosting.node)?;
     let directory = partition.directories.get(place).copied();
     Some(directory.filter(|id| *id != Partition::DIRECTORY_UNASSIGNED))
+}
+
+/// A log that could not be served before, and was looked for everywhere. In none of the directories it is made
+/// anew if another has what it had, and leads.
+fn found_again(hosting: &Hosting, partition: &Partition, place: Place) -> Place {
+    let is_led = partition.leader != BrokerId::NONE && partition.leader != hosting.node;
+    if place == Place::Make && !is_led { Place::Offline(Lost::Nowhere) } else { place }
 }
 
 fn named(directories: &[Directory]) -> Named {

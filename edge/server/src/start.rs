@@ -295,17 +295,29 @@ fn retire_together(hosting: &Hosting, home: usize, control: &Control) {
     for (place, dir) in hosting.dirs.iter().enumerate() {
         let (table, id, control) = (Arc::downgrade(&hosting.table), dir.id, control.clone());
         dir.when_retired(move |_| {
-            control.tell(News::LogDirFailed(id));
+            let is_home = place == home;
+            control.tell(News::LogDirFailed { directory: id, is_home });
             if let Some(table) = table.upgrade() {
                 table.retire_in(id);
             }
-            if place == home {
+            if is_home {
                 error!(
                     "the metadata is in this directory, so the node stops; repair the disk and start again"
                 );
-                std::process::exit(1);
+                end_soon();
             }
         });
+    }
+}
+
+/// Ends the process if nobody else does. Whoever saw the disk fail does not wait for that.
+fn end_soon() {
+    let end = || {
+        std::thread::sleep(END_MAX);
+        std::process::exit(1);
+    };
+    if std::thread::Builder::new().name("end".to_owned()).spawn(end).is_err() {
+        std::process::exit(1);
     }
 }
 
@@ -348,6 +360,9 @@ fn http_address(text: &str) -> Result<SocketAddr, ServerError> {
     };
     resolve(host, port.parse().map_err(|_| wrong())?)
 }
+
+/// How long a node whose metadata cannot be written may take to tell the others.
+const END_MAX: Duration = Duration::from_secs(3);
 
 /// How long a client may take no byte of an answer. A consumer reads its socket only when it polls,
 /// and `max.poll.interval.ms` lets it work five minutes between two polls.

@@ -110,6 +110,17 @@ impl PartitionTable {
         offline.iter().filter(|(_, partition)| partition.unmade).map(|(key, _)| *key).collect()
     }
 
+    /// Partitions whose logs cannot be served although their directories are as good as any: damaged, gone, or
+    /// failed alone.
+    pub(crate) fn lost(&self) -> Vec<(TopicId, PartitionIndex)> {
+        let is_lost = |dir: &Arc<LogDirectory>| !dir.is_retired();
+        let failed = self.all().into_iter().filter(|cell| cell.is_offline() && is_lost(&cell.dir));
+        let mut lost: Vec<_> = failed.map(|cell| (cell.topic, cell.name.partition)).collect();
+        let offline = self.offline.lock();
+        lost.extend(offline.iter().filter(|(_, it)| it.dir.as_ref().is_some_and(is_lost)).map(|(key, _)| *key));
+        lost
+    }
+
     /// How many partitions of this node cannot be served.
     pub(crate) fn offline_count(&self) -> usize {
         let failed = self.all().iter().filter(|cell| cell.is_offline()).count();

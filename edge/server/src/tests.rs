@@ -1,5 +1,7 @@
 //! Stories of a node over its lives: started, stopped, killed, its directories moved and damaged.
 
+mod replicas;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use tracing_subscriber::util::TryInitError;
 /// commas.
 const FILTER_VARIABLE: &str = "VLTAVA_LOG";
 /// What the Raft library finds worth telling is for those who look for its faults.
-const FILTER_DEFAULT: &str = "info,openraft=warn";
+const FILTER_DEFAULT: &str = "info,openraft=error";
 
 /// Why there is no log.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn a_filter_is_a_level_or_pairs() {
         let shown = |text: Option<&str>| filter(text.map(str::to_owned)).map(|filter| filter.to_string());
-        assert_eq!(shown(None).unwrap(), "openraft=warn,info");
-        assert_eq!(shown(Some("  ")).unwrap(), "openraft=warn,info");
+        assert_eq!(shown(None).unwrap(), "openraft=error,info");
+        assert_eq!(shown(Some("  ")).unwrap(), "openraft=error,info");
         assert_eq!(shown(Some("debug")).unwrap(), "debug");
         assert_eq!(shown(Some("info,vltava_net=debug")).unwrap(), "vltava_net=debug,info");
         let error = shown(Some("vltava_net=loud")).unwrap_err().to_string();

@@ -263,7 +263,7 @@ impl Cluster {
 
 /// Partitions, for people.
 fn describe(all: &[Partition]) -> String {
-    let ids = |of: &[base::BrokerId]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let ids = |of: &[BrokerId]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let one = |of: &Partition| {
         let leader = of.leader.map_or_else(|| "nobody".to_owned(), |id| format!("b{id}"));
         format!("{}: {leader} leads, in sync [{}] of [{}]", of.index, ids(&of.in_sync), ids(&of.replicas))

@@ -12,6 +12,7 @@ use std::time::Duration;
 use base::BrokerId;
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
+use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -22,6 +23,12 @@ use super::identity::{Identity, Met, Refusal};
 
 /// How long a connection may take to be made, the greeting included.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// How long the other machine may acknowledge nothing of what it was sent.
+const SILENT_MAX: Duration = Duration::from_secs(3);
+
+/// How often a machine of which nothing is wanted is asked whether it is there.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// Requests that wait to be written. The quorum has few in flight, and commands wait for their answers.
 const WAITING_MAX: usize = 1024;
@@ -191,12 +198,24 @@ async fn connect(
             _ => unreachable(why.to_string()),
         })?;
         let _ = stream.set_nodelay(true);
+        watch_peer(&stream);
         let welcome =
             greet(identity, &mut stream, purpose).await.map_err(|why| unreachable(why.to_string()))?;
         identity.check_welcome(node, address, &welcome)?;
         Ok(stream)
     });
     greeted.await.unwrap_or_else(|_| Err(unreachable(format!("no greeting within {CONNECT_MAX:?}"))))
+}
+
+/// Has a connection break when the other machine is silent for [`SILENT_MAX`]. Otherwise what is sent again and again
+/// while a network is cut waits longer each time, and is not heard for as long as it was cut after it is whole.
+pub(crate) fn watch_peer(stream: &TcpStream) {
+    let user_timeout_ms = u32::try_from(SILENT_MAX.as_millis()).unwrap_or(u32::MAX);
+    // Whatever is refused, the connection is as good as without it.
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, PROBE_EVERY);
+    let _ = sockopt::set_tcp_keepintvl(stream, PROBE_EVERY);
+    let _ = sockopt::set_tcp_user_timeout(stream, user_timeout_ms);
 }
 
 /// Asks whoever listens at an address who it is.

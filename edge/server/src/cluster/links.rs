@@ -34,4 +34,9 @@ impl Links {
     pub(crate) fn get(&self, node: BrokerId) -> Option<Arc<Link>> {
         self.links.lock().get(&node).map(Arc::clone)
     }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Link>> {
+        self.links.lock().values().map(Arc::clone).collect()
+    }
 }

@@ -27,14 +27,14 @@ pub(crate) enum News {
     Quorum(QuorumEvent),
     /// The quorum's log cannot be written any more.
     QuorumFailed(String),
-    /// Another node's controller answered, or could not be asked.
-    Answered { id: u64, decided: Option<Decided> },
+    /// The controller of a node or this node's quorum answered, or could not be asked.
+    Answered { id: u64, by: Option<BrokerId>, decided: Option<Decided> },
     /// This node has acted on the metadata up to here.
     Applied(Arc<Image>),
     /// The logs of this broker are open.
     LogsOpen,
-    /// A log directory failed.
-    LogDirFailed(Uuid),
+    /// A log directory failed; the one with the metadata takes the node with it.
+    LogDirFailed { directory: Uuid, is_home: bool },
     /// Leaders want other in-sync sets: see [`Outbox`].
     Proposed,
     /// The connection of a node broke, and nobody listens at its address any more.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use base::Offset;
+use base::{BrokerId, Offset};
 use controller::{Command, ControllerError, Reply};
 use net::Charge;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,8 @@ pub(crate) struct Pending {
     pub(crate) give_up_at: Duration,
     /// What to ask again, should it have got nowhere.
     pub(crate) command: Command,
+    /// The node that was asked last and has not answered.
+    pub(crate) asked: Option<BrokerId>,
 }
 
 /// See the module. Bounded by those who ask: a connection has one command on its way, a node few.
@@ -75,6 +77,25 @@ impl Waiting {
 
     pub(crate) fn take(&mut self, id: u64) -> Option<Pending> {
         self.pending.remove(&id)
+    }
+
+    /// A node is asked for its decision.
+    pub(crate) fn on_asked(&mut self, id: u64, node: BrokerId) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.asked = Some(node);
+        }
+    }
+
+    /// Commands whose answer is awaited from a node that has nothing to decide any more. It may be a node
+    /// that is silent, and to wait until its time is up would have this one taken for dead meanwhile.
+    pub(crate) fn take_stranded(&mut self, active: Option<BrokerId>) -> Vec<u64> {
+        let is_stranded = |pending: &Pending| pending.asked.is_some() && pending.asked != active;
+        let stranded = self.pending.iter_mut().filter(|(_, pending)| is_stranded(pending));
+        let stranded = stranded.map(|(id, pending)| {
+            pending.asked = None;
+            *id
+        });
+        stranded.collect()
     }
 
     /// How many wait for a decision.
@@ -128,5 +149,29 @@ impl Asker {
             Self::Remote(answer) => drop(answer.send(Decided { result: Err(why), end: Offset::ZERO })),
             Self::Lifecycle | Self::Proposals | Self::Nobody => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_a_controller_that_is_none_any_more_waits_in_vain() {
+        let mut waiting = Waiting::default();
+        let command = Command::UnregisterBroker(controller::UnregisterBroker { id: BrokerId(9) });
+        let pending = || Pending {
+            asker: Asker::Nobody,
+            give_up_at: Duration::ZERO,
+            command: command.clone(),
+            asked: None,
+        };
+        let [first, second, _] = [(); 3].map(|()| waiting.add(pending()));
+        waiting.on_asked(first, BrokerId(1));
+        assert_eq!(waiting.take_stranded(Some(BrokerId(1))), [0; 0]);
+        waiting.on_asked(second, BrokerId(2));
+        assert_eq!(waiting.take_stranded(Some(BrokerId(2))), [first]);
+        assert_eq!(waiting.take_stranded(None), [second]);
+        assert_eq!(waiting.take_stranded(None), [0; 0], "they are told once");
     }
 }

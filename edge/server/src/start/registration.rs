@@ -79,7 +79,7 @@ pub(crate) fn voter(
 pub(crate) fn join_quorum(
     settings: &BrokerSettings,
     cluster_id: &str,
-    (home, me): (&LogDirectory, Voter),
+    (home, me): (&Arc<LogDirectory>, Voter),
     cluster: &tokio::runtime::Handle,
     links: &Arc<Links>,
     control: &Control,
@@ -109,7 +109,12 @@ pub(crate) fn join_quorum(
     let member = std::thread::scope(|scope| scope.spawn(|| cluster.block_on(Member::start(start))).join());
     let member = member.map_err(|_| ServerError::Control("the metadata quorum failed".to_owned()))?;
     let member = Arc::new(member.map_err(Box::new)?);
-    let (watched, news) = (Arc::clone(&member), control.clone());
-    cluster.spawn(async move { news.tell(News::QuorumFailed(watched.stopped().await.to_string())) });
+    let (watched, home, news) = (Arc::clone(&member), Arc::clone(home), control.clone());
+    cluster.spawn(async move {
+        let why = watched.stopped().await.to_string();
+        // If it was the disk, the others are to know before this node ends.
+        home.look_at_disk();
+        news.tell(News::QuorumFailed(why));
+    });
     Ok(member)
 }

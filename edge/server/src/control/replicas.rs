@@ -1,0 +1,91 @@
+//! What the replicas of this broker want of the controller: other in-sync sets, and to be given up.
+
+use base::Now;
+use broker::replication::PartitionKey;
+use controller::{
+    AlterPartition, AlterPartitions, AssignReplicasToDirs, Command, PARTITIONS_PER_COMMAND_MAX, Reply,
+};
+use metadata::Partition;
+use replica::{AlterIsr, IsrAnswer};
+use tracing::debug;
+
+use super::waiting::Asker;
+use super::{ControlFailed, ControlThread, RETRY_AFTER};
+
+/// In-sync sets that one request asks for.
+const PROPOSALS_PER_REQUEST: usize = 1_000;
+
+impl ControlThread {
+    pub(super) fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {
+        let Some(broker_epoch) = self.lifecycle.epoch() else { return Ok(()) };
+        if now.elapsed < self.state.proposals_at {
+            return Ok(());
+        }
+        let asked = self.state.proposals.next(PROPOSALS_PER_REQUEST);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let partition = |((topic, partition), proposal): (PartitionKey, AlterIsr)| AlterPartition {
+            topic,
+            partition,
+            leader_epoch: proposal.leader_epoch,
+            partition_epoch: proposal.partition_epoch,
+            isr: proposal.isr,
+            recovering: false,
+        };
+        let partitions = asked.into_iter().map(partition).collect();
+        let command = AlterPartitions { broker: self.node, broker_epoch, partitions };
+        self.give(Asker::Proposals, Command::AlterPartitions(command))
+    }
+
+    /// The controller answered what leaders asked for, or nobody did.
+    pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
+        let asked = self.state.proposals.on_answered();
+        let outcomes = match reply {
+            Some(Reply::AlterPartitions(outcomes)) if outcomes.len() == asked.len() => outcomes,
+            _ => Vec::new(),
+        };
+        if outcomes.is_empty() {
+            self.state.proposals_at = now.elapsed + RETRY_AFTER;
+        }
+        let mut outcomes = outcomes.into_iter();
+        for ((topic, partition), proposal) in asked {
+            let answer = match outcomes.next() {
+                None => IsrAnswer::Unknown,
+                Some(Ok(altered)) => {
+                    IsrAnswer::Altered { isr: altered.isr, partition_epoch: altered.partition_epoch }
+                }
+                Some(Err(refused)) => {
+                    debug!(%refused, "an in-sync set was refused");
+                    IsrAnswer::Refused
+                }
+            };
+            if let Some(cell) = self.table.get(topic, partition) {
+                cell.act(|partition, out| partition.on_isr_answer(proposal.leader_epoch, answer, out));
+            }
+        }
+    }
+
+    /// Has it known of logs that cannot be served: others are in sync and lead in their stead. It is said until it
+    /// is so.
+    pub(super) fn give_up_lost(&mut self) -> Result<(), ControlFailed> {
+        let image = self.controller.image();
+        let is_news = |&(topic, index): &PartitionKey| {
+            let partition = image.partition(topic, index);
+            partition.is_some_and(|partition| {
+                let place = partition.replicas.iter().position(|replica| *replica == self.node);
+                let directory = place.and_then(|place| partition.directories.get(place));
+                // Of one that nobody else has there is nothing to give up: it is said where it should be.
+                partition.replicas.len() > 1 && directory != Some(&Partition::DIRECTORY_LOST)
+            })
+        };
+        let lost = self.table.lost().into_iter().filter(is_news).take(PARTITIONS_PER_COMMAND_MAX);
+        let replicas: Vec<_> =
+            lost.map(|(topic, index)| (topic, index, Partition::DIRECTORY_LOST)).collect();
+        if replicas.is_empty() {
+            return Ok(());
+        }
+        let command = AssignReplicasToDirs { broker: self.node, replicas };
+        self.give(Asker::Nobody, Command::AssignReplicasToDirs(command))
+    }
+}

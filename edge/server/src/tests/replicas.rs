@@ -1,0 +1,110 @@
+//! Stories of replicas that others have as well.
+
+use std::time::{Duration, Instant};
+
+use base::{BrokerId, Offset};
+use controller::{BrokerHeartbeat, RegisterBroker};
+use metadata::Partition;
+
+use super::*;
+
+const OTHER: BrokerId = BrokerId(77);
+
+impl Life {
+    fn me(&self) -> BrokerId {
+        self.started.node.settings.node_id
+    }
+
+    /// Another broker is there, as far as the controller knows.
+    fn another_comes(&self) {
+        let me = self.started.node.image.load().broker(self.me()).map(|me| me.endpoints.clone());
+        let registered = self.decide(Command::RegisterBroker(RegisterBroker {
+            id: OTHER,
+            incarnation: Uuid([77; 16]),
+            cluster_id: self.started.node.cluster_id.clone(),
+            endpoints: me.expect("this broker is registered"),
+            cluster_address: None,
+            features: Vec::new(),
+            rack: None,
+            log_dirs: vec![Uuid([78; 16])],
+            after_crash: false,
+            previous_epoch: None,
+            in_doubt: controller::InDoubt::Nothing,
+            is_voter: false,
+        }));
+        let Reply::RegisterBroker(epoch) = registered else { panic!("{registered:?}") };
+        self.decide(Command::BrokerHeartbeat(BrokerHeartbeat {
+            id: OTHER,
+            epoch,
+            metadata_end: Offset(i64::MAX),
+            wants_fence: false,
+            wants_shutdown: false,
+            offline_log_dirs: Vec::new(),
+        }));
+    }
+
+    fn create_on(&self, name: &str, replicas: &[BrokerId]) -> TopicId {
+        let topic = NewTopic {
+            name: name.to_owned(),
+            partitions: -1,
+            replication_factor: -1,
+            assignments: [(PartitionIndex(0), replicas.to_vec())].into(),
+            configs: Vec::new(),
+            random: crate::random::random(),
+        };
+        let command = CreateTopics { topics: vec![topic], validate_only: false };
+        match self.decide(Command::CreateTopics(command)) {
+            Reply::CreateTopics(mut outcomes) => outcomes.pop().unwrap().unwrap().id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until the metadata say this of a partition.
+    fn wait_for(&self, topic: TopicId, what: &str, is_so: impl Fn(&Partition) -> bool) {
+        const MAX: Duration = Duration::from_secs(30);
+        let began = Instant::now();
+        loop {
+            let image = self.started.node.image.load_full();
+            let partition = image.partition(topic, PartitionIndex(0)).expect("it was made");
+            if is_so(partition) {
+                return;
+            }
+            assert!(began.elapsed() < MAX, "{what}: {partition:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_served_is_not_counted_on_until_it_is_mended() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let me = life.me();
+    life.another_comes();
+    let shared = life.create_on("shared", &[me, OTHER]);
+    let alone = life.create_on("alone", &[me]);
+    for topic in [shared, alone] {
+        life.append(topic, 0, 5).unwrap();
+    }
+    life.checkpoint();
+    site.kill(life);
+    let intact = ["a/shared-0", "a/alone-0"].map(|dir| fs::read(log_file(&site.at(dir))).unwrap());
+    ["a/shared-0", "a/alone-0"].iter().for_each(|dir| drop(damage(&site.at(dir))));
+    for _ in 0..2 {
+        let life = site.start(&["a"]);
+        assert_eq!(life.offline(), 2);
+        life.wait_for(shared, "it is given up", |partition| {
+            let is_counted_on = partition.isr.contains(&me) || partition.eligible().contains(&me);
+            partition.directories[0] == Partition::DIRECTORY_LOST && !is_counted_on && partition.leader != me
+        });
+        life.wait_for(alone, "nobody has more", |partition| partition.leader == me);
+        site.kill(life);
+    }
+    let both = ["a/shared-0", "a/alone-0"].into_iter().zip(intact);
+    both.for_each(|(dir, bytes)| fs::write(log_file(&site.at(dir)), bytes).unwrap());
+    let life = site.start(&["a"]);
+    let home = life.started.node.dirs[0].id;
+    assert_eq!((life.offline(), life.bounds(shared, 0)), (0, Some((0, 5))));
+    life.wait_for(shared, "it is there again", |partition| partition.directories[0] == home);
+    life.stop();
+}
