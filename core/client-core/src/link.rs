@@ -144,6 +144,11 @@ impl<T> Link<T> {
         self.due.len()
     }
 
+    /// What was asked and is not answered.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &T> {
+        self.due.iter().filter_map(|due| due.about.as_ref())
+    }
+
     /// When the oldest answer is late.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.due.front().map(|due| due.until)

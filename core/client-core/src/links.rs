@@ -141,6 +141,8 @@ struct PeerState<T> {
 #[derive(Debug)]
 pub struct Links<T> {
     settings: LinksSettings,
+    /// How long a peer may owe an answer before it is silent.
+    patience: Duration,
     chance: Chance,
     peers: BTreeMap<Peer, PeerState<T>>,
     open: BTreeMap<ConnectionId, Peer>,
@@ -157,6 +159,7 @@ impl<T> Links<T> {
         let peers = peers.map(|(index, address)| (Peer::Bootstrap(index), PeerState::new(address)));
         Self {
             settings,
+            patience: Duration::MAX,
             chance,
             peers: peers.collect(),
             open: BTreeMap::new(),
@@ -225,17 +228,20 @@ impl<T> Links<T> {
     }
 
     /// A peer that anything can be asked of now: the one with the fewest answers due. Without one, a
-    /// connection to the next that may know the cluster is begun.
+    /// connection to the next that may know the cluster is begun. One that is silent is asked only if it is the
+    /// only one there is.
     pub fn want_any(&mut self, now: Now, effects: &mut Effects<NetEffect>) -> Option<Peer> {
+        let patience = self.patience;
+        let is_silent = |open: &Open<T>| open.asked_at(&self.settings).is_some_and(|at| at.saturating_add(patience) <= now.elapsed);
         let usable = self.peers.iter().filter_map(|(&peer, state)| {
             let open = state.open.as_ref()?;
-            let usable = open.link.is_greeted() && open.muted_until <= now.elapsed;
+            let usable = open.link.is_greeted() && open.muted_until <= now.elapsed && !is_silent(open);
             usable.then(|| (open.link.in_flight(), peer))
         });
         if let Some((_, peer)) = usable.min() {
             return Some(peer);
         }
-        let is_coming = self.peers.values().any(|state| state.open.is_some());
+        let is_coming = self.peers.values().filter_map(|state| state.open.as_ref()).any(|open| !is_silent(open));
         if !is_coming {
             let peers: Vec<Peer> = self.peers.keys().copied().collect();
             for _ in 0..peers.len() {
@@ -420,6 +426,24 @@ impl<T> Links<T> {
         }
     }
 
+    /// From now on a peer is silent that has owed an answer for so long: there may be nobody any more.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// Connections whose peers are silent, and when that was found out at the earliest.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = (Duration, ConnectionId, Peer)> {
+        self.peers.iter().filter_map(|(&peer, state)| {
+            let open = state.open.as_ref()?;
+            Some((open.asked_at(&self.settings)?.saturating_add(self.patience), open.id, peer))
+        })
+    }
+
+    /// What a peer was asked and has not answered.
+    pub(crate) fn asked(&self, peer: Peer) -> impl Iterator<Item = &T> {
+        self.link(peer).into_iter().flat_map(Link::asked)
+    }
+
     /// Connections whose answer, or whose opening, is late. The caller closes them.
     pub fn late(&self, now: Now) -> Vec<ConnectionId> {
         let opens = self.peers.values().filter_map(|state| state.open.as_ref());
@@ -452,6 +476,12 @@ impl<T> PeerState<T> {
 }
 
 impl<T> Open<T> {
+    /// When what it owes the oldest answer to was asked.
+    fn asked_at(&self, settings: &LinksSettings) -> Option<Duration> {
+        let until = self.link.deadline().filter(|_| self.link.is_greeted())?;
+        Some(until.saturating_sub(settings.request_timeout))
+    }
+
     fn deadline(&self) -> Option<Duration> {
         let unwritten = self.unwritten.front().map(|&(until, _)| until);
         let in_flight = [self.link.deadline(), unwritten].into_iter().flatten().min();

@@ -23,6 +23,7 @@ mod batch;
 mod memory;
 mod partitioner;
 mod send; // what leaves, and when
+mod silence;
 mod split;
 mod upkeep; // metadata, the producer's id, time that ran out
 
@@ -230,7 +231,8 @@ impl Producer {
     /// If idempotence is asked for without [`Acks::All`].
     pub fn new(settings: ProducerSettings, bootstrap: Vec<Address>, mut chance: Chance) -> Self {
         assert!(!settings.idempotence || settings.acks == Acks::All, "idempotence needs acks=all");
-        let links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
+        let mut links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
+        links.set_patience(silence::PATIENCE);
         Self {
             memory: Memory::new(settings.memory_bytes_max, settings.batch_bytes_max),
             settings,
@@ -268,6 +270,7 @@ impl Producer {
             self.links.on_late(connection, now);
             self.close_connection(connection, now, effects);
         }
+        self.leave_the_silent(now, effects);
         let moved = std::mem::take(&mut self.moved);
         self.on_unanswered(moved, now, effects);
         self.keep_identity(now);
@@ -284,7 +287,8 @@ impl Producer {
         let oldest = self.by_age.front().map(|&(created, ..)| created + self.settings.delivery_timeout);
         let inquiries =
             [&self.metadata, &self.awaited, &self.identity_inquiry].map(|inquiry| inquiry.deadline(now));
-        let all = [oldest, self.send_at, self.links.deadline(now)].into_iter().chain(inquiries);
+        let links = [self.links.deadline(now), self.silence_deadline(now)];
+        let all = [oldest, self.send_at].into_iter().chain(links).chain(inquiries);
         all.flatten().min()
     }
 

@@ -94,6 +94,8 @@ pub(crate) struct State {
     /// The end of the metadata that the hosting thread was told of.
     told: Offset,
     active: Option<BrokerId>,
+    /// The node whose controller was the active one before.
+    predecessor: Option<BrokerId>,
     /// Whether the process is about to end, for its metadata cannot be written any more.
     is_ending: bool,
     /// Nodes whose sockets were gone, and when.
@@ -181,6 +183,8 @@ impl ControlThread {
                 if let QuorumEvent::Committed(committed) = &event {
                     tracing::trace!(epoch = %committed.epoch, records = committed.records.len(), end = %committed.end, "committed");
                 }
+                let before = self.state.active.filter(|active| *active != self.node);
+                self.state.predecessor = before.or(self.state.predecessor);
                 if let QuorumEvent::Following { leader, .. } = &event {
                     self.state.active = *leader;
                 } else if matches!(event, QuorumEvent::Elected { .. }) {
@@ -436,12 +440,14 @@ impl ControlThread {
         Ok(())
     }
 
-    /// Looks again at those who died when there was nobody to be told: the controller may have died with them.
+    /// Looks again at those who died when there was nobody to be told, and at the one who led before: the
+    /// controller may have died with them.
     fn probe_suspects(&mut self, now: Now) {
         self.state.suspects.retain(|_, at| now.elapsed.saturating_sub(*at) < SUSPECTED_MAX);
-        for node in self.state.suspects.keys() {
-            let Some(link) = self.links.get(*node) else { continue };
-            let (control, node) = (self.control.clone(), *node);
+        let predecessor = self.state.predecessor.filter(|node| !self.state.suspects.contains_key(node));
+        for node in self.state.suspects.keys().copied().chain(predecessor) {
+            let Some(link) = self.links.get(node) else { continue };
+            let control = self.control.clone();
             self.cluster.spawn(async move {
                 if link.is_dead().await {
                     control.tell(News::Dead(node));

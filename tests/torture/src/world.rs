@@ -1,6 +1,6 @@
 //! A run from its first namespace to its last word.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -156,6 +156,17 @@ impl World {
                 _ => 0,
             });
             counts.sum()
+        })
+    }
+
+    /// How many partitions acknowledged something since then.
+    pub fn acknowledged_since(&self, at: u64) -> i32 {
+        self.history.look(|lines| {
+            let partitions = lines.iter().rev().take_while(|line| line.at > at).filter_map(|line| match line.event {
+                Event::Ok { sent, .. } => Some(sent.partition),
+                _ => None,
+            });
+            partitions.collect::<BTreeSet<_>>().len() as i32
         })
     }
 

@@ -12,7 +12,7 @@ use vltava_torture::system::{Flush, System};
 use vltava_torture::{history, machine};
 
 /// How many brokers.
-const NODES: i32 = 1;
+const NODES: i32 = 3;
 const FAULTS_TIME: Duration = Duration::from_secs(75);
 
 static TURN: Mutex<()> = Mutex::new(());

@@ -1,5 +1,6 @@
 //! Stories of the machines with a broker whose every answer the story gives.
 
+mod silent;
 mod stage;
 
 mod failed; // for good

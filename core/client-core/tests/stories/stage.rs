@@ -28,7 +28,7 @@ pub(crate) type Done = (usize, usize, Result<Written, DeliveryError>);
 /// A batch that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    connection: ConnectionId,
+    pub(crate) connection: ConnectionId,
     correlation_id: i32,
     version: i16,
     topic_id: Uuid,
@@ -56,6 +56,8 @@ pub(crate) struct Stage {
     /// How many partitions the topic has, and as which topic.
     pub(crate) partitions: i32,
     pub(crate) topic_id: Uuid,
+    /// Who leads all of it.
+    pub(crate) leader: i32,
     /// What the broker says of the topic.
     pub(crate) topic_code: ErrorCode,
     /// What the broker says when it is asked for a producer's id.
@@ -81,6 +83,7 @@ impl Stage {
             done: Vec::new(),
             partitions: 1,
             topic_id: Uuid([1; 16]),
+            leader: 1,
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
             throttle_time_ms: 0,
@@ -229,8 +232,8 @@ impl Stage {
                 let names: Vec<_> = names.filter_map(|topic| topic.name.map(str::to_owned)).collect();
                 let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
                     partition_index,
-                    leader_id: 1,
-                    leader_epoch: 0,
+                    leader_id: self.leader,
+                    leader_epoch: self.leader - 1,
                     ..Default::default()
                 });
                 let partitions: Vec<_> = partitions.collect();
@@ -243,9 +246,9 @@ impl Stage {
                 });
                 let topics = topics.collect();
                 self.asked.push((names.clone(), request.allow_auto_topic_creation));
-                let broker = MetadataResponseBroker { node_id: 1, host: "one", port: 9092, rack: None };
+                let broker = |node_id, host| MetadataResponseBroker { node_id, host, port: 9092, rack: None };
                 let throttle_time_ms = self.throttle_time_ms;
-                let brokers = vec![broker];
+                let brokers = vec![broker(1, "one"), broker(2, "two")];
                 let said = MetadataResponse { throttle_time_ms, brokers, topics, ..Default::default() };
                 self.reply(to, &said);
             }

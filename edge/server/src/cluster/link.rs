@@ -16,13 +16,17 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use wire::cluster::{ClusterRequest, Purpose, Welcome, decode_answer};
 
 use super::identity::{Identity, Met, Refusal};
 
 /// How long a connection may take to be made, the greeting included.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// How long a process may take to end, and how often it is looked whether it has.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How long the other machine may acknowledge nothing of what it was sent.
 const SILENT_MAX: Duration = Duration::from_secs(3);
@@ -129,11 +133,18 @@ impl Link {
         Ok(open)
     }
 
-    /// Whether nobody listens at the node's address.
+    /// Whether nobody listens at the node's address. A process that ends closes its sockets one after the
+    /// other: who is let in and told nothing looks again.
     pub(crate) async fn is_dead(&self) -> bool {
         let address = self.address.lock().clone();
-        let connected = connect(&self.identity, self.node, &address, Purpose::Control).await;
-        matches!(connected, Err(LinkError::Dead { .. }))
+        let until = Instant::now() + ENDING_MAX;
+        loop {
+            match connect(&self.identity, self.node, &address, Purpose::Control).await {
+                Err(LinkError::Dead { .. }) => return true,
+                Err(LinkError::Unreachable { .. }) if Instant::now() < until => sleep(LOOK_AGAIN).await,
+                _ => return false,
+            }
+        }
     }
 }
 

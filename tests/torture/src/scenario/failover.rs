@@ -1,7 +1,7 @@
 //! How long nobody acknowledges when a leader goes: killed, cut off in silence, with the controller, or
 //! restarted in order. One round after the other, each on a cluster that is whole.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -15,7 +15,7 @@ use crate::world::{Expect, World};
 const WHOLE_MAX: Duration = Duration::from_secs(120);
 /// A load that is steady before, and time to see the new leader after.
 const BEFORE: Duration = Duration::from_secs(2);
-const AWAY: Duration = Duration::from_secs(12);
+const AWAY_MAX: Duration = Duration::from_secs(20);
 
 pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     let mut setup = options.setup(Scenario::Failover, 3);
@@ -50,20 +50,33 @@ fn leader_of_some(world: &World, round: u32) -> Result<(i32, Vec<i32>)> {
 
 fn leader_killed(world: &mut World, round: u32) -> Result<()> {
     let (leader, led) = leader_of_some(world, round)?;
-    world.blow("kill -9 of a leader", now_ns(), led);
+    let at = now_ns();
+    world.blow("kill -9 of a leader", at, led);
     world.cluster.node(leader).kill()?;
     world.did(format!("kill -9 b{leader}"));
-    world.stop.wait(AWAY);
+    wait_for_the_next(world, at);
     world.cluster.start_node(leader)
 }
 
 fn leader_silent(world: &mut World, round: u32) -> Result<()> {
     let (leader, led) = leader_of_some(world, round)?;
-    world.blow("leader cut off in silence", now_ns(), led);
+    let at = now_ns();
+    world.blow("leader cut off in silence", at, led);
     let rules = isolate(&mut world.cluster, leader, true)?;
     world.did(format!("b{leader} sees nobody"));
-    world.stop.wait(AWAY);
+    wait_for_the_next(world, at);
     world.cluster.net.lift(rules)
+}
+
+/// Leaves it as it is until every partition has been acknowledging for a while.
+fn wait_for_the_next(world: &World, at: u64) {
+    const FOR_A_WHILE: Duration = Duration::from_secs(1);
+    let began = Instant::now();
+    let partitions = world.setup.amount.partitions;
+    world.stop.until(AWAY_MAX, || {
+        let since = now_ns() - FOR_A_WHILE.as_nanos() as u64;
+        began.elapsed() > FOR_A_WHILE * 2 && since > at && world.acknowledged_since(since) == partitions
+    });
 }
 
 /// What the controller does not lead must not feel it.
@@ -71,11 +84,12 @@ fn controller_killed(world: &mut World) -> Result<()> {
     let controller = world.cluster.controller().context("nobody takes commands")?;
     let led = world.led_by(&[controller]);
     let others = (0..world.setup.amount.partitions).filter(|index| !led.contains(index)).collect();
-    world.blow("kill -9 of the controller", now_ns(), led);
-    world.blow("kill -9 of the controller: led by others", now_ns(), others);
+    let at = now_ns();
+    world.blow("kill -9 of the controller", at, led);
+    world.blow("kill -9 of the controller: led by others", at, others);
     world.cluster.node(controller).kill()?;
     world.did(format!("kill -9 b{controller}, the controller"));
-    world.stop.wait(AWAY);
+    wait_for_the_next(world, at);
     world.cluster.start_node(controller)
 }
 

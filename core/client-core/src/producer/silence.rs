@@ -1,0 +1,52 @@
+//! Brokers that say nothing: cut off, stopped, or hung. Their connections stand, and their answers would be waited for
+//! as long as `request.timeout.ms` says.
+//!
+//! Others know sooner whether somebody else leads in their stead. So they are asked, and if it is so, the
+//! connection is given up: what it carried may have been written, and goes to the new leader, who knows it again.
+
+use std::time::Duration;
+
+use base::{Effects, Now};
+
+use super::{Asked, Effect, Producer};
+use crate::links::{ConnectionId, Peer};
+
+/// How long a broker may owe an answer before others are asked about it. A leader that waits for its followers
+/// answers sooner as long as all is well; if not, a question a second costs nobody anything.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Producer {
+    /// Asks others about brokers that are silent, and leaves those that lead no more what they were sent.
+    pub(super) fn leave_the_silent(&mut self, now: Now, effects: &mut Effects<Effect>) {
+        let silent = self.links.silent().filter(|&(since, ..)| since <= now.elapsed);
+        let silent: Vec<(ConnectionId, Peer)> = silent.map(|(_, connection, peer)| (connection, peer)).collect();
+        if !silent.is_empty() && self.told_at + PATIENCE <= now.elapsed {
+            self.metadata.is_wanted = true;
+        }
+        for (connection, peer) in silent {
+            if self.is_replaced(peer) {
+                self.links.on_late(connection, now);
+                self.close_connection(connection, now, effects);
+            }
+        }
+    }
+
+    /// Whether another broker leads a partition by now that this one was sent a batch of.
+    fn is_replaced(&self, peer: Peer) -> bool {
+        let Peer::Broker(broker) = peer else { return false };
+        let mut parts = self.links.asked(peer).flat_map(|asked| match asked {
+            Asked::Produce(produced) => produced.parts.as_slice(),
+            Asked::Metadata | Asked::Topics | Asked::ProducerId => &[],
+        });
+        parts.any(|(place, _)| {
+            let partition = self.topics.get(place.topic).partitions.get(place.partition as usize);
+            partition.and_then(|partition| partition.leader).is_some_and(|leader| leader != broker)
+        })
+    }
+
+    /// When the next broker is silent, or others can be asked again about one that is.
+    pub(super) fn silence_deadline(&self, now: Now) -> Option<Duration> {
+        let since = self.links.silent().map(|(since, ..)| since).min()?;
+        Some(since.max(self.told_at + PATIENCE)).filter(|&at| at > now.elapsed)
+    }
+}

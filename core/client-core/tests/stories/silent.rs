@@ -1,0 +1,32 @@
+//! A leader that says nothing any more, on a connection that stands.
+
+use std::time::Duration;
+
+use base::ErrorCode;
+use vltava_client_core::producer::ProducerSettings;
+
+use crate::stage::Stage;
+
+#[test]
+fn what_it_has_not_answered_goes_to_its_successor() {
+    let mut stage = Stage::new(ProducerSettings::default());
+    stage.send_value(b"first");
+    let first = stage.next();
+    let asked = stage.asked.len();
+    stage.pass(Duration::from_millis(999));
+    assert_eq!(stage.asked.len(), asked, "it may take its time");
+    stage.pass(Duration::from_millis(1));
+    assert_eq!(stage.asked.len(), asked + 1, "somebody else may know");
+    assert!(stage.sent.is_empty(), "it leads still");
+    stage.pass(Duration::from_millis(999));
+    assert_eq!(stage.asked.len(), asked + 1);
+    stage.leader = 2;
+    stage.pass(Duration::from_millis(1));
+    assert!(stage.asked.len() > asked + 1);
+    stage.pass(Duration::from_secs(2));
+    let again = stage.next();
+    assert_ne!(again.connection, first.connection);
+    assert_eq!(again.told(), first.told(), "its successor may have it");
+    stage.answer(&again, ErrorCode::None, 0);
+    assert!(matches!(stage.done[..], [(0, 1, Ok(_))]), "{:?}", stage.done);
+}
