@@ -78,6 +78,8 @@ pub struct Controller {
     pub(crate) committed: Image,
     pub(crate) sessions: Sessions,
     pub(crate) office: Office,
+    /// Whose controller was the active one last, as far as is known.
+    pub(crate) predecessor: Option<BrokerId>,
     has_room: bool,
 }
 
@@ -86,6 +88,7 @@ impl Controller {
     pub fn new(settings: ControllerSettings) -> Self {
         Self {
             sessions: Sessions::new(settings.session_timeout),
+            predecessor: None,
             settings,
             image: Image::default(),
             committed: Image::default(),

@@ -59,7 +59,10 @@ impl Controller {
             QuorumEvent::Committed(committed) => self.on_committed(committed, out),
             QuorumEvent::Snapshot(image) => self.on_snapshot(image, out),
             QuorumEvent::Elected { epoch } => self.on_elected(now, epoch, out),
-            QuorumEvent::Following { leader, .. } => self.resign(leader, out),
+            QuorumEvent::Following { leader, .. } => {
+                self.predecessor = leader.or(self.predecessor);
+                self.resign(leader, out);
+            }
         }
         self.propose(out);
     }
@@ -137,6 +140,10 @@ impl Controller {
         self.resign(None, out);
         self.image = self.committed.clone();
         self.sessions.begin(self.image.brokers_alive().map(|broker| broker.id), now);
+        // The voters did not hear from it any more. If it lives all the same, it hears of this controller at once.
+        if let Some(before) = self.predecessor.take().filter(|before| *before != self.settings.node_id) {
+            self.sessions.suspect(before, now, self.settings.heartbeat_interval);
+        }
         self.office = Office::Held(Term {
             epoch,
             proposed: VecDeque::new(),

@@ -259,19 +259,23 @@ impl Hosting {
         Some(dir)
     }
 
+    /// Takes up what this node leads from here on, or whatever else it is to partitions that changed.
+    pub(crate) fn take_roles(&self, image: &Image, delta: &Delta, leads: bool) {
+        for (topic, index) in &delta.partitions_changed {
+            let partition = image.partition(*topic, *index).filter(|it| (it.leader == self.node) == leads);
+            if let (Some(cell), Some(partition)) = (self.table.get(*topic, *index), partition) {
+                cell.assign(&assignment(partition));
+                cell.throttle(&partition.isr);
+            }
+        }
+    }
+
     pub(crate) fn reconfigure(&self, image: &Image, delta: &Delta) {
         let everything = delta.configs_changed.iter().any(|resource| match resource {
             ConfigResource::Broker(id) => *id == self.node,
             ConfigResource::DefaultBroker => true,
             ConfigResource::Topic(_) => false,
         });
-        for (topic, index) in &delta.partitions_changed {
-            let partition = image.partition(*topic, *index);
-            if let (Some(cell), Some(partition)) = (self.table.get(*topic, *index), partition) {
-                cell.assign(&assignment(partition));
-                cell.throttle(&partition.isr);
-            }
-        }
         if everything {
             self.set_limits(image);
         }

@@ -102,7 +102,10 @@ impl HostingThread {
             let made = self.hosting.make_new(&image, delta);
             self.serve(&image, made)?;
             self.hosting.reconfigure(&image, delta);
+            self.hosting.take_roles(&image, delta, true);
             self.hosting.image.store(Arc::clone(&image));
+            // Those who wait here for what others lead are told who does, and find it there.
+            self.hosting.take_roles(&image, delta, false);
             self.hosting.clear(&image, delta);
             self.follow(&image, delta);
             self.hosting.count(&image);

@@ -12,15 +12,18 @@ use super::{Asked, Effect, Producer};
 use crate::links::{ConnectionId, Peer};
 
 /// How long a broker may owe an answer before others are asked about it. A leader that waits for its followers
-/// answers sooner as long as all is well; if not, a question a second costs nobody anything.
+/// answers sooner as long as all is well.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long after an answer others are asked again: as long as nobody knows better.
+const ASK_EVERY: Duration = Duration::from_millis(250);
 
 impl Producer {
     /// Asks others about brokers that are silent, and leaves those that lead no more what they were sent.
     pub(super) fn leave_the_silent(&mut self, now: Now, effects: &mut Effects<Effect>) {
         let silent = self.links.silent().filter(|&(since, ..)| since <= now.elapsed);
         let silent: Vec<(ConnectionId, Peer)> = silent.map(|(_, connection, peer)| (connection, peer)).collect();
-        if !silent.is_empty() && self.told_at + PATIENCE <= now.elapsed {
+        if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
             self.metadata.is_wanted = true;
         }
         for (connection, peer) in silent {
@@ -47,6 +50,6 @@ impl Producer {
     /// When the next broker is silent, or others can be asked again about one that is.
     pub(super) fn silence_deadline(&self, now: Now) -> Option<Duration> {
         let since = self.links.silent().map(|(since, ..)| since).min()?;
-        Some(since.max(self.told_at + PATIENCE)).filter(|&at| at > now.elapsed)
+        Some(since.max(self.told_at + ASK_EVERY)).filter(|&at| at > now.elapsed)
     }
 }

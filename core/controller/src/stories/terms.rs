@@ -43,6 +43,21 @@ fn a_reply_waits_until_all_it_builds_on_is_committed() {
 }
 
 #[test]
+fn the_controller_before_has_to_be_heard_sooner_than_others() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[2, 3, 1], &[3, 2, 1]], "2");
+    stage.tell(QuorumEvent::Following { epoch: LeaderEpoch(2), leader: Some(BrokerId(2)) });
+    stage.tell(QuorumEvent::Following { epoch: LeaderEpoch(3), leader: None });
+    stage.epoch = LeaderEpoch(3);
+    stage.tell(QuorumEvent::Elected { epoch: stage.epoch });
+    stage.pass(Duration::from_millis(500), &[1]);
+    assert_eq!((stage.line("a", 0), stage.line("a", 1)), ("2@0 isr=2,3,1".into(), "3@0 isr=3,2,1".into()));
+    stage.pass(Duration::from_millis(200), &[1]);
+    assert_eq!((stage.line("a", 0), stage.line("a", 1)), ("3@1 isr=3,1".into(), "3@0 isr=3,1".into()));
+    assert!(stage.image().broker(BrokerId(3)).is_some_and(|broker| !broker.fenced), "it has a whole session");
+}
+
+#[test]
 fn who_does_not_lead_decides_nothing_and_knows_everything() {
     let mut stage = Stage::with(&[1, 2]);
     let (mut follower, log) = (Controller::new(settings()), stage.log.clone());
