@@ -232,7 +232,9 @@ impl<T> Links<T> {
     /// only one there is.
     pub fn want_any(&mut self, now: Now, effects: &mut Effects<NetEffect>) -> Option<Peer> {
         let patience = self.patience;
-        let is_silent = |open: &Open<T>| open.asked_at(&self.settings).is_some_and(|at| at.saturating_add(patience) <= now.elapsed);
+        let is_silent = |open: &Open<T>| {
+            open.asked_at(&self.settings).is_some_and(|at| at.saturating_add(patience) <= now.elapsed)
+        };
         let usable = self.peers.iter().filter_map(|(&peer, state)| {
             let open = state.open.as_ref()?;
             let usable = open.link.is_greeted() && open.muted_until <= now.elapsed && !is_silent(open);
@@ -241,7 +243,8 @@ impl<T> Links<T> {
         if let Some((_, peer)) = usable.min() {
             return Some(peer);
         }
-        let is_coming = self.peers.values().filter_map(|state| state.open.as_ref()).any(|open| !is_silent(open));
+        let is_coming =
+            self.peers.values().filter_map(|state| state.open.as_ref()).any(|open| !is_silent(open));
         if !is_coming {
             let peers: Vec<Peer> = self.peers.keys().copied().collect();
             for _ in 0..peers.len() {

@@ -161,9 +161,9 @@ impl Controller {
             directory_of(partition, id).filter(|known| *known != directory)?;
             let revision = || Revision::of(topic.id, partition);
             // What cannot be served has nothing that others could count on.
-            let in_doubt = (!is_online(&broker.log_dirs, directory)).then(|| revision().in_doubt(id)).flatten();
-            let revision =
-                Revision { assigned: Some((id, directory)), ..in_doubt.unwrap_or_else(revision) };
+            let in_doubt =
+                (!is_online(&broker.log_dirs, directory)).then(|| revision().in_doubt(id)).flatten();
+            let revision = Revision { assigned: Some((id, directory)), ..in_doubt.unwrap_or_else(revision) };
             electorate.settle(topic, revision).map(MetadataRecord::PartitionChange)
         };
         Ok(command.replicas.iter().filter_map(change).collect())

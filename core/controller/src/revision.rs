@@ -107,7 +107,11 @@ impl<'a> Revision<'a> {
     /// Where nobody else has the partition, nobody has more than it.
     pub(crate) fn in_doubt(self, broker: BrokerId) -> Option<Self> {
         let in_doubt = (self.before.replicas.len() > 1).then_some(broker);
-        counts_on(self.before, broker).then(|| Self { in_doubt, if_nobody: IfNobody::End, ..self.without(broker) })
+        counts_on(self.before, broker).then(|| Self {
+            in_doubt,
+            if_nobody: IfNobody::End,
+            ..self.without(broker)
+        })
     }
 
     /// All that follows; `None` if nothing changes.

@@ -59,7 +59,9 @@ pub(crate) fn open_all(
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
             let here = named.remove(&name).unwrap_or_default();
             let place = match assigned {
-                Some(Partition::DIRECTORY_LOST) => found_again(hosting, partition, locate(None, &ids, topic.id, &here)),
+                Some(Partition::DIRECTORY_LOST) => {
+                    found_again(hosting, partition, locate(None, &ids, topic.id, &here))
+                }
                 assigned => locate(assigned, &ids, topic.id, &here),
             };
             warn_of_others(&name, directories, topic.id, &here, &place);

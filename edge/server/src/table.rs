@@ -117,7 +117,9 @@ impl PartitionTable {
         let failed = self.all().into_iter().filter(|cell| cell.is_offline() && is_lost(&cell.dir));
         let mut lost: Vec<_> = failed.map(|cell| (cell.topic, cell.name.partition)).collect();
         let offline = self.offline.lock();
-        lost.extend(offline.iter().filter(|(_, it)| it.dir.as_ref().is_some_and(is_lost)).map(|(key, _)| *key));
+        lost.extend(
+            offline.iter().filter(|(_, it)| it.dir.as_ref().is_some_and(is_lost)).map(|(key, _)| *key),
+        );
         lost
     }
 

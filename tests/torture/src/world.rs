@@ -162,10 +162,11 @@ impl World {
     /// How many partitions acknowledged something since then.
     pub fn acknowledged_since(&self, at: u64) -> i32 {
         self.history.look(|lines| {
-            let partitions = lines.iter().rev().take_while(|line| line.at > at).filter_map(|line| match line.event {
-                Event::Ok { sent, .. } => Some(sent.partition),
-                _ => None,
-            });
+            let partitions =
+                lines.iter().rev().take_while(|line| line.at > at).filter_map(|line| match line.event {
+                    Event::Ok { sent, .. } => Some(sent.partition),
+                    _ => None,
+                });
             partitions.collect::<BTreeSet<_>>().len() as i32
         })
     }

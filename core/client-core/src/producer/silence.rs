@@ -22,7 +22,8 @@ impl Producer {
     /// Asks others about brokers that are silent, and leaves those that lead no more what they were sent.
     pub(super) fn leave_the_silent(&mut self, now: Now, effects: &mut Effects<Effect>) {
         let silent = self.links.silent().filter(|&(since, ..)| since <= now.elapsed);
-        let silent: Vec<(ConnectionId, Peer)> = silent.map(|(_, connection, peer)| (connection, peer)).collect();
+        let silent: Vec<(ConnectionId, Peer)> =
+            silent.map(|(_, connection, peer)| (connection, peer)).collect();
         if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
             self.metadata.is_wanted = true;
         }

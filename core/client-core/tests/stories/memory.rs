@@ -58,9 +58,7 @@ fn after_a_silence_one_batch_goes_ahead() {
 /// A leader that is replaced, or whose disk fails, while others take what it has appended says only that.
 #[test]
 fn what_may_be_written_is_not_written_as_another() {
-    for code in
-        [ErrorCode::RequestTimedOut, ErrorCode::NotLeaderOrFollower, ErrorCode::KafkaStorageError]
-    {
+    for code in [ErrorCode::RequestTimedOut, ErrorCode::NotLeaderOrFollower, ErrorCode::KafkaStorageError] {
         let mut stage = known();
         stage.send_value(b"second");
         let second = stage.next();
@@ -70,7 +68,10 @@ fn what_may_be_written_is_not_written_as_another() {
         assert_eq!(again.told(), second.told());
         stage.answer(&again, ErrorCode::UnknownProducerId, -1);
         let (.., outcome) = stage.done.last().expect("it has its last word");
-        assert!(matches!(outcome, Err(DeliveryError::Refused { may_be_written: true, .. })), "{code:?}: {outcome:?}");
+        assert!(
+            matches!(outcome, Err(DeliveryError::Refused { may_be_written: true, .. })),
+            "{code:?}: {outcome:?}"
+        );
         assert!(stage.sent.is_empty());
     }
 }

@@ -143,14 +143,21 @@ fn a_directory_that_is_not_there_is_in_doubt() {
 
 #[test]
 fn a_directory_that_failed_is_in_doubt_however_the_broker_is_otherwise() {
-    let failed = |stage: &Stage| BrokerHeartbeat { offline_log_dirs: vec![directory(1)], ..stage.heartbeat(1) };
+    let failed =
+        |stage: &Stage| BrokerHeartbeat { offline_log_dirs: vec![directory(1)], ..stage.heartbeat(1) };
     let mut stage = Stage::with(&[1, 2]);
     stage.topic("a", &[&[1, 2]], "2");
     stage.topic("alone", &[&[1]], "1");
     stage.die(&[1]);
-    assert_eq!((stage.line("a", 0), stage.line("alone", 0)), ("2@1 isr=2 elr=1".into(), "nobody@1 isr= elr=1 last=1".into()));
+    assert_eq!(
+        (stage.line("a", 0), stage.line("alone", 0)),
+        ("2@1 isr=2 elr=1".into(), "nobody@1 isr= elr=1 last=1".into())
+    );
     assert!(stage.beat(failed(&stage)).is_fenced, "it was fenced before anybody heard of its disk");
-    assert_eq!((stage.line("a", 0), stage.line("alone", 0)), ("2@1 isr=2".into(), "nobody@1 isr= elr=1 last=1".into()));
+    assert_eq!(
+        (stage.line("a", 0), stage.line("alone", 0)),
+        ("2@1 isr=2".into(), "nobody@1 isr= elr=1 last=1".into())
+    );
     stage.come(&again(1, 11));
     assert_eq!(stage.line("alone", 0), "1@2 isr=1", "nobody has more");
     stage.alter("a", 0, &[2, 1]).expect("it has caught up");

@@ -128,9 +128,11 @@ impl Lost {
                 "its log is in the log directory {id} ({path}), which is not there; mount it, name it in \
                  log.dirs and start again, or delete the topic to give its records up"
             ),
-            Self::Nowhere => "its log could not be served before and is in none of log.dirs; put it back, or delete the \
+            Self::Nowhere => {
+                "its log could not be served before and is in none of log.dirs; put it back, or delete the \
                               topic to give its records up"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::Unnamed { .. } => format!(
                 "the log of its name in {path} has no partition.metadata, so it is not known whose it is; its records \
                  are untouched: put the file back from a backup, or from another partition of the topic, which has \

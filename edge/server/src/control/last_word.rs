@@ -35,7 +35,9 @@ impl ControlThread {
                 tell(command, &links).await;
             };
             if timeout(LAST_WORD_MAX, told).await.is_err() {
-                error!("no other node could be told which log directory failed: nobody knows it when it is back");
+                error!(
+                    "no other node could be told which log directory failed: nobody knows it when it is back"
+                );
             }
             std::process::exit(1);
         });

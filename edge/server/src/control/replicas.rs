@@ -80,8 +80,7 @@ impl ControlThread {
             })
         };
         let lost = self.table.lost().into_iter().filter(is_news).take(PARTITIONS_PER_COMMAND_MAX);
-        let replicas: Vec<_> =
-            lost.map(|(topic, index)| (topic, index, Partition::DIRECTORY_LOST)).collect();
+        let replicas: Vec<_> = lost.map(|(topic, index)| (topic, index, Partition::DIRECTORY_LOST)).collect();
         if replicas.is_empty() {
             return Ok(());
         }

@@ -23,7 +23,8 @@ pub(super) fn begin(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -
     let after: Vec<Replicas> =
         chosen.iter().map(|(partition, replicas)| (*partition, moved(replicas, one, count, how))).collect();
     let moves: Vec<_> = chosen.iter().zip(&after).filter(|(before, after)| before != after).collect();
-    let what = moves.iter().map(|((partition, before), (_, after))| format!("{partition}: {before:?} -> {after:?}"));
+    let what =
+        moves.iter().map(|((partition, before), (_, after))| format!("{partition}: {before:?} -> {after:?}"));
     let what = format!("move replicas {}", what.collect::<Vec<_>>().join(", "));
     let back = moves.iter().map(|(before, _)| (*before).clone()).collect();
     let after: Vec<Replicas> = moves.iter().map(|(_, after)| (*after).clone()).collect();

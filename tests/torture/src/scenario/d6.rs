@@ -75,9 +75,8 @@ fn elected(
     of: &[i32],
     before: Option<QuorumLeader>,
 ) -> Result<QuorumLeader> {
-    let is_news = |leader: &QuorumLeader| {
-        before.is_none_or(|before| *leader != before && leader.epoch >= before.epoch)
-    };
+    let is_news =
+        |leader: &QuorumLeader| before.is_none_or(|before| *leader != before && leader.epoch >= before.epoch);
     let mut found = None;
     let stop = world.stop.clone();
     stop.until(ELECTED_MAX, || {
@@ -86,7 +85,8 @@ fn elected(
         found.is_some()
     });
     stop.check()?;
-    let found = found.with_context(|| format!("nobody new leads the quorum, say {of:?}, after {before:?}"))?;
+    let found =
+        found.with_context(|| format!("nobody new leads the quorum, say {of:?}, after {before:?}"))?;
     let first = *leaders.entry(found.epoch).or_insert(found.id);
     if first != found.id {
         world.found(format!("two led the quorum in epoch {}: b{first} and b{}", found.epoch, found.id));
