@@ -10,7 +10,8 @@
 //! ```
 //!
 //! While a proposal is on its way, both sets count: who may already be in sync must have what is
-//! committed, and so must whoever may still be.
+//! committed, and so must whoever may still be. That the partition has changed since is no refusal: what
+//! changed it may be an earlier copy of the proposal. Both sets count until the metadata tell.
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch};
 
@@ -36,8 +37,11 @@ pub enum IsrAnswer {
         /// The change of the partition that made it so.
         partition_epoch: i32,
     },
-    /// It is not so, and will not be. The metadata tell what is.
+    /// It is not so, and will not be.
     Refused,
+    /// The partition is not what the proposal was made from: it is so already, or never will be. The
+    /// metadata tell.
+    Outdated,
     /// Nobody knows.
     Unknown,
 }
@@ -85,15 +89,15 @@ impl Isr {
         self.proposed.as_ref()
     }
 
-    /// The controller answered what was proposed; whether the set is another now.
-    pub(crate) fn on_answer(&mut self, answer: IsrAnswer) -> bool {
+    /// The controller answered what was proposed, maybe long ago.
+    pub(crate) fn on_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) {
         match answer {
-            IsrAnswer::Altered { isr, partition_epoch } => self.commit(isr, partition_epoch),
-            IsrAnswer::Refused => {
-                self.proposed = None;
-                false
+            IsrAnswer::Altered { isr, partition_epoch } => {
+                self.commit(isr, partition_epoch);
             }
-            IsrAnswer::Unknown => false,
+            // Another may be on its way by now, of which this says nothing.
+            IsrAnswer::Refused if self.proposed.as_ref() == Some(asked) => self.proposed = None,
+            IsrAnswer::Refused | IsrAnswer::Outdated | IsrAnswer::Unknown => {}
         }
     }
 

@@ -221,8 +221,8 @@ impl Leader {
     }
 
     /// The controller answered a proposal of this leadership.
-    pub(crate) fn on_isr_answer(&mut self, answer: IsrAnswer) -> bool {
-        self.was_refused = answer == IsrAnswer::Refused;
-        self.isr.on_answer(answer)
+    pub(crate) fn on_isr_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) {
+        self.was_refused |= answer == IsrAnswer::Refused;
+        self.isr.on_answer(asked, answer);
     }
 }

@@ -288,15 +288,15 @@ impl Partition {
         }
     }
 
-    /// The controller answered [`Effect::AlterIsr`], of the leadership that asked.
-    pub fn on_isr_answer(&mut self, epoch: LeaderEpoch, answer: IsrAnswer, out: &mut Effects<Effect>) {
+    /// The controller answered [`Effect::AlterIsr`].
+    pub fn on_isr_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer, out: &mut Effects<Effect>) {
         let Role::Leader(leader) = &mut self.role else { return };
-        if epoch != self.epoch {
+        if asked.leader_epoch != self.epoch {
             return;
         }
         let is_unknown = answer == IsrAnswer::Unknown;
-        leader.on_isr_answer(answer);
-        if let Some(again) = leader.proposed().filter(|_| is_unknown) {
+        leader.on_isr_answer(asked, answer);
+        if let Some(again) = leader.proposed().filter(|proposed| is_unknown && *proposed == asked) {
             out.push(Effect::AlterIsr(again.clone()));
         }
         self.advance(out);

@@ -173,9 +173,12 @@ impl Cluster {
             } else {
                 IsrAnswer::Refused
             };
-            let epoch = asked.leader_epoch;
-            self.step(leader, |partition, _, out| partition.on_isr_answer(epoch, answer, out));
+            self.answer(leader, &asked, answer);
         }
+    }
+
+    fn answer(&mut self, leader: i32, asked: &AlterIsr, answer: IsrAnswer) {
+        self.step(leader, |partition, _, out| partition.on_isr_answer(asked, answer, out));
     }
 
     /// Of each replica: up to where it is committed, and where it ends.
@@ -268,6 +271,48 @@ fn while_a_proposal_is_on_its_way_both_sets_count() {
     cluster.fetch(3).expect("it follows");
     cluster.fetch(3).expect("it follows");
     assert_eq!(cluster.ends()[0], (2, 2));
+}
+
+/// The partition changes while a proposal is on its way, and the leader makes another one: that the first is
+/// refused says nothing of the second.
+#[test]
+fn the_answer_to_an_earlier_proposal_says_nothing_of_a_later_one() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.lead(1, &[1, 2]);
+    cluster.is_controlled = false;
+    cluster.fetch(3).expect("it follows");
+    cluster.assignment.partition_epoch += 1;
+    cluster.hear(1);
+    cluster.fetch(3).expect("it follows");
+    let [first, second] = cluster.asked.clone().try_into().expect("it was asked twice");
+    cluster.answer(1, &first, IsrAnswer::Refused);
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends()[0], (0, 1), "3 may be in sync by now");
+    cluster.answer(1, &second, IsrAnswer::Refused);
+    assert_eq!(cluster.ends()[0], (1, 1));
+}
+
+/// Nobody knows what became of a proposal, and it is said again: the partition has changed since, for the
+/// first copy was heard.
+#[test]
+fn a_proposal_that_is_outdated_may_have_been_taken() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.lead(1, &[1, 2]);
+    cluster.is_controlled = false;
+    cluster.fetch(3).expect("it follows");
+    let asked = cluster.asked.pop().expect("3 has all there is");
+    cluster.answer(1, &asked, IsrAnswer::Unknown);
+    assert_eq!(cluster.asked, [asked.clone()]);
+    cluster.answer(1, &asked, IsrAnswer::Outdated);
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends()[0], (0, 1), "3 may be in sync by now");
+    cluster.assignment.partition_epoch += 1;
+    cluster.hear(1);
+    assert_eq!(cluster.ends()[0], (1, 1), "it is not");
 }
 
 /// KIP-101: a leader is replaced before its last records were committed, and others take their place.

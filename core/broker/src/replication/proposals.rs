@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use replica::AlterIsr;
+use controller::{ControllerError, Outcomes, PartitionAltered, Reply};
+use replica::{AlterIsr, IsrAnswer};
 
 use super::PartitionKey;
 
@@ -33,9 +34,74 @@ impl Proposals {
         self.in_flight.iter().map(|(key, proposal)| (*key, proposal.clone())).collect()
     }
 
-    /// The request was answered, or nobody knows what became of it: those that were in it, each to be
-    /// told.
-    pub fn on_answered(&mut self) -> Vec<(PartitionKey, AlterIsr)> {
-        std::mem::take(&mut self.in_flight).into_iter().collect()
+    /// The request was answered, or nobody knows what became of it (`None`): those that were in it, each with
+    /// what it is to be told.
+    pub fn on_answered(&mut self, reply: Option<Reply>) -> Vec<(PartitionKey, AlterIsr, IsrAnswer)> {
+        let asked = std::mem::take(&mut self.in_flight);
+        let outcomes = match reply {
+            Some(Reply::AlterPartitions(outcomes)) if outcomes.len() == asked.len() => outcomes,
+            _ => Outcomes::new(),
+        };
+        let answers = outcomes.into_iter().map(answer).chain(std::iter::repeat(IsrAnswer::Unknown));
+        asked.into_iter().zip(answers).map(|((key, proposal), answer)| (key, proposal, answer)).collect()
+    }
+}
+
+fn answer(outcome: Result<PartitionAltered, ControllerError>) -> IsrAnswer {
+    match outcome {
+        Ok(PartitionAltered { isr, partition_epoch, .. }) => IsrAnswer::Altered { isr, partition_epoch },
+        // It was compared with the partition as the leader knows it, so no copy of it was taken before.
+        Err(ControllerError::IneligibleReplica(_) | ControllerError::InvalidRequest(_)) => IsrAnswer::Refused,
+        // Something changed the partition, and that may have been a copy of it.
+        Err(_) => IsrAnswer::Outdated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionIndex, TopicId, Uuid};
+
+    use super::*;
+
+    fn asked(partition: i32) -> (PartitionKey, AlterIsr) {
+        let isr = vec![(BrokerId(1), BrokerEpoch::NONE), (BrokerId(2), BrokerEpoch(7))];
+        let proposal = AlterIsr { leader_epoch: LeaderEpoch(1), partition_epoch: 4, isr };
+        ((TopicId(Uuid([1; 16])), PartitionIndex(partition)), proposal)
+    }
+
+    fn answers(reply: Option<Reply>) -> Vec<IsrAnswer> {
+        let mut proposals = Proposals::default();
+        for (key, proposal) in (0..3).map(asked) {
+            proposals.add(key, proposal);
+        }
+        assert_eq!(proposals.next(10), (0..3).map(asked).collect::<Vec<_>>());
+        assert_eq!(proposals.next(10), [], "one request at a time");
+        let answered = proposals.on_answered(reply);
+        assert!(answered.iter().map(|(key, proposal, _)| (*key, proposal.clone())).eq((0..3).map(asked)));
+        answered.into_iter().map(|(_, _, answer)| answer).collect()
+    }
+
+    #[test]
+    fn only_what_was_looked_at_and_found_wrong_is_refused() {
+        let altered = PartitionAltered {
+            leader: BrokerId(1),
+            leader_epoch: LeaderEpoch(1),
+            isr: vec![BrokerId(1), BrokerId(2)],
+            recovering: false,
+            partition_epoch: 5,
+        };
+        let stale = ControllerError::InvalidUpdateVersion { current: 5, got: 4 };
+        let ineligible = ControllerError::IneligibleReplica("2".into());
+        let outcomes = vec![Ok(altered.clone()), Err(stale), Err(ineligible)];
+        let taken = IsrAnswer::Altered { isr: altered.isr, partition_epoch: 5 };
+        let expected = [taken, IsrAnswer::Outdated, IsrAnswer::Refused];
+        assert_eq!(answers(Some(Reply::AlterPartitions(outcomes))), expected);
+    }
+
+    #[test]
+    fn nobody_knows_what_became_of_a_request_without_an_answer() {
+        let unknown = [IsrAnswer::Unknown, IsrAnswer::Unknown, IsrAnswer::Unknown];
+        assert_eq!(answers(None), unknown);
+        assert_eq!(answers(Some(Reply::AlterPartitions(Outcomes::new()))), unknown, "too few outcomes");
     }
 }

@@ -260,8 +260,7 @@ fn who_has_caught_up_is_proposed_and_counts_once_the_controller_agrees() {
         isr: vec![BrokerId(1), BrokerId(2)],
         partition_epoch: proposal.partition_epoch + 1,
     };
-    let epoch = proposal.leader_epoch;
-    world.partition("t", 0).act(|partition, out| partition.on_isr_answer(epoch, altered, out));
+    world.partition("t", 0).act(|partition, out| partition.on_isr_answer(proposal, altered, out));
     sent(&mut world, "t", "x").parked();
 }
 
@@ -299,7 +298,7 @@ fn a_replica_that_was_taken_away_and_given_again_has_to_say_anew_how_far_it_is()
     let proposed = world.partition("t", 0).take_proposals();
     assert_eq!(proposed.len(), 1, "it has caught up");
     let refused = |partition: &mut Partition, out: &mut Effects<replica::Effect>| {
-        partition.on_isr_answer(proposed[0].leader_epoch, IsrAnswer::Refused, out);
+        partition.on_isr_answer(&proposed[0], IsrAnswer::Refused, out);
     };
     world.partition("t", 0).act(refused);
     // The fetch still waits when the replica goes, and comes back with an empty log.

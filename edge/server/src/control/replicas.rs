@@ -40,28 +40,13 @@ impl ControlThread {
 
     /// The controller answered what leaders asked for, or nobody did.
     pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
-        let asked = self.state.proposals.on_answered();
-        let outcomes = match reply {
-            Some(Reply::AlterPartitions(outcomes)) if outcomes.len() == asked.len() => outcomes,
-            _ => Vec::new(),
-        };
-        if outcomes.is_empty() {
-            self.state.proposals_at = now.elapsed + RETRY_AFTER;
-        }
-        let mut outcomes = outcomes.into_iter();
-        for ((topic, partition), proposal) in asked {
-            let answer = match outcomes.next() {
-                None => IsrAnswer::Unknown,
-                Some(Ok(altered)) => {
-                    IsrAnswer::Altered { isr: altered.isr, partition_epoch: altered.partition_epoch }
-                }
-                Some(Err(refused)) => {
-                    debug!(%refused, "an in-sync set was refused");
-                    IsrAnswer::Refused
-                }
-            };
+        for ((topic, partition), proposal, answer) in self.state.proposals.on_answered(reply) {
+            if answer == IsrAnswer::Unknown {
+                self.state.proposals_at = now.elapsed + RETRY_AFTER;
+            }
+            debug!(%topic, %partition, ?answer, "an in-sync set was asked for");
             if let Some(cell) = self.table.get(topic, partition) {
-                cell.act(|partition, out| partition.on_isr_answer(proposal.leader_epoch, answer, out));
+                cell.act(|partition, out| partition.on_isr_answer(&proposal, answer, out));
             }
         }
     }
