@@ -42,7 +42,9 @@ fn finish(context: &Context<'_>, reply: ReplyTo, decision: Result<Reply, Control
             context.host.add_producer_ids(block.first.0..end);
         }
         Ok(_) => unreachable!("a decision answers its command"),
-        Err(error) => return refuse(reply, error.code()),
+        // It is between this broker and the controller. The client can do nothing but ask again, and takes
+        // what it does not know, as that this broker has just begun another life, for an end.
+        Err(_) => return refuse(reply, ErrorCode::CoordinatorLoadInProgress),
     }
     match context.host.producer_id() {
         Some(id) => grant(reply, id),

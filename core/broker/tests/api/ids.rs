@@ -1,11 +1,12 @@
 //! Ids: of topics, and of producers.
 
-use base::{ErrorCode, Uuid};
+use base::{BrokerEpoch, ErrorCode, Uuid};
+use metadata::{Broker, MetadataRecord};
 use records::BatchOptions;
 use wire::messages::init_producer_id::InitProducerIdRequest;
 
 use crate::requests::{fetch_of, produce, with_topic};
-use crate::world::{World, batch};
+use crate::world::{World, batch, read};
 
 #[test]
 fn g14_topics_go_by_id_in_the_new_versions() {
@@ -43,6 +44,22 @@ fn producer_ids_come_in_blocks_and_are_given_once() {
         InitProducerIdRequest { transactional_id: Some("x"), ..InitProducerIdRequest::default() };
     world.ask(5, &transactional, |response| {
         assert_eq!(response.error_code, ErrorCode::UnsupportedVersion.code());
+    });
+}
+
+/// The broker has begun another life of which it was not told yet: the client asks again.
+#[test]
+fn what_the_controller_refuses_a_broker_is_not_told_to_its_clients() {
+    let mut world = World::new();
+    let known = world.image().broker(world.node()).unwrap();
+    let later = Broker { epoch: BrokerEpoch(known.epoch.0 + 1), ..Broker::clone(known) };
+    let end = world.image().end().next();
+    world.controller.replay_batch(&[MetadataRecord::RegisterBroker(later)], end);
+    let idempotent = InitProducerIdRequest { transactional_id: None, ..InitProducerIdRequest::default() };
+    let frame = wire::encode_request(7, Some("test"), 5, &idempotent).unwrap();
+    let bytes = world.send(&frame.bytes[4..]).bytes();
+    read::<InitProducerIdRequest<'_>, _>(&bytes, 5, |response| {
+        assert_eq!(response.error_code, ErrorCode::CoordinatorLoadInProgress.code());
     });
 }
 
