@@ -123,9 +123,16 @@ impl<'a> Electorate<'a> {
     /// Elects leaders for all that nobody leads who can, of this broker or of any.
     pub(crate) fn fill_vacancies(&self, of: Option<BrokerId>) -> Vec<MetadataRecord> {
         let vacant = self.revise_all(move |topic, partition| {
-            let is_meant = partition.leader == BrokerId::NONE
-                && of.is_none_or(|broker| partition.replicas.contains(&broker));
-            is_meant.then(|| Revision::of(topic.id, partition))
+            if !of.is_none_or(|broker| partition.replicas.contains(&broker)) {
+                return None;
+            }
+            let revision = Revision::of(topic.id, partition);
+            match partition.leader {
+                BrokerId::NONE => Some(revision),
+                // It has stopped and kept its place, for nobody could take it then.
+                leader if self.broker(leader).is_none_or(|it| it.fenced) => Some(revision.without(leader)),
+                _ => None,
+            }
         });
         vacant.collect()
     }

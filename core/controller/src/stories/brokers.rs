@@ -212,6 +212,24 @@ fn a_broker_that_stops_hands_over_first() {
     assert_eq!(stage.line("alone", 0), "1@0 isr=1", "as if nothing had happened");
 }
 
+/// A leader that stops keeps its place if nobody else can take it, until somebody can.
+#[test]
+fn a_leader_that_has_stopped_gives_way_to_an_eligible_replica_that_comes_back() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2]], "2");
+    stage.topic("alone", &[&[1]], "1");
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "1@0 isr=1 elr=2");
+    let stopping = BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) };
+    while !stage.beat(stopping.clone()).should_shut_down {
+        stage.hear(3);
+    }
+    assert_eq!(stage.line("a", 0), "1@0 isr=1 elr=2", "nobody can take it");
+    stage.come(&again(2, 22));
+    assert_eq!(stage.line("a", 0), "2@1 isr=2 elr=1", "2 has all of it");
+    assert_eq!(stage.line("alone", 0), "1@0 isr=1");
+}
+
 #[test]
 fn a_node_that_is_alone_stops_at_once_and_nothing_of_its_partitions_changes() {
     let mut stage = Stage::with(&[1]);
