@@ -1,4 +1,8 @@
 //! In-sync sets, as their leaders see them: taken if nothing has changed since (KIP-497, KIP-903).
+//!
+//! What is taken is a change of the partition, also if it asks for what is so already: with it no other copy
+//! of the command, and no earlier one, is in time any more. A leader relies on that to take back what it
+//! asked for.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +37,7 @@ impl Controller {
                 return Err(ControllerError::InvalidRequest(why));
             }
             let (altered, change) = self.alter_partition(&electorate, command.broker, asked)?;
-            records.extend(change.map(MetadataRecord::PartitionChange));
+            records.push(MetadataRecord::PartitionChange(change));
             altered
         });
         let outcomes = outcomes.collect();
@@ -45,7 +49,7 @@ impl Controller {
         electorate: &Electorate<'_>,
         leader: BrokerId,
         asked: &AlterPartition,
-    ) -> Result<(Altered, Option<PartitionChange>), ControllerError> {
+    ) -> Result<(Altered, PartitionChange), ControllerError> {
         let (topic, partition) = self.find_partition(asked.topic, asked.partition)?;
         self.check_alteration(partition, leader, asked)?;
         let revision = Revision {
@@ -53,11 +57,10 @@ impl Controller {
             recovering: asked.recovering,
             ..Revision::of(topic.id, partition)
         };
-        let change = electorate.settle(topic, revision);
+        let nothing = || PartitionChange::of(topic.id, partition.index);
+        let change = electorate.settle(topic, revision).unwrap_or_else(nothing);
         let mut after = Partition::clone(partition);
-        if let Some(change) = &change {
-            after.change(change);
-        }
+        after.change(&change);
         if after.leader != leader {
             return Ok((Err(ControllerError::NewLeaderElected { leader: after.leader }), change));
         }
@@ -109,7 +112,10 @@ impl Controller {
         if asked.recovering && (!partition.recovering || asked.isr.len() > 1) {
             return invalid("A leader that recovers is in sync alone, and one that has recovered is done.");
         }
-        self.check_eligible(partition, leader, asked)
+        // Who is in sync already was eligible when it came, and leaves when it is no more.
+        let is_so =
+            members.len() == partition.isr.len() && partition.isr.iter().all(|id| members.contains(id));
+        if is_so { Ok(()) } else { self.check_eligible(partition, leader, asked) }
     }
 
     /// Whoever is in sync from here on must live, and in the life in which it caught up.

@@ -12,6 +12,10 @@
 //! While a proposal is on its way, both sets count: who may already be in sync must have what is
 //! committed, and so must whoever may still be. That the partition has changed since is no refusal: what
 //! changed it may be an earlier copy of the proposal. Both sets count until the metadata tell.
+//!
+//! Nor is a refusal the end of a proposal that was said more than once: an earlier copy may still be on its
+//! way, to a controller that refuses it no more. The leader then asks for what is so already. That changes
+//! nothing but the partition epoch, and with it no copy is in time any more.
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch};
 
@@ -52,11 +56,15 @@ pub(crate) struct Isr {
     committed: Vec<BrokerId>,
     partition_epoch: i32,
     proposed: Option<AlterIsr>,
+    /// Whether what is proposed was said before, and nobody knows what became of it.
+    is_repeated: bool,
+    /// Who was in a proposal that was refused while an earlier copy of it may still be taken.
+    refused: Vec<BrokerId>,
 }
 
 impl Isr {
     pub(crate) fn new(committed: Vec<BrokerId>, partition_epoch: i32) -> Self {
-        Self { committed, partition_epoch, proposed: None }
+        Self { committed, partition_epoch, proposed: None, is_repeated: false, refused: Vec::new() }
     }
 
     /// Who is in sync as far as the controller said.
@@ -71,7 +79,7 @@ impl Isr {
     /// Who may be in sync: nothing is committed that one of them does not have.
     pub(crate) fn all(&self) -> impl Iterator<Item = BrokerId> + '_ {
         let proposed = self.proposed.iter().flat_map(|proposed| &proposed.isr).map(|&(id, _)| id);
-        let more = proposed.filter(|id| !self.committed.contains(id));
+        let more = proposed.chain(self.refused.iter().copied()).filter(|id| !self.committed.contains(id));
         self.committed.iter().copied().chain(more)
     }
 
@@ -81,23 +89,36 @@ impl Isr {
     }
 
     pub(crate) fn propose(&mut self, proposal: AlterIsr) {
-        self.proposed = Some(proposal);
+        (self.proposed, self.is_repeated) = (Some(proposal), false);
     }
 
-    /// What is to be said again, for nobody knows what became of it.
-    pub(crate) const fn proposed(&self) -> Option<&AlterIsr> {
-        self.proposed.as_ref()
-    }
-
-    /// The controller answered what was proposed, maybe long ago.
-    pub(crate) fn on_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) {
+    /// The controller answered what was proposed, maybe long ago. What is to be said to it next, if anything.
+    pub(crate) fn on_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) -> Option<AlterIsr> {
+        // Another may be on its way by now, of which a refusal says nothing.
+        let is_current = self.proposed.as_ref() == Some(asked);
         match answer {
             IsrAnswer::Altered { isr, partition_epoch } => {
                 self.commit(isr, partition_epoch);
+                None
             }
-            // Another may be on its way by now, of which this says nothing.
-            IsrAnswer::Refused if self.proposed.as_ref() == Some(asked) => self.proposed = None,
-            IsrAnswer::Refused | IsrAnswer::Outdated | IsrAnswer::Unknown => {}
+            IsrAnswer::Refused if is_current => {
+                self.on_refused();
+                self.proposed.clone()
+            }
+            IsrAnswer::Unknown if is_current => {
+                self.is_repeated = true;
+                self.proposed.clone()
+            }
+            IsrAnswer::Refused | IsrAnswer::Outdated | IsrAnswer::Unknown => None,
+        }
+    }
+
+    fn on_refused(&mut self) {
+        let Some(proposed) = self.proposed.take() else { return };
+        if self.is_repeated {
+            self.refused.extend(proposed.isr.iter().map(|&(id, _)| id));
+            let isr = self.committed.iter().map(|&id| (id, BrokerEpoch::NONE)).collect();
+            self.proposed = Some(AlterIsr { isr, ..proposed });
         }
     }
 
@@ -108,6 +129,7 @@ impl Isr {
         }
         // A proposal was made from an older state: it is true by now, or never will be.
         self.proposed = None;
+        self.refused.clear();
         self.partition_epoch = partition_epoch;
         self.committed = isr;
         true

@@ -215,14 +215,9 @@ impl Leader {
         proposal
     }
 
-    /// What is to be said again: nobody knows what became of it.
-    pub(crate) fn proposed(&self) -> Option<&AlterIsr> {
-        self.isr.proposed()
-    }
-
-    /// The controller answered a proposal of this leadership.
-    pub(crate) fn on_isr_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) {
+    /// The controller answered a proposal of this leadership. What is to be said to it next, if anything.
+    pub(crate) fn on_isr_answer(&mut self, asked: &AlterIsr, answer: IsrAnswer) -> Option<AlterIsr> {
         self.was_refused |= answer == IsrAnswer::Refused;
-        self.isr.on_answer(asked, answer);
+        self.isr.on_answer(asked, answer)
     }
 }

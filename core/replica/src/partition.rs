@@ -294,10 +294,8 @@ impl Partition {
         if asked.leader_epoch != self.epoch {
             return;
         }
-        let is_unknown = answer == IsrAnswer::Unknown;
-        leader.on_isr_answer(asked, answer);
-        if let Some(again) = leader.proposed().filter(|proposed| is_unknown && *proposed == asked) {
-            out.push(Effect::AlterIsr(again.clone()));
+        if let Some(next) = leader.on_isr_answer(asked, answer) {
+            out.push(Effect::AlterIsr(next));
         }
         self.advance(out);
         self.check();

@@ -315,6 +315,31 @@ fn a_proposal_that_is_outdated_may_have_been_taken() {
     assert_eq!(cluster.ends()[0], (1, 1), "it is not");
 }
 
+/// Nobody knows what became of a proposal, and it is said again and refused: the first copy may come to the
+/// controller after that, and be taken. So the leader takes it back, and both sets count until that is through.
+#[test]
+fn a_proposal_that_was_said_twice_and_refused_once_is_taken_back() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.lead(1, &[1, 2]);
+    cluster.is_controlled = false;
+    cluster.fetch(3).expect("it follows");
+    let asked = cluster.asked.pop().expect("3 has all there is");
+    cluster.answer(1, &asked, IsrAnswer::Unknown);
+    assert_eq!(cluster.asked.pop(), Some(asked.clone()), "it is said again");
+    cluster.answer(1, &asked, IsrAnswer::Refused);
+    let instead = cluster.asked.pop().expect("it is taken back");
+    let is_so = instead.isr.iter().map(|(id, _)| id.0).eq([1, 2]);
+    assert!(is_so && instead.partition_epoch == asked.partition_epoch, "{instead:?}");
+    cluster.append(1, 1);
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends()[0], (0, 1), "3 may be in sync by now");
+    let isr = vec![BrokerId(1), BrokerId(2)];
+    let partition_epoch = asked.partition_epoch + 1;
+    cluster.answer(1, &instead, IsrAnswer::Altered { isr, partition_epoch });
+    assert_eq!(cluster.ends()[0], (1, 1), "and never will be without being asked for anew");
+}
+
 /// KIP-101: a leader is replaced before its last records were committed, and others take their place.
 #[test]
 fn what_was_not_committed_gives_way_to_what_was_written_instead() {

@@ -30,11 +30,15 @@ fn an_in_sync_set_changes_only_if_nothing_else_did() {
         ErrorCode::IneligibleReplica,
         "it must be said for who is new"
     );
+    let late = stage.alteration("a", 0, &[1, 3, 2]);
     let mut nothing_new = stage.alteration("a", 0, &[1, 3]);
     nothing_new.isr.iter_mut().for_each(|member| member.1 = BrokerEpoch::NONE);
-    let records = stage.log.len();
-    stage.alter_as(1, nothing_new).expect("it is so");
-    assert_eq!(stage.log.len(), records);
+    let altered = stage.alter_as(1, nothing_new).expect("it is so");
+    assert_eq!(
+        (altered.partition_epoch, stage.line("a", 0)),
+        (late.partition_epoch + 1, "1@0 isr=1,3".into())
+    );
+    assert_eq!(code(stage.alter_as(1, late.clone())), ErrorCode::InvalidUpdateVersion, "it was taken back");
     stage.run(Command::RegisterBroker(again(2, 22))).expect("it came back");
     assert_eq!(code(stage.alter("a", 0, &[1, 2, 3])), ErrorCode::IneligibleReplica, "it is fenced");
     stage.hear(2);
