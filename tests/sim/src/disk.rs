@@ -149,6 +149,14 @@ impl SimDisk {
         self.lock().power = Power::Until(operations, halt);
     }
 
+    /// Takes back what [`SimDisk::halt_after`] said, if it has not come to that.
+    pub fn stay_up(&self) {
+        let mut state = self.lock();
+        if let Power::Until(..) = state.power {
+            state.power = Power::On;
+        }
+    }
+
     /// How many changing operations are left until something ends, if it was told to.
     pub fn halt_pending(&self) -> Option<(u64, Halt)> {
         match self.lock().power {

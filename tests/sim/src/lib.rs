@@ -27,6 +27,7 @@ pub mod plant;
 pub mod violation;
 
 pub mod client; // another world: a producer and its brokers
+pub mod cluster; // and a third: whole clusters
 
 #[cfg(test)]
 mod stories;

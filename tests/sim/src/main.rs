@@ -1,6 +1,9 @@
-//! Runs seeds: `cargo run -p vltava-sim -- --seed 7`, `--seeds 0..1000`, `--seconds 60`; `--twice` to
-//! compare two runs of each, `--keep-going` to list all that fail, `--plant NAME` to plant a bug; `--client`
-//! for the world of a client and its brokers instead of a log and its disk.
+//! Runs seeds: `cargo run -p vltava-sim -- --seed 7`, `--seeds 0..1000`, `--seconds 60`, `--minutes 5`;
+//! `--twice` to compare two runs of each, `--keep-going` to list all that fail, `--plant NAME` to plant a bug,
+//! `--as-is` to leave a failure as large as it was found.
+//!
+//! That is the world of a log and its disk; `client` before all that stands for the one of a client and its
+//! brokers, `cluster` for whole clusters.
 
 use std::io::Write;
 use std::ops::Range;
@@ -8,12 +11,22 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use vltava_sim::client::{self, ClientPlant};
+use vltava_sim::cluster;
 use vltava_sim::plant::Plant;
 use vltava_sim::run;
 use vltava_sim::violation::Violation;
 
-const USAGE: &str = "usage: vltava-sim [--seed N | --seeds A..B | --seconds S [--from N]] \
-[--twice] [--keep-going] [--plant NAME] [--client]\n";
+const USAGE: &str = "usage: vltava-sim [client|cluster] \
+[--seed N | --seeds A..B | --seconds S | --minutes M [--from N]] \
+[--twice] [--keep-going] [--plant NAME] [--as-is]\n";
+
+/// What is simulated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Log,
+    Client,
+    Cluster,
+}
 
 struct Arguments {
     seeds: Range<u64>,
@@ -22,8 +35,9 @@ struct Arguments {
     keep_going: bool,
     /// By its name in the world that is run.
     plant: Option<String>,
-    /// The world of a client.
-    client: bool,
+    kind: Kind,
+    /// Whether a failure is shown as it was found, and not made smaller first.
+    as_is: bool,
 }
 
 /// What became of a run, in whichever world.
@@ -37,16 +51,31 @@ struct Outcome {
 
 impl Arguments {
     fn run(&self, seed: u64) -> Outcome {
-        if self.client {
-            let plant = self.plant.as_deref().and_then(ClientPlant::named);
-            let ran = client::run(seed, plant);
-            let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
-            return Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text };
+        let plant = self.plant.as_deref();
+        match self.kind {
+            Kind::Log => {
+                let ran = run::run(seed, plant.and_then(Plant::named));
+                let text = text(&ran, &ran.violations);
+                Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
+            }
+            Kind::Client => {
+                let ran = client::run(seed, plant.and_then(ClientPlant::named));
+                let text = text(&ran, &ran.violations);
+                Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
+            }
+            Kind::Cluster => {
+                let found = cluster::run::run(seed, plant.and_then(cluster::plant::Plant::named));
+                let is_shrunk = !found.violations.is_empty() && !self.as_is && !self.keep_going;
+                let ran = if is_shrunk { cluster::run::shrink(&found) } else { found };
+                let text = text(&ran, &ran.violations);
+                Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
+            }
         }
-        let ran = run::run(seed, self.plant.as_deref().and_then(Plant::named));
-        let text = if ran.violations.is_empty() { String::new() } else { ran.to_string() };
-        Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
     }
+}
+
+fn text(ran: &dyn std::fmt::Display, violations: &[Violation]) -> String {
+    if violations.is_empty() { String::new() } else { ran.to_string() }
 }
 
 fn main() -> ExitCode {
@@ -76,7 +105,10 @@ fn main() -> ExitCode {
     }
     let seconds = begun.elapsed().as_secs_f64();
     let rate = count as f64 / seconds;
-    print(&format!("{count} seeds, {events} events in {seconds:.1} s: {rate:.0} seeds per second\n"));
+    print(&format!(
+        "{count} seeds, {events} events in {seconds:.1} s: {:.0} seeds per minute\n",
+        rate * 60.0
+    ));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -91,14 +123,24 @@ fn passes(outcome: &Outcome, arguments: &Arguments) -> bool {
     same
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+fn parse(words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut words = words.peekable();
+    let kind = match words.peek().map(String::as_str) {
+        Some("client") => Kind::Client,
+        Some("cluster") => Kind::Cluster,
+        _ => Kind::Log,
+    };
+    if kind != Kind::Log {
+        words.next();
+    }
     let mut arguments = Arguments {
         seeds: 0..1000,
         time_max: None,
         twice: false,
         keep_going: false,
         plant: None,
-        client: false,
+        kind,
+        as_is: false,
     };
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -115,17 +157,22 @@ fn parse(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
                 arguments.time_max = Some(Duration::from_secs(words.next()?.parse().ok()?));
                 arguments.seeds.end = u64::MAX;
             }
+            "--minutes" => {
+                arguments.time_max = Some(Duration::from_secs(60 * words.next()?.parse::<u64>().ok()?));
+                arguments.seeds.end = u64::MAX;
+            }
             "--from" => arguments.seeds.start = words.next()?.parse().ok()?,
             "--twice" => arguments.twice = true,
-            "--client" => arguments.client = true,
+            "--as-is" => arguments.as_is = true,
             "--keep-going" => arguments.keep_going = true,
             "--plant" => arguments.plant = Some(words.next()?),
             _ => return None,
         }
     }
-    let is_known = |name: &String| match arguments.client {
-        true => ClientPlant::named(name).is_some(),
-        false => Plant::named(name).is_some(),
+    let is_known = |name: &String| match arguments.kind {
+        Kind::Log => Plant::named(name).is_some(),
+        Kind::Client => ClientPlant::named(name).is_some(),
+        Kind::Cluster => cluster::plant::Plant::named(name).is_some(),
     };
     arguments.plant.as_ref().is_none_or(is_known).then_some(arguments)
 }

@@ -19,6 +19,8 @@ pub struct Trace(Arc<Mutex<Events>>);
 struct Events {
     hash: u64,
     count: u64,
+    /// How many of them were told as text.
+    kept: u64,
     last: VecDeque<String>,
 }
 
@@ -28,10 +30,18 @@ impl Trace {
         let mut events = self.lock();
         events.count += 1;
         events.hash = hash(events.hash, text.as_bytes());
+        events.kept += 1;
         if events.last.len() == EVENTS_KEPT {
             events.last.pop_front();
         }
         events.last.push_back(text);
+    }
+
+    /// Adds an event that happens too often to be read: its text goes into the hash and is not kept.
+    pub fn hum(&self, text: &str) {
+        let mut events = self.lock();
+        events.count += 1;
+        events.hash = hash(events.hash, text.as_bytes());
     }
 
     /// The hash of everything so far.
@@ -48,12 +58,22 @@ impl Trace {
     pub fn tail(&self, events_max: usize) -> String {
         let events = self.lock();
         let skipped = events.last.len().saturating_sub(events_max);
-        let first = events.count - (events.last.len() - skipped) as u64;
+        let first = events.kept - (events.last.len() - skipped) as u64;
         let mut text = String::new();
         for (number, event) in (first..).zip(events.last.iter().skip(skipped)) {
             let _ = writeln!(text, "{number:>6}  {event}");
         }
         text
+    }
+
+    /// The events that were kept since there were `kept` of them, as far as they still are, and how many
+    /// there are.
+    #[cfg(test)]
+    pub(crate) fn since(&self, kept: u64) -> (Vec<String>, u64) {
+        let events = self.lock();
+        let new = usize::try_from(events.kept - kept).unwrap_or(usize::MAX);
+        let skipped = events.last.len().saturating_sub(new);
+        (events.last.iter().skip(skipped).cloned().collect(), events.kept)
     }
 
     fn lock(&self) -> MutexGuard<'_, Events> {

@@ -1,0 +1,107 @@
+//! I16: what is committed is the same on all replicas, byte for byte, and never changes.
+
+use base::Offset;
+
+use super::{Look, i03_dense_monotone, i15_committed_by_all, i17_epochs, violation};
+use crate::cluster::process::PartitionKey;
+use crate::cluster::process::cell::Cell;
+use crate::cluster::truth::{History, Truth, read};
+use crate::violation::Violation;
+
+const NAME: &str = "I16 same prefix";
+
+/// Compares what a replica takes for committed, and writes down what a leader has committed first.
+pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation>) {
+    let committed = look.after.committed;
+    let Some(history) = truth.histories.get_mut(&look.key) else { return };
+    let is_new = committed > history.end;
+    if is_new && look.after.leads {
+        extend(look.cell, history, committed, found);
+        i15_committed_by_all::check(look, truth, committed, found);
+    }
+    let Some(history) = truth.histories.get(&look.key) else { return };
+    let mut upto = committed.min(history.end);
+    if look.after.leads && history.is_latest(look.after.epoch) {
+        // A leader has it all, whether it knows that it is committed or not.
+        upto = history.end.min(look.after.end);
+    }
+    let mut nodes = vec![(look.node, upto)];
+    if is_new {
+        // Who was counted on has it, too.
+        let others =
+            truth.replicas_of(look.key).filter(|(node, replica)| *node != look.node && replica.is_up);
+        let who_has = others.filter(|(_, replica)| history.counted(&replica.view) >= history.end);
+        let counted: Vec<_> = who_has.map(|(node, _)| (node, history.end)).collect();
+        let is_in_sync = |node: usize| {
+            look.decided.is_some_and(|decided| decided.isr.contains(&crate::cluster::quorum::broker(node)))
+        };
+        nodes.extend(counted.into_iter().filter(|(node, _)| is_in_sync(*node)));
+    }
+    for (node, upto) in nodes {
+        verify(look, truth, (node, upto), found);
+    }
+}
+
+fn extend(cell: &Cell, history: &mut History, committed: Offset, found: &mut Vec<Violation>) {
+    let from = history.end;
+    match cell.with(|partition| read(partition.log(), from, committed)) {
+        Ok(batches) => {
+            i03_dense_monotone::check_batches(&history.name, from, &batches, found);
+            i17_epochs::check_batches(history, &batches, found);
+            batches.into_iter().for_each(|batch| history.extend(batch));
+        }
+        Err(why) => {
+            let what = format!("{} cannot be read from {from} to {committed}: {why}", history.name);
+            violation(found, NAME, what);
+        }
+    }
+}
+
+/// Compares what a node has from where it was compared last.
+fn verify(look: &Look<'_>, truth: &mut Truth, (node, upto): (usize, Offset), found: &mut Vec<Violation>) {
+    let Some(cell) = (look.cell_of)(node) else { return };
+    let Some(history) = truth.histories.get(&look.key) else { return };
+    let Some(replica) = truth.replicas.get_mut(&(look.key, node)) else { return };
+    let from = replica.verified;
+    if upto <= from {
+        return;
+    }
+    compare(&cell, node, history, (from, upto), found);
+    replica.verified = upto;
+    i17_epochs::check_cache(&cell, node, history, upto, found);
+}
+
+/// Compares a stretch of a replica with what was committed.
+pub(crate) fn compare(
+    cell: &Cell,
+    node: usize,
+    history: &History,
+    (from, upto): (Offset, Offset),
+    found: &mut Vec<Violation>,
+) {
+    let say = |what: String| format!("node {node} {} {from}..{upto}: {what}", history.name);
+    let stored = match cell.with(|partition| read(partition.log(), from, upto)) {
+        Ok(stored) => stored,
+        Err(why) => return violation(found, NAME, say(why)),
+    };
+    let expected: Vec<_> = history.from(from).iter().take_while(|batch| batch.next <= upto).collect();
+    let differs = stored.iter().zip(&expected).find(|(stored, expected)| stored != *expected);
+    if let Some((stored, expected)) = differs {
+        violation(found, NAME, say(format!("has {stored:?} where {expected:?} is committed")));
+    } else if stored.len() < expected.len() {
+        violation(found, NAME, say(format!("{} of {} batches", stored.len(), expected.len())));
+    }
+}
+
+/// Compares whole replicas, at the end.
+pub(crate) fn compare_all(
+    key: PartitionKey,
+    cell: &Cell,
+    node: usize,
+    truth: &Truth,
+    found: &mut Vec<Violation>,
+) {
+    let Some(history) = truth.histories.get(&key).filter(|history| !history.is_broken) else { return };
+    let start = cell.with(|partition| partition.log().start());
+    compare(cell, node, history, (start, history.end), found);
+}

@@ -1,0 +1,241 @@
+//! A partition of a simulated process, and the doors of `broker::host` behind which it stands.
+//!
+//! What a step asks for is written down and done when the request that set it off is through: so an effect
+//! never meets a step that has not ended.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{Effects, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
+use broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
+use broker::parked::{WaiterId, Wake};
+use broker::replication::Throttle;
+use metadata::settings::TopicSettings;
+use replica::Partition;
+
+use super::PartitionKey;
+
+/// A partition of a process.
+pub(crate) struct Cell {
+    pub(crate) key: PartitionKey,
+    pub(crate) name: TopicPartition,
+    /// Which of the directories of its node it lies in.
+    pub(crate) home: usize,
+    state: Mutex<Hosted>,
+    settings: Mutex<Arc<TopicSettings>>,
+    outbox: Arc<Outbox>,
+}
+
+/// What the cells of a process want done.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    effects: Mutex<VecDeque<(PartitionKey, Effect)>>,
+    /// Cells that were stepped.
+    touched: Mutex<BTreeSet<PartitionKey>>,
+    woken: Mutex<BTreeSet<WaiterId>>,
+}
+
+impl Outbox {
+    pub(crate) fn next_effect(&self) -> Option<(PartitionKey, Effect)> {
+        lock(&self.effects).pop_front()
+    }
+
+    pub(crate) fn take_touched(&self) -> BTreeSet<PartitionKey> {
+        std::mem::take(&mut lock(&self.touched))
+    }
+
+    pub(crate) fn take_woken(&self) -> BTreeSet<WaiterId> {
+        std::mem::take(&mut lock(&self.woken))
+    }
+}
+
+/// The bell of a connection.
+pub(crate) struct Bell {
+    pub(crate) id: WaiterId,
+    pub(crate) outbox: Arc<Outbox>,
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        lock(&self.outbox.woken).insert(self.id);
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(
+        (key, name, home): (PartitionKey, TopicPartition, usize),
+        partition: Partition,
+        settings: Arc<TopicSettings>,
+        outbox: &Arc<Outbox>,
+    ) -> Arc<Self> {
+        let (state, settings) = (Mutex::new(Hosted::new(partition)), Mutex::new(settings));
+        Arc::new(Self { key, name, home, state, settings, outbox: Arc::clone(outbox) })
+    }
+
+    /// Looks at the partition.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Partition) -> R) -> R {
+        act(&mut lock(&self.state).partition)
+    }
+
+    /// A step of the partition.
+    pub(crate) fn act<R>(&self, act: impl FnOnce(&mut Partition, &mut Effects<replica::Effect>) -> R) -> R {
+        let mut act = Some(act);
+        let mut result = None;
+        self.step(&mut |hosted, out| result = act.take().map(|act| hosted.with(out, act)));
+        result.expect("a step runs its action")
+    }
+
+    pub(crate) fn set_settings(&self, settings: Arc<TopicSettings>) {
+        *lock(&self.settings) = settings;
+    }
+
+    /// Takes no more writes; whoever waits is told.
+    pub(crate) fn retire(&self) {
+        self.step(&mut |hosted, out| {
+            hosted.partition.retire();
+            hosted.parked.gone(|waiter| out.push(Effect::Wake(waiter)));
+        });
+    }
+}
+
+impl HostedPartition for Cell {
+    fn settings(&self) -> Arc<TopicSettings> {
+        Arc::clone(&lock(&self.settings))
+    }
+
+    fn step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        let mut effects = Effects::new();
+        act(&mut lock(&self.state), &mut effects);
+        lock(&self.outbox.touched).insert(self.key);
+        let mut outbox = lock(&self.outbox.effects);
+        for effect in effects.drain() {
+            match effect {
+                Effect::Wake(waiter) => waiter.bell.wake(),
+                effect => outbox.push_back((self.key, effect)),
+            }
+        }
+    }
+
+    fn append_step(&self, act: &mut dyn FnMut(&mut Hosted, &mut Effects<Effect>)) {
+        self.step(act);
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn save_start(&self) {
+        // Nobody deletes records in this world.
+    }
+}
+
+/// What lives in a process, as its requests see it.
+pub(crate) struct Doors {
+    served: Mutex<BTreeMap<PartitionKey, Arc<Cell>>>,
+    ids: Mutex<VecDeque<Range<i64>>>,
+    counter: Mutex<u64>,
+    /// Tells this process from all others.
+    salt: u64,
+}
+
+impl Doors {
+    pub(crate) fn new(salt: u64) -> Self {
+        Self { served: Mutex::default(), ids: Mutex::default(), counter: Mutex::new(0), salt }
+    }
+
+    pub(crate) fn serve(&self, cell: Arc<Cell>) {
+        lock(&self.served).insert(cell.key, cell);
+    }
+
+    pub(crate) fn remove(&self, key: PartitionKey) -> Option<Arc<Cell>> {
+        lock(&self.served).remove(&key)
+    }
+
+    pub(crate) fn cell(&self, key: PartitionKey) -> Option<Arc<Cell>> {
+        lock(&self.served).get(&key).cloned()
+    }
+
+    fn count(&self) -> u64 {
+        let mut counter = lock(&self.counter);
+        *counter += 1;
+        *counter
+    }
+}
+
+impl Host for Doors {
+    fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
+        self.cell((topic, partition)).map(|cell| cell as Arc<dyn HostedPartition>)
+    }
+
+    fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool {
+        self.cell((topic, partition)).is_none_or(|cell| cell.with(|partition| partition.is_failed()))
+    }
+
+    fn log_dirs(&self) -> Vec<LogDir> {
+        Vec::new()
+    }
+
+    fn producer_id(&self) -> Option<ProducerId> {
+        let mut blocks = lock(&self.ids);
+        loop {
+            let block = blocks.front_mut()?;
+            match block.next() {
+                Some(id) => return Some(ProducerId(id)),
+                None => blocks.pop_front(),
+            };
+        }
+    }
+
+    fn add_producer_ids(&self, block: Range<i64>) {
+        lock(&self.ids).push_back(block);
+    }
+
+    fn fetch_session_begin(&self) -> Option<i32> {
+        i32::try_from(self.count()).ok()
+    }
+
+    fn random(&self) -> u128 {
+        u128::from(self.salt) << 64 | u128::from(self.count())
+    }
+
+    fn fetch_session_end(&self) {}
+
+    fn leader_throttle(&self, _act: &mut dyn FnMut(&mut Throttle)) {
+        // Nobody limits replication in this world.
+    }
+}
+
+/// What a replica looks like from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) epoch: base::LeaderEpoch,
+    pub(crate) leads: bool,
+    pub(crate) start: Offset,
+    pub(crate) stable: Offset,
+    pub(crate) committed: Offset,
+    pub(crate) durable: Offset,
+    pub(crate) end: Offset,
+    pub(crate) has_failed: bool,
+}
+
+impl View {
+    pub(crate) fn of(partition: &Partition) -> Self {
+        let log = partition.log();
+        Self {
+            epoch: partition.epoch(),
+            leads: partition.is_leader(),
+            start: log.start(),
+            stable: partition.last_stable(),
+            committed: partition.high_watermark(),
+            durable: log.durable_end(),
+            end: log.end(),
+            has_failed: partition.is_failed(),
+        }
+    }
+}
+
+/// Nothing panics while it holds one of these.
+pub(crate) fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}

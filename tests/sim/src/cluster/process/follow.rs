@@ -1,0 +1,221 @@
+//! Asks the leaders of the partitions that follow, one connection a leader.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use base::{BrokerId, Now};
+use broker::replication::{Fetcher, LeaderAnswer, Next};
+use replica::{FollowError, FollowerFetch, FollowerId, FromLeader};
+
+use super::{Act, PartitionKey, Process};
+use crate::cluster::net::{ConnId, Place, Purpose};
+use crate::cluster::plant::Plant;
+use crate::cluster::quorum::node_of;
+
+/// What is asked of one leader.
+pub(crate) struct Follow {
+    fetcher: Fetcher,
+    conn: Option<ConnId>,
+    is_open: bool,
+    /// The request on its way, and since when.
+    asked: Option<(i32, Duration)>,
+    next: i32,
+    retry_at: Duration,
+    /// Partitions whose next question waits for the disk, and until when that is waited for.
+    behind: BTreeSet<PartitionKey>,
+    behind_until: Duration,
+}
+
+/// How long disks that are behind are waited for before the rest is asked for without them.
+const BEHIND_MAX: Duration = Duration::from_millis(100);
+/// How long the leader may keep an answer while one is.
+const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
+
+impl Process {
+    /// What to ask for of a partition may be something else.
+    pub(super) fn follow_on(&mut self, key: PartitionKey) {
+        let Some(epoch) = self.epoch else { return };
+        for follow in self.follows.values_mut() {
+            follow.behind.remove(&key);
+        }
+        let fetch = self.cells.get(&key).and_then(|cell| cell.with(|partition| partition.next_fetch()));
+        let fetch = fetch.map(|fetch| self.meddle(fetch));
+        let leader = fetch.map(|fetch| fetch.leader);
+        if let Some(before) = self.followed.get(&key).copied()
+            && Some(before) != leader
+        {
+            self.unfollow(key);
+        }
+        let Some(leader) = leader else { return };
+        self.followed.insert(key, leader);
+        let (me, limits) = (FollowerId { broker: self.id, epoch }, self.times.fetcher);
+        let follow = self.follows.entry(leader).or_insert_with(|| Follow {
+            fetcher: Fetcher::new(me, limits),
+            conn: None,
+            is_open: false,
+            asked: None,
+            next: 0,
+            retry_at: Duration::ZERO,
+            behind: BTreeSet::new(),
+            behind_until: Duration::ZERO,
+        });
+        follow.fetcher.set(key, fetch);
+    }
+
+    pub(super) fn unfollow(&mut self, key: PartitionKey) {
+        if let Some(leader) = self.followed.remove(&key)
+            && let Some(follow) = self.follows.get_mut(&leader)
+        {
+            follow.fetcher.set(key, None);
+        }
+    }
+
+    /// Planted bugs: what a follower asks for.
+    fn meddle(&self, fetch: FollowerFetch) -> FollowerFetch {
+        match self.plant {
+            Some(Plant::EpochsUncompared) => FollowerFetch { last_epoch: base::LeaderEpoch::NONE, ..fetch },
+            _ => fetch,
+        }
+    }
+
+    /// Asks whoever has answered, and connects to whoever is to be asked.
+    pub(super) fn follow(&mut self, now: Now) {
+        let leaders: Vec<BrokerId> = self.follows.keys().copied().collect();
+        for leader in leaders {
+            let follow = self.follows.get_mut(&leader).expect("it was listed");
+            let rests =
+                follow.fetcher.is_idle() && follow.fetcher.deadline().is_none_or(|at| at > now.elapsed);
+            let waits = !follow.behind.is_empty() && now.elapsed < follow.behind_until;
+            if follow.asked.is_some() || rests || waits {
+                continue;
+            }
+            match follow.conn {
+                None if now.elapsed >= follow.retry_at => {
+                    let conn = self.new_conn();
+                    self.follows.get_mut(&leader).expect("it was listed").conn = Some(conn);
+                    let to = Place::Node(node_of(leader));
+                    self.acts.push_back(Act::Connect { conn, to, purpose: Purpose::Records });
+                }
+                Some(conn) if follow.is_open => {
+                    follow.next += 1;
+                    let correlation_id = follow.next;
+                    let wait = if follow.behind.is_empty() { Duration::MAX } else { WAIT_WHILE_BEHIND };
+                    let request = follow.fetcher.request(now, correlation_id, wait).expect("it is small");
+                    if let Some(frame) = request {
+                        follow.asked = Some((correlation_id, now.elapsed));
+                        self.acts.push_back(Act::Send { conn, frame: frame.bytes[4..].to_vec() });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn leader_on(&self, conn: ConnId) -> Option<BrokerId> {
+        let mut follows = self.follows.iter();
+        follows.find(|(_, follow)| follow.conn == Some(conn)).map(|(leader, _)| *leader)
+    }
+
+    pub(super) fn on_leader_open(&mut self, leader: BrokerId) {
+        if let Some(follow) = self.follows.get_mut(&leader) {
+            follow.is_open = true;
+        }
+    }
+
+    pub(super) fn on_leader_lost(&mut self, now: Now, leader: BrokerId) {
+        let retry_at = now.elapsed + self.times.retry_after;
+        if let Some(follow) = self.follows.get_mut(&leader) {
+            follow.fetcher.on_disconnected();
+            follow.behind.clear();
+            (follow.conn, follow.is_open, follow.asked, follow.retry_at) = (None, false, None, retry_at);
+        }
+    }
+
+    /// A leader answered.
+    pub(super) fn on_leader_frame(&mut self, now: Now, leader: BrokerId, frame: &[u8]) {
+        let Some(mut follow) = self.follows.remove(&leader) else { return };
+        let Some((correlation_id, _)) = follow.asked.take() else { return };
+        let behind = &mut follow.behind;
+        let answered = follow.fetcher.on_answer(now, correlation_id, frame, &mut |key, answer| {
+            let is_refused = matches!(answer, LeaderAnswer::Refused(_));
+            let done = self.take_in(now, key, &answer);
+            if let Err(why) = &done {
+                self.say(format!("{key:?} cannot follow: {why}"));
+            }
+            let cell = self.cells.get(&key);
+            if cell.is_some_and(|cell| cell.with(|partition| partition.is_behind_its_disk())) {
+                behind.insert(key);
+            }
+            let next = cell.and_then(|cell| cell.with(|partition| partition.next_fetch()));
+            let fetch = next.filter(|next| next.leader == leader).map(|fetch| self.meddle(fetch));
+            Next { fetch, has_failed: done.is_err() || is_refused, rests_until: None }
+        });
+        follow.behind_until = now.elapsed + BEHIND_MAX;
+        self.follows.insert(leader, follow);
+        if let Err(why) = answered {
+            self.say(format!("asks broker {leader} anew: {why}"));
+            self.lose_leader(now, leader);
+        }
+    }
+
+    fn take_in(&mut self, now: Now, key: PartitionKey, answer: &LeaderAnswer<'_>) -> Result<(), FollowError> {
+        let Some(cell) = self.cells.get(&key).cloned() else { return Ok(()) };
+        match answer {
+            LeaderAnswer::Fetched(said) => {
+                let said = self.mishear(&cell, *said);
+                cell.act(|partition, out| partition.on_fetched(now, &said, out))?;
+            }
+            LeaderAnswer::OutOfRange { epoch, start, end } => {
+                cell.act(|partition, out| partition.on_out_of_range(now, *epoch, (*start, *end), out))?;
+            }
+            LeaderAnswer::Refused(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Planted bugs: what a follower makes of what it is told.
+    fn mishear<'a>(&self, cell: &super::cell::Cell, said: FromLeader<'a>) -> FromLeader<'a> {
+        match self.plant {
+            Some(Plant::CutToCommitted) if said.diverging.is_some() => {
+                let committed = cell.with(|partition| partition.high_watermark());
+                let diverging = said.diverging.map(|(epoch, _)| (epoch, committed));
+                FromLeader { diverging, ..said }
+            }
+            Some(Plant::AllIsCommitted) => FromLeader { high_watermark: base::Offset(i64::MAX), ..said },
+            _ => said,
+        }
+    }
+
+    fn lose_leader(&mut self, now: Now, leader: BrokerId) {
+        if let Some(conn) = self.follows.get(&leader).and_then(|follow| follow.conn) {
+            self.acts.push_back(Act::Close(conn));
+        }
+        self.on_leader_lost(now, leader);
+    }
+
+    /// Gives up waiting for leaders that do not answer.
+    pub(super) fn look_at_late_leaders(&mut self, now: Now) {
+        let patience = self.times.patience + self.times.fetcher.wait_max;
+        let is_late =
+            |follow: &Follow| follow.asked.is_some_and(|(_, since)| since + patience <= now.elapsed);
+        let late: Vec<BrokerId> =
+            self.follows.iter().filter(|(_, follow)| is_late(follow)).map(|(id, _)| *id).collect();
+        late.into_iter().for_each(|leader| self.lose_leader(now, leader));
+    }
+
+    pub(super) fn follow_deadline(&self) -> Option<Duration> {
+        let patience = self.times.patience + self.times.fetcher.wait_max;
+        let of = |follow: &Follow| match (follow.asked, follow.conn) {
+            (Some((_, since)), _) => Some(since + patience),
+            (None, None) => Some(follow.retry_at)
+                .filter(|_| !follow.fetcher.is_idle())
+                .into_iter()
+                .chain(follow.fetcher.deadline())
+                .max(),
+            (None, Some(_)) if !follow.is_open => None,
+            (None, Some(_)) if !follow.behind.is_empty() => Some(follow.behind_until),
+            (None, Some(_)) => follow.fetcher.deadline(),
+        };
+        self.follows.values().filter_map(of).min()
+    }
+}

@@ -1,0 +1,256 @@
+//! Makes, opens, assigns and removes logs, as the metadata say.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Now, Offset, TopicPartition, Uuid};
+use broker::host::HostedPartition;
+use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
+use controller::{AssignReplicasToDirs, Command};
+use metadata::settings::TopicSettings;
+use metadata::{ConfigResource, Delta, Partition, Topic};
+use replica::PartitionSettings;
+use storage::disk::DiskError;
+use storage::layout::stray_dir_name;
+use storage::{Known, Log, LogSettings, OpenError};
+
+use super::cell::Cell;
+use super::command::Asker;
+use super::home::Home;
+use super::{PartitionKey, Process};
+use crate::cluster::plant::Plant;
+
+/// Logs that are there and take no records yet: first it has to be written down where they are.
+#[derive(Default)]
+pub(crate) struct Placing {
+    waiting: BTreeMap<PartitionKey, Arc<Cell>>,
+    asked: Vec<PartitionKey>,
+    retry_at: std::time::Duration,
+}
+
+impl Process {
+    /// The metadata are something else: what it knows of the cluster, and of itself in it.
+    pub(super) fn on_image(&mut self, now: Now) {
+        self.image = Arc::new(self.controller.image().clone());
+        let mine = self.image.broker(self.id).map(|broker| broker.epoch);
+        let sees_itself = self.epoch.is_some() && mine == self.epoch;
+        if (sees_itself || self.plant == Some(Plant::ActsTooSoon)) && !self.is_acting {
+            self.is_acting = true;
+            self.say("acts on the metadata".to_owned());
+            let topics: Vec<Arc<Topic>> = self.image.topics().cloned().collect();
+            for topic in topics {
+                topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition));
+            }
+        }
+        if let Some(lifecycle) = &mut self.lifecycle {
+            lifecycle.on_image(now, &self.image);
+            if self.is_acting {
+                lifecycle.on_logs_open(now);
+            }
+        }
+    }
+
+    /// Something changed in the cluster.
+    pub(super) fn on_changed(&mut self, now: Now, delta: &Delta) {
+        let was_acting = self.is_acting;
+        self.on_image(now);
+        if !was_acting {
+            return;
+        }
+        for topic in delta
+            .topics_created
+            .iter()
+            .filter_map(|id| self.image.topic_by_id(*id))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition));
+        }
+        for key in delta.partitions_added.iter().chain(&delta.partitions_changed) {
+            let topic = self.image.topic_by_id(key.0).cloned();
+            if let Some(topic) = topic
+                && let Some(partition) = topic.partition(key.1)
+            {
+                self.host(now, &topic, partition);
+            }
+        }
+        for id in delta.topics_deleted.keys() {
+            let gone: Vec<_> = self.cells.keys().filter(|(topic, _)| topic == id).copied().collect();
+            gone.into_iter().for_each(|key| self.discard(now, key));
+        }
+        self.reconfigure(delta);
+    }
+
+    /// Has one partition be here what the metadata say.
+    fn host(&mut self, now: Now, topic: &Topic, partition: &Partition) {
+        let key = (topic.id, partition.index);
+        let is_replica = partition.replicas.contains(&self.id);
+        let Some(cell) = self.cells.get(&key).cloned() else {
+            if is_replica {
+                self.open(now, topic, partition);
+            }
+            return;
+        };
+        if !is_replica {
+            return self.discard(now, key);
+        }
+        let is_deposed = partition.leader != self.id && cell.with(|partition| partition.is_leader());
+        if self.plant == Some(Plant::LeadershipKept) && is_deposed {
+            return;
+        }
+        cell.act(|it, out| it.assign(now, &assignment(partition), out));
+    }
+
+    fn open(&mut self, now: Now, topic: &Topic, partition: &Partition) {
+        let key = (topic.id, partition.index);
+        let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
+        let settings = Arc::new(self.topic_settings(topic));
+        let place = partition.replicas.iter().position(|id| *id == self.id);
+        let assigned = place.and_then(|place| partition.directories.get(place)).copied();
+        let is_lost =
+            |home: &Home| home.has_failed && (Some(home.dir.id()) == assigned || home.found.contains(&name));
+        if self.homes.iter().any(is_lost) {
+            return self.say(format!("{name} is in a directory that has failed"));
+        }
+        let at = self.home_for(topic.id, &name, assigned);
+        let (log, high_watermark) = match self.open_log(now, at, topic, &name, &settings) {
+            Ok(opened) => opened,
+            Err(OpenError::Disk(why)) => return self.on_disk_error(now, at, &why),
+            Err(why) => return self.fail(format!("{name} cannot be opened: {why}")),
+        };
+        let high_watermark =
+            if self.plant == Some(Plant::CommittedToTheEnd) { log.end() } else { high_watermark };
+        let epochs: Vec<_> = log.epochs().map(|(epoch, start)| (epoch.0, start.0)).collect();
+        let (from, upto) = (log.start(), log.end());
+        self.say(format!("opens {name} {from}..{upto}, committed to {high_watermark}, epochs {epochs:?}"));
+        let own = self.partition_settings(&settings);
+        let opened = replica::Partition::open(self.id, log, high_watermark, own);
+        let cell = Cell::new((key, name, at), opened, settings, &self.outbox);
+        self.cells.insert(key, Arc::clone(&cell));
+        if assigned == Some(self.homes[at].dir.id()) {
+            self.doors.serve(Arc::clone(&cell));
+        } else {
+            self.placing.waiting.insert(key, Arc::clone(&cell));
+        }
+        cell.act(|it, out| it.assign(now, &assignment(partition), out));
+    }
+
+    /// The log of a partition in one of the directories, and up to where it is known to be committed.
+    fn open_log(
+        &mut self,
+        now: Now,
+        at: usize,
+        topic: &Topic,
+        name: &TopicPartition,
+        settings: &TopicSettings,
+    ) -> Result<(Log, Offset), OpenError> {
+        let disk = Arc::clone(&self.disk);
+        let log_settings = tiny(log_settings(settings, self.settings.producer_id_expiration));
+        let unique = Uuid::from_random(broker::host::Host::random(&*self.doors));
+        let home = &mut self.homes[at];
+        let path = home.partition_dir(name);
+        let is_there = disk.list(&path).is_ok();
+        if is_there && home.whose(name) == Some(topic.id) {
+            let (recovery_point, log_start, high_watermark) = home.noted(name);
+            let clean = home.was_clean.is_some() && home.found.contains(name);
+            let known = Known { recovery_point, log_start, clean, adopted: false };
+            let (log, _) = Log::open(disk, path, log_settings, known, now)?;
+            let start = log.start();
+            return Ok((log, high_watermark.unwrap_or(start)));
+        }
+        if is_there {
+            make_way(home, name, unique)?;
+        }
+        let is_lax = !flush_policy(settings).counts_durable();
+        home.dir.forget([name.clone()])?;
+        home.dir.note_lax(is_lax.then(|| name.clone()))?;
+        Ok((Log::create(disk, path, topic.id, log_settings, now)?, Offset::ZERO))
+    }
+
+    pub(super) fn partition_settings(&self, settings: &TopicSettings) -> PartitionSettings {
+        let own = partition_settings(settings);
+        match self.plant {
+            Some(Plant::CacheCounts) => PartitionSettings { policy: replica::FlushPolicy::Os, ..own },
+            Some(Plant::MinIsrIgnored) => PartitionSettings { isr_min: 1, ..own },
+            _ => own,
+        }
+    }
+
+    fn discard(&mut self, now: Now, key: PartitionKey) {
+        let Some(cell) = self.cells.remove(&key) else { return };
+        self.say(format!("discards {}", cell.name));
+        self.doors.remove(key);
+        self.placing.waiting.remove(&key);
+        self.unfollow(key);
+        cell.retire();
+        self.flushes.remove(&key);
+        let unique = Uuid::from_random(broker::host::Host::random(&*self.doors));
+        let home = &mut self.homes[cell.home];
+        home.found.remove(&cell.name);
+        if !home.has_failed
+            && let Err(why) = home.dir.set_aside(&cell.name, unique)
+        {
+            self.on_disk_error(now, cell.home, &why);
+        }
+    }
+
+    fn reconfigure(&mut self, delta: &Delta) {
+        for resource in &delta.configs_changed {
+            let ConfigResource::Topic(name) = resource else { continue };
+            let Some(topic) = self.image.topic(name.as_str()).cloned() else { continue };
+            let settings = Arc::new(self.topic_settings(&topic));
+            let own = self.partition_settings(&settings);
+            let log = tiny(log_settings(&settings, self.settings.producer_id_expiration));
+            for cell in self.cells.values().filter(|cell| cell.key.0 == topic.id) {
+                if *cell.settings() != *settings {
+                    cell.set_settings(Arc::clone(&settings));
+                    cell.act(|it, out| it.reconfigure(log.clone(), own, out));
+                }
+            }
+        }
+    }
+
+    /// Has it written down where new logs are, one command at a time.
+    pub(super) fn place(&mut self, now: Now) {
+        let due = self.placing.asked.is_empty() && now.elapsed >= self.placing.retry_at;
+        if self.placing.waiting.is_empty() || !due || self.epoch.is_none() {
+            return;
+        }
+        self.placing.asked = self.placing.waiting.keys().copied().collect();
+        let whereabouts =
+            |(key, cell): (&PartitionKey, &Arc<Cell>)| (key.0, key.1, self.homes[cell.home].dir.id());
+        let replicas = self.placing.waiting.iter().map(whereabouts).collect();
+        let command = AssignReplicasToDirs { broker: self.id, replicas };
+        self.give(now, Asker::Placing, &Command::AssignReplicasToDirs(command));
+    }
+
+    /// It was written down where new logs are, or nobody knows.
+    pub(super) fn on_placed(&mut self, now: Now, is_done: bool) {
+        for key in std::mem::take(&mut self.placing.asked) {
+            if is_done && let Some(cell) = self.placing.waiting.remove(&key) {
+                self.doors.serve(cell);
+                self.follow_on(key);
+            }
+        }
+        if !is_done {
+            self.placing.retry_at = now.elapsed + self.times.retry_after;
+        }
+    }
+
+    pub(super) fn placing_deadline(&self) -> Option<std::time::Duration> {
+        let waits = !self.placing.waiting.is_empty() && self.placing.asked.is_empty() && self.epoch.is_some();
+        waits.then_some(self.placing.retry_at)
+    }
+}
+
+/// Moves what lies there under a name out of the way.
+fn make_way(home: &Home, name: &TopicPartition, unique: Uuid) -> Result<(), DiskError> {
+    let (disk, aside) = (home.dir.disk(), stray_dir_name(name, unique));
+    disk.rename(&home.partition_dir(name), &home.path.join(aside))?;
+    disk.sync_dir(&home.path)
+}
+
+/// Small enough for a short run to see every edge.
+fn tiny(settings: LogSettings) -> LogSettings {
+    LogSettings { segment_bytes: 8192, index_interval_bytes: 256, index_bytes_max: 64 * 12, ..settings }
+}

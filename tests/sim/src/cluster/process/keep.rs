@@ -1,0 +1,166 @@
+//! Flushes, checkpoints, who lags, and an orderly end.
+
+use std::time::Duration;
+
+use base::{Now, Offset};
+use broker::host::Effect;
+use storage::FlushScope;
+use storage::checkpoint::PartitionOffsets;
+use storage::disk::DiskError;
+
+use super::{Act, PartitionKey, Process};
+
+/// When what is due.
+#[derive(Debug, Default)]
+pub(crate) struct Upkeep {
+    checkpoint_at: Duration,
+    /// When a checkpoint that was begun is written.
+    write_at: Option<Duration>,
+    isr_at: Duration,
+    flush_at: Duration,
+}
+
+/// How often it is looked whether a flush is due by time.
+const FLUSHES_EVERY: Duration = Duration::from_millis(50);
+
+impl Process {
+    /// Does what a step of a partition asked for.
+    pub(super) fn perform(&mut self, now: Now, key: PartitionKey, effect: Effect) {
+        match effect {
+            Effect::Flush => self.ask_flush(key, false),
+            Effect::Appended { .. } => {}
+            Effect::Wake(waiter) => waiter.bell.wake(),
+            Effect::AlterIsr(proposal) => self.proposals.add(key, proposal),
+            Effect::FetchOn => self.follow_on(key),
+            Effect::LowerRecoveryPoint(upto) => self.cut(now, key, upto),
+            Effect::Truncated { from, to, committed } => {
+                self.acts.push_back(Act::Truncated { key, from, to, committed });
+            }
+            Effect::Retire(error) => self.on_cell_error(now, key, &error),
+            Effect::Offline(error) => self.fail(format!("a file failed: {error}")),
+            Effect::Refused(error) => self.say(format!("the disk refused: {error}")),
+        }
+    }
+
+    fn on_cell_error(&mut self, now: Now, key: PartitionKey, error: &DiskError) {
+        let home = self.cells.get(&key).map_or(0, |cell| cell.home);
+        self.on_disk_error(now, home, error);
+    }
+
+    fn cut(&mut self, now: Now, key: PartitionKey, upto: Offset) {
+        let Some(cell) = self.cells.get(&key).cloned() else { return };
+        let point = PartitionOffsets::from_iter([(cell.name.clone(), upto)]);
+        match self.homes[cell.home].dir.save_recovery_points(point) {
+            Ok(()) => {
+                let cut = cell.act(|partition, out| partition.cut(now, out));
+                if let Err(why) = cut {
+                    self.say(format!("{} cannot be cut: {why}", cell.name));
+                }
+            }
+            Err(why) => self.on_disk_error(now, cell.home, &why),
+        }
+    }
+
+    fn ask_flush(&mut self, key: PartitionKey, for_checkpoint: bool) {
+        let flushing = self.flushes.entry(key).or_default();
+        flushing.for_checkpoint |= for_checkpoint;
+        if !flushing.is_asked {
+            flushing.is_asked = true;
+            if flushing.running.is_none() {
+                self.acts.push_back(Act::Flush(key));
+            }
+        }
+    }
+
+    /// A flush begins. Whether there is anything to bring to the disk.
+    pub(crate) fn begin_flush(&mut self, now: Now, key: PartitionKey) -> bool {
+        let (Some(flushing), Some(cell)) = (self.flushes.get_mut(&key), self.cells.get(&key)) else {
+            return false;
+        };
+        flushing.is_asked = false;
+        let scope = match std::mem::take(&mut flushing.for_checkpoint) {
+            true => FlushScope::Checkpoint,
+            false => FlushScope::Records,
+        };
+        flushing.running = cell.act(|partition, out| partition.flush_plan(scope, out));
+        let has_begun = flushing.running.is_some();
+        self.settle(now);
+        has_begun
+    }
+
+    /// A flush is through.
+    pub(crate) fn end_flush(&mut self, now: Now, key: PartitionKey) {
+        let (Some(flushing), Some(cell)) = (self.flushes.get_mut(&key), self.cells.get(&key)) else { return };
+        if let Some(flush) = flushing.running.take() {
+            let result = flush.run();
+            if flushing.is_asked {
+                self.acts.push_back(Act::Flush(key));
+            }
+            cell.act(|partition, out| partition.on_flushed(result, out));
+        }
+        self.settle(now);
+    }
+
+    /// What is done now and then.
+    pub(super) fn keep_house(&mut self, now: Now) {
+        if !self.is_acting {
+            return;
+        }
+        if now.elapsed >= self.upkeep.flush_at {
+            self.upkeep.flush_at = now.elapsed + FLUSHES_EVERY;
+            let is_due = |cell: &&std::sync::Arc<super::cell::Cell>| cell.with(|it| it.flush_is_due(now));
+            let due: Vec<_> = self.cells.values().filter(is_due).map(|cell| cell.key).collect();
+            due.into_iter().for_each(|key| self.ask_flush(key, false));
+        }
+        if now.elapsed >= self.upkeep.isr_at {
+            self.upkeep.isr_at = now.elapsed + self.times.lag_max / 2;
+            let lag_max = self.times.lag_max;
+            for cell in self.cells.values() {
+                cell.act(|partition, out| partition.check_isr(now, lag_max, out));
+            }
+        }
+        if now.elapsed >= self.upkeep.checkpoint_at {
+            self.upkeep.checkpoint_at = now.elapsed + self.times.checkpoint_every;
+            self.upkeep.write_at = Some(now.elapsed + self.times.checkpoint_every / 4);
+            let is_behind = |cell: &&std::sync::Arc<super::cell::Cell>| {
+                cell.with(|it| it.log().recovery_point() < it.log().end())
+            };
+            let behind: Vec<_> = self.cells.values().filter(is_behind).map(|cell| cell.key).collect();
+            behind.into_iter().for_each(|key| self.ask_flush(key, true));
+        }
+        if self.upkeep.write_at.is_some_and(|at| now.elapsed >= at) {
+            self.upkeep.write_at = None;
+            self.write_checkpoints(now);
+        }
+    }
+
+    pub(super) fn upkeep_deadline(&self) -> Option<Duration> {
+        let Upkeep { checkpoint_at, write_at, isr_at, flush_at } = self.upkeep;
+        let is_timed = |cell: &std::sync::Arc<super::cell::Cell>| {
+            cell.with(|it| matches!(it.settings().policy, replica::FlushPolicy::Interval { .. }))
+        };
+        let flush_at = self.cells.values().any(is_timed).then_some(flush_at);
+        let own =
+            if self.is_acting { [Some(checkpoint_at), write_at, Some(isr_at), flush_at] } else { [None; 4] };
+        own.into_iter().chain([self.placing_deadline(), self.proposals_deadline()]).flatten().min()
+    }
+
+    /// Everything is brought to the disk, and it is said that it is.
+    pub(super) fn end_in_order(&mut self, now: Now) {
+        // What was never opened is as the last stop left it, but for the mark.
+        let mut is_clean = self.is_acting;
+        let homes = if self.is_acting { self.homes.len() } else { 0 };
+        for at in 0..homes {
+            if self.homes[at].has_failed {
+                is_clean = false;
+            } else if let Err(why) = self.close_home(at) {
+                self.on_disk_error(now, at, &why);
+                is_clean = false;
+            }
+        }
+        if !self.has_ended {
+            self.acts.push_back(Act::Exit { is_clean });
+            self.has_ended = true;
+        }
+    }
+}

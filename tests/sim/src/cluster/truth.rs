@@ -1,0 +1,210 @@
+//! What is true of a run, whoever knows it: what was committed, who led, and what each replica looked like
+//! when it was last seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{BrokerId, LeaderEpoch, Offset};
+use metadata::settings::FlushPolicy;
+use records::Scratch;
+use storage::Log;
+
+use super::process::PartitionKey;
+use super::process::cell::View;
+use super::quorum::broker;
+use crate::trace::hash;
+use crate::world::World as LogWorld;
+
+/// A batch that was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) base: Offset,
+    pub(crate) next: Offset,
+    pub(crate) epoch: LeaderEpoch,
+    /// Of all its bytes.
+    pub(crate) hash: u64,
+    /// What its records say.
+    pub(crate) values: Vec<u64>,
+}
+
+/// A leadership of a partition.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reign {
+    pub(crate) node: usize,
+    pub(crate) life: u32,
+    /// Where the log of the leader ended when it began.
+    pub(crate) start: Offset,
+}
+
+/// What was committed of one partition, and what may be claimed of it.
+#[derive(Debug)]
+pub(crate) struct History {
+    pub(crate) name: String,
+    pub(crate) policy: FlushPolicy,
+    pub(crate) isr_min: usize,
+    pub(crate) batches: Vec<Stored>,
+    pub(crate) end: Offset,
+    pub(crate) reigns: BTreeMap<LeaderEpoch, Reign>,
+    /// Nodes that ended without order where not only what is durable counts, and were not in sync since:
+    /// they cannot vouch for what they have.
+    pub(crate) doubtful: BTreeSet<usize>,
+    /// Those of them that lost something.
+    pub(crate) robbed: BTreeSet<usize>,
+    /// More nodes ended without order than the settings allow for, and data were lost: nothing is claimed any
+    /// more.
+    pub(crate) is_broken: bool,
+}
+
+/// A replica as it was last seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replica {
+    pub(crate) life: u32,
+    pub(crate) is_up: bool,
+    /// What its machine lost with the power is still in here.
+    pub(crate) view: View,
+    /// Up to where it is known to have what was committed.
+    pub(crate) verified: Offset,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    InOrder,
+    Killed,
+    PowerCut,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    pub(crate) histories: BTreeMap<PartitionKey, History>,
+    pub(crate) replicas: BTreeMap<(PartitionKey, usize), Replica>,
+    /// Lives of nodes that ended in an orderly way.
+    pub(crate) orderly: BTreeSet<(usize, u32)>,
+}
+
+impl History {
+    pub(crate) fn new(name: String, policy: FlushPolicy, isr_min: usize) -> Self {
+        Self {
+            name,
+            policy,
+            isr_min,
+            batches: Vec::new(),
+            end: Offset::ZERO,
+            reigns: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            robbed: BTreeSet::new(),
+            is_broken: false,
+        }
+    }
+
+    /// Whether nobody is known to lead since a later epoch.
+    pub(crate) fn is_latest(&self, epoch: LeaderEpoch) -> bool {
+        self.reigns.last_key_value().is_none_or(|(last, _)| *last <= epoch)
+    }
+
+    /// Whether only what is durable counts.
+    pub(crate) fn counts_durable(&self) -> bool {
+        self.policy == FlushPolicy::Ack
+    }
+
+    /// Up to where a replica has the log, as far as that counts.
+    pub(crate) fn counted(&self, view: &View) -> Offset {
+        if self.counts_durable() { view.durable } else { view.end }
+    }
+
+    /// The value of a record that was committed.
+    pub(crate) fn value_at(&self, offset: Offset) -> Option<u64> {
+        let place = self.batches.partition_point(|batch| batch.next <= offset);
+        let batch = self.batches.get(place)?;
+        batch.values.get(usize::try_from(offset.0 - batch.base.0).ok()?).copied()
+    }
+
+    /// The batches from an offset on at which one begins.
+    pub(crate) fn from(&self, offset: Offset) -> &[Stored] {
+        &self.batches[self.batches.partition_point(|batch| batch.base < offset)..]
+    }
+
+    pub(crate) fn extend(&mut self, batch: Stored) {
+        self.end = batch.next;
+        self.batches.push(batch);
+    }
+
+    /// Where each epoch begins among what is committed before an offset.
+    pub(crate) fn epochs_before(&self, upto: Offset) -> Vec<(LeaderEpoch, Offset)> {
+        let mut epochs: Vec<(LeaderEpoch, Offset)> = Vec::new();
+        for batch in self.batches.iter().take_while(|batch| batch.base < upto) {
+            if epochs.last().is_none_or(|(epoch, _)| *epoch != batch.epoch) {
+                epochs.push((batch.epoch, batch.base));
+            }
+        }
+        epochs
+    }
+}
+
+impl Truth {
+    /// The replicas of a partition, by node.
+    pub(crate) fn replicas_of(&self, key: PartitionKey) -> impl Iterator<Item = (usize, &Replica)> {
+        self.replicas.range((key, 0)..=(key, usize::MAX)).map(|((_, node), replica)| (*node, replica))
+    }
+
+    /// These have a partition now: what others may lack does not matter any more.
+    pub(crate) fn on_replicas(&mut self, key: PartitionKey, replicas: &[BrokerId]) {
+        let Some(history) = self.histories.get_mut(&key) else { return };
+        history.doubtful.retain(|node| replicas.contains(&broker(*node)));
+        history.robbed.retain(|node| replicas.contains(&broker(*node)));
+    }
+
+    /// A process has ended.
+    pub(crate) fn on_down(&mut self, node: usize, how: How) {
+        for ((key, at), replica) in &mut self.replicas {
+            if *at != node {
+                continue;
+            }
+            replica.is_up = false;
+            let Some(history) = self.histories.get_mut(key) else { continue };
+            if how == How::InOrder || history.counts_durable() {
+                continue;
+            }
+            history.doubtful.insert(node);
+            if how == How::PowerCut && replica.view.durable < replica.view.end {
+                history.robbed.insert(node);
+            }
+            // Processes that are killed lose nothing: without a power cut nothing may be lost at all.
+            history.is_broken |= history.doubtful.len() >= history.isr_min && !history.robbed.is_empty();
+        }
+    }
+}
+
+/// Reads what a log has between two offsets.
+pub(crate) fn read(log: &Log, from: Offset, upto: Offset) -> Result<Vec<Stored>, String> {
+    let (mut next, mut bytes) = (from, Vec::new());
+    while next < upto {
+        let plan = log.plan_read(next, upto, 1 << 20, true).map_err(|error| error.to_string())?;
+        if plan.next <= next {
+            return Err(format!("nothing can be read at {next}, and it ends at {}", log.end()));
+        }
+        bytes.extend(LogWorld::fetch(&plan).map_err(|error| error.to_string())?);
+        next = plan.next;
+    }
+    let mut scratch = Scratch::default();
+    let stored = records::batches(&bytes).map(|batch| {
+        let batch = batch.map_err(|error| error.to_string())?;
+        let records = batch.records(&mut scratch).map_err(|error| error.to_string())?;
+        let values = records.map(|record| value_of(record.map_err(|error| error.to_string())?.value));
+        let values = values.collect::<Result<Vec<u64>, String>>()?;
+        Ok(Stored {
+            base: batch.base_offset(),
+            next: batch.next_offset(),
+            epoch: batch.leader_epoch(),
+            hash: hash(0, batch.bytes()),
+            values,
+        })
+    });
+    stored.collect()
+}
+
+/// The number that a record's value begins with.
+pub(crate) fn value_of(value: Option<&[u8]>) -> Result<u64, String> {
+    let number = value.and_then(|value| value.first_chunk());
+    number.map(|number| u64::from_be_bytes(*number)).ok_or_else(|| "a record without its number".to_owned())
+}
