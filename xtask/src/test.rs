@@ -44,6 +44,8 @@ const LONG_RINGS: &[LongRing] = &[
 
 /// How long new seeds of the client's world are simulated; there are thousands in a second.
 const CLIENT_SEEDS_TIME: Duration = Duration::from_secs(15);
+/// How long new seeds of whole clusters are simulated.
+const CLUSTER_SEEDS_TIME: Duration = Duration::from_secs(90);
 /// How long new seeds are simulated.
 const SEEDS_TIME: Duration = Duration::from_secs(60);
 
@@ -89,7 +91,8 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
         match rings {
             Rings::All => {
                 report.add("simulation: seeds", run::seeds(root, SEEDS_TIME, &[]));
-                report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["--client"]));
+                report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["client"]));
+                report.add("simulation: cluster seeds", run::seeds(root, CLUSTER_SEEDS_TIME, &["cluster"]));
                 LONG_RINGS.iter().for_each(|ring| long(root, ring, &programs, filter, &mut report));
             }
             Rings::One(ring) => long(root, ring, &programs, filter, &mut report),

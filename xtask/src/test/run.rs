@@ -44,7 +44,7 @@ pub(super) fn program(
 }
 
 /// Simulates new seeds for a while, each of them twice. The clock says where they begin, so that every
-/// run sees others. `world` is what the simulator is told of the world that they are to be played in.
+/// run sees others. `world` names the world that they are to be played in, unless it is the first one.
 pub(super) fn seeds(root: &Path, time: Duration, world: &[&str]) -> Outcome {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let from = since_epoch.as_millis().to_string();
@@ -52,7 +52,7 @@ pub(super) fn seeds(root: &Path, time: Duration, world: &[&str]) -> Outcome {
     let started = Instant::now();
     let mut command = Command::new(released(root, "vltava-sim"));
     command.current_dir(root);
-    command.args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]).args(world);
+    command.args(world).args(["--twice", "--seconds", &time.as_secs().to_string(), "--from", &from]);
     Outcome::of_check(to_end(command, time), started)
 }
 
