@@ -30,12 +30,13 @@ pub(super) fn program(
     root: &Path,
     program: &Program,
     filter: &[&str],
-    time_max: Duration,
-    output: Output,
+    environment: &[(&str, &str)],
+    (time_max, output): (Duration, Output),
 ) -> Outcome {
     println!("── {}", program.title());
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(filter);
+    command.envs(environment.iter().copied());
     if output == Output::Live {
         // What a long test says of itself, above all that it cannot run here, is worth reading.
         command.arg("--nocapture");

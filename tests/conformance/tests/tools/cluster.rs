@@ -65,7 +65,7 @@ pub(crate) fn reassign_partitions_command(toolbox: &Toolbox) -> Result<()> {
     ensure!(proposed.contains("Proposed partition reassignment configuration"), "{proposed}");
     let plan = plan(&name, "3,1,2")?;
     for throttle in [&[][..], &["--throttle", "10000000"]] {
-        let execute = ["--execute", "--reassignment-json-file", path(&plan)?];
+        let execute = ["--execute", "--additional", "--reassignment-json-file", path(&plan)?];
         let said = run(&[&execute[..], throttle].concat())?;
         ensure!(said.contains("Successfully started partition reassignment"), "{said}");
         eventually(|| {
@@ -76,14 +76,15 @@ pub(crate) fn reassign_partitions_command(toolbox: &Toolbox) -> Result<()> {
         shows(toolbox, &name, &["Replicas: 3,1,2"])?;
     }
     let listed = run(&["--list"])?;
-    ensure!(listed.contains("No partition reassignments found"), "{listed}");
+    ensure!(!listed.contains(&name), "{listed}");
     let configs = ["--describe", "--entity-type", "topics", "--entity-name", &name];
     let configs = toolbox.run("ConfigCommand", &configs)?.done()?;
     ensure!(!configs.contains("throttled.replicas="), "verify takes the throttle away: {configs}");
-    Ok(())
+    is_taken_back(toolbox)
 }
 
-pub(crate) fn a_reassignment_is_taken_back(toolbox: &Toolbox) -> Result<()> {
+/// A limit is the broker's: this would hold up another story that moves something.
+fn is_taken_back(toolbox: &Toolbox) -> Result<()> {
     let name = topic_on(toolbox, "cancelled", "1:2")?;
     let plan = plan(&name, "2,3")?;
     let run = |action: &str, more: &[&str]| {
@@ -91,7 +92,7 @@ pub(crate) fn a_reassignment_is_taken_back(toolbox: &Toolbox) -> Result<()> {
         let arguments = [&[action, "--reassignment-json-file", file], more].concat();
         toolbox.run("ReassignPartitionsCommand", &arguments)?.done()
     };
-    run("--execute", &["--throttle", "1"])?;
+    run("--execute", &["--additional", "--throttle", "1"])?;
     let said = run("--cancel", &[])?;
     // A byte a second: it was still on its way, unless all was read before the throttle was known.
     ensure!(said.contains("Successfully cancelled") || said.contains("None of the specified"), "{said}");
@@ -102,7 +103,7 @@ pub(crate) fn leader_election_command(toolbox: &Toolbox) -> Result<()> {
     let name = topic_on(toolbox, "election", "1:2:3")?;
     shows(toolbox, &name, &["Isr: 1,2,3"])?;
     let plan = plan(&name, "3,2,1")?;
-    let execute = ["--execute", "--reassignment-json-file", path(&plan)?];
+    let execute = ["--execute", "--additional", "--reassignment-json-file", path(&plan)?];
     toolbox.run("ReassignPartitionsCommand", &execute)?.done()?;
     shows(toolbox, &name, &["Replicas: 3,2,1"])?;
     let elect = ["--election-type", "preferred", "--topic", &name, "--partition", "0"];
@@ -114,9 +115,9 @@ pub(crate) fn leader_election_command(toolbox: &Toolbox) -> Result<()> {
     shows(toolbox, &name, &["Leader: 3"])?;
     let said = toolbox.run("LeaderElectionCommand", &elect)?.done()?;
     ensure!(said.contains("Valid replica already elected"), "{said}");
-    toolbox
-        .run("LeaderElectionCommand", &["--election-type", "preferred", "--all-topic-partitions"])?
-        .done()?;
+    let all = ["--election-type", "preferred", "--all-topic-partitions"];
+    // A partition of another story may be on its way just now.
+    eventually(|| toolbox.run("LeaderElectionCommand", &all)?.done().map(drop))?;
     let nowhere = ["--election-type", "preferred", "--topic", "nowhere", "--partition", "0"];
     toolbox.run("LeaderElectionCommand", &nowhere)?.fails_with("UnknownTopicOrPartition")
 }

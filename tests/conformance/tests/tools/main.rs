@@ -41,7 +41,6 @@ const STORIES: &[(&str, Story)] = &[
 const STORIES_OF_A_CLUSTER: &[(&str, Story)] = &[
     ("cluster::topics_have_three_replicas", cluster::topics_have_three_replicas),
     ("cluster::reassign_partitions_command", cluster::reassign_partitions_command),
-    ("cluster::a_reassignment_is_taken_back", cluster::a_reassignment_is_taken_back),
     ("cluster::leader_election_command", cluster::leader_election_command),
     ("cluster::metadata_quorum_command", cluster::metadata_quorum_command),
     ("cluster::feature_command", cluster::feature_command),
