@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::disk::DiskFile;
 use crate::log::{Log, LookupError};
 use crate::recent::Spot;
-use crate::scan::{HeaderWalk, ScanError};
+use crate::scan::{Damage, HeaderWalk, ScanError};
 
 /// How many segments one plan reaches over at most.
 const SLICES_MAX: usize = 8;
@@ -63,6 +63,15 @@ pub enum ReadError {
     /// It could not be found.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+}
+
+/// A place in a segment that ends at `end` has no offset beyond it.
+fn within(spot: Spot, end: Spot) -> Result<(), ScanError> {
+    if spot.offset <= end.offset {
+        return Ok(());
+    }
+    let damage = Damage::Overlap { limit: end.offset, found: spot.offset };
+    Err(ScanError::Damaged { position: spot.position, damage })
 }
 
 impl Log {
@@ -131,11 +140,16 @@ impl Log {
             true => self.reaching(index, upto)?.unwrap_or(end),
             false => end,
         };
+        // The base offset is not under the checksum of a batch: what rots there sends readers astray.
+        for spot in [from, limit] {
+            within(spot, end)?;
+        }
         let available = limit.position.saturating_sub(from.position);
         let to = match available <= room {
             true => limit,
             false => self.last_boundary(index, from, room, must)?,
         };
+        within(to, end)?;
         if to.position > from.position {
             let len = to.position - from.position;
             let file = segment.file(&self.home)?.clone();
