@@ -109,11 +109,14 @@ pub(crate) fn join_quorum(
     let member = std::thread::scope(|scope| scope.spawn(|| cluster.block_on(Member::start(start))).join());
     let member = member.map_err(|_| ServerError::Control("the metadata quorum failed".to_owned()))?;
     let member = Arc::new(member.map_err(Box::new)?);
-    let (watched, home, news) = (Arc::clone(&member), Arc::clone(home), control.clone());
+    // Not to keep the directory of a node that has ended.
+    let (watched, home, news) = (Arc::clone(&member), Arc::downgrade(home), control.clone());
     cluster.spawn(async move {
         let why = watched.stopped().await.to_string();
         // If it was the disk, the others are to know before this node ends.
-        home.look_at_disk();
+        if let Some(home) = home.upgrade() {
+            home.look_at_disk();
+        }
         news.tell(News::QuorumFailed(why));
     });
     Ok(member)
