@@ -14,6 +14,7 @@ use base::{BrokerId, Offset, PartitionIndex, ProducerId, TopicId, TopicName};
 
 use crate::metadata_record::ProducerIds;
 use crate::parts::{Broker, ConfigMap, ConfigResource, Partition, Topic};
+use crate::settings::CORDONED_DIRS;
 use crate::shared_map::SharedMap;
 
 static NO_CONFIGS: ConfigMap = ConfigMap::new();
@@ -95,6 +96,13 @@ impl Image {
     /// What was set for a resource over the defaults; empty if nothing was.
     pub fn configs(&self, resource: &ConfigResource) -> &ConfigMap {
         self.configs.get(resource).map_or(&NO_CONFIGS, |map| map)
+    }
+
+    /// Whether a broker gets no new replicas (KIP-1066).
+    pub fn is_cordoned(&self, id: BrokerId) -> bool {
+        let dirs = |resource| self.configs(resource).get(CORDONED_DIRS);
+        let said = dirs(&ConfigResource::Broker(id)).or_else(|| dirs(&ConfigResource::DefaultBroker));
+        said.is_some_and(|dirs| !dirs.trim().is_empty())
     }
 
     /// The resources for which something was set.

@@ -20,8 +20,6 @@ mod snapshot; // and back
 mod delta; // what changed on the way
 mod diff;
 
-pub mod plan; // where replicas should be
-
 mod codec; // records as bytes
 pub mod record;
 

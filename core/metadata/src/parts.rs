@@ -192,6 +192,14 @@ pub struct Endpoint {
 impl Endpoint {
     /// The listener on which only nodes of the cluster speak with each other. Clients are never told of it.
     pub const CLUSTER: &str = "CLUSTER";
+
+    /// `host:port`, the host in brackets if it has colons.
+    pub fn address(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
 }
 
 impl Broker {

@@ -22,8 +22,8 @@ mod tests;
 mod topic;
 mod topic_table;
 
-pub use broker::{BrokerSettings, StartError};
-pub use cluster::{ClusterAddress, ClusterPeer};
+pub use broker::{BrokerSettings, CORDONED_DIRS, StartError};
+pub use cluster::{ClusterAddress, ClusterPeer, Roles};
 pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_topic};
 pub use listener::{Listener, SecurityProtocol};
 pub use properties::{PropertyError, parse_properties};

@@ -9,7 +9,7 @@ use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 
-use crate::member::{Core, Member};
+use crate::member::{Core, Member, Reader};
 use crate::members::Voter;
 use crate::network::HeardOf;
 use crate::types::{Home, Types, broker, epoch, node};
@@ -17,6 +17,9 @@ use crate::writer::wall;
 
 /// How far behind a new voter may be when it gets its vote: a few requests.
 const LAG_MAX: u64 = 100;
+
+/// How long one who reads is counted among those who follow after it was last heard: as in Kafka.
+const READER_SESSION_MS: i64 = 300_000;
 
 /// Why the quorum was not changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +36,9 @@ pub enum ChangeError {
     /// It is a voter already.
     #[error("node {0} is a voter already")]
     AlreadyVoter(BrokerId),
+    /// It does not want to.
+    #[error("node {0} cannot vote: its process.roles has no controller")]
+    MayNotVote(BrokerId),
     /// It is no voter.
     #[error("node {0} is no voter of the metadata quorum")]
     NotVoter(BrokerId),
@@ -76,7 +82,7 @@ pub struct QuorumStatus {
 pub struct ReplicaStatus {
     /// The node.
     pub id: BrokerId,
-    /// Its address; empty for one that only reads.
+    /// Where other nodes reach it; empty if it does not say.
     pub address: String,
     /// Its directory.
     pub directory: Uuid,
@@ -125,10 +131,14 @@ impl Member {
             memory.members.nodes().partition(|(id, _)| voters.contains(id));
         let mut observers: Vec<_> = learning.into_iter().map(|(id, home)| of(*id, home)).collect();
         let readers = self.readers.lock();
-        observers.extend(readers.iter().filter(|(id, _)| !voters.contains(id)).map(|(id, reader)| {
+        let is_here = |id: &u64, reader: &Reader| {
+            memory.members.get_node(id).is_none()
+                && now.0.saturating_sub(reader.read_at.0) < READER_SESSION_MS
+        };
+        observers.extend(readers.iter().filter(|(id, reader)| is_here(id, reader)).map(|(id, reader)| {
             ReplicaStatus {
                 id: broker(*id),
-                address: String::new(),
+                address: reader.address.clone(),
                 directory: reader.directory,
                 log_end: Some(reader.end),
                 heard_at: reader.read_at,
@@ -144,7 +154,15 @@ impl Member {
         }
     }
 
-    fn voters(&self) -> BTreeSet<u64> {
+    /// Who votes, as far as this node knows: where each can be asked.
+    pub fn voters(&self) -> Vec<Voter> {
+        let memory = self.store.memory.lock();
+        let ids: BTreeSet<u64> = memory.members.voter_ids().collect();
+        let nodes = memory.members.nodes().filter(|(id, _)| ids.contains(id));
+        nodes.map(|(id, home)| Voter::of(*id, home)).collect()
+    }
+
+    fn voter_ids(&self) -> BTreeSet<u64> {
         self.core.voter_ids().collect()
     }
 
@@ -163,8 +181,11 @@ impl Member {
         self.check_leads()?;
         let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
         let id = node(voter.id);
-        if self.voters().contains(&id) {
+        if self.voter_ids().contains(&id) {
             return Err(ChangeError::AlreadyVoter(voter.id));
+        }
+        if self.readers.lock().get(&id).is_some_and(|reader| !reader.may_vote) {
+            return Err(ChangeError::MayNotVote(voter.id));
         }
         let nodes: BTreeMap<_, _> = [(id, voter.home())].into();
         // In place of one that was added before and never got its vote.
@@ -182,7 +203,7 @@ impl Member {
     pub async fn remove_voter(&self, id: BrokerId) -> Result<(), ChangeError> {
         self.check_leads()?;
         let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
-        let voters = self.voters();
+        let voters = self.voter_ids();
         match voters.contains(&node(id)) {
             false => Err(ChangeError::NotVoter(id)),
             true if voters.len() == 1 => Err(ChangeError::LastVoter(id)),
@@ -196,7 +217,7 @@ impl Member {
         if to == self.me.id {
             return Ok(());
         }
-        if !self.voters().contains(&node(to)) {
+        if !self.voter_ids().contains(&node(to)) {
             return Err(ChangeError::NotVoter(to));
         }
         let unknown = |error: String| ChangeError::Unknown(error);
@@ -211,6 +232,32 @@ impl Member {
         };
         let timeout = self.timing.election_timeout * 2;
         tokio::time::timeout(timeout, led).await.map_err(|_| unknown(format!("node {to} does not lead yet")))
+    }
+
+    /// Whether a node votes, as far as this one knows.
+    pub fn is_voter(&self, id: BrokerId) -> bool {
+        self.store.memory.lock().members.voter_ids().any(|voter| voter == node(id))
+    }
+
+    /// A node is known to be gone: it is not counted among those who follow, unless it is heard again.
+    pub fn forget_reader(&self, id: BrokerId) {
+        self.readers.lock().remove(&node(id));
+    }
+
+    /// Whether this node is that one, and leads.
+    pub fn is_leader(&self, id: BrokerId) -> bool {
+        id == self.me.id && self.core.is_leader()
+    }
+
+    /// Gives the lead to the voter that has most of the log; to whom, if this node led and there was one.
+    pub async fn hand_over(&self) -> Result<Option<BrokerId>, ChangeError> {
+        if self.check_leads().is_err() {
+            return Ok(None);
+        }
+        let others = self.status().voters.into_iter().filter(|voter| voter.id != self.me.id);
+        let Some(next) = others.max_by_key(|voter| (voter.log_end, voter.heard_at)) else { return Ok(None) };
+        self.transfer_leader(next.id).await?;
+        Ok(Some(next.id))
     }
 
     async fn is_close(&self, id: u64) {
@@ -247,7 +294,8 @@ pub(crate) struct Noting {
 }
 
 /// Has the leader put down which directory each voter has, where that was not known when the cluster began.
-/// From then on a voter that comes with an empty disk is not let in as who it was.
+/// From then on a voter that comes with an empty disk is not let in as who it was. And has it put down where it
+/// listens, if that is elsewhere than before: who was alone may have listened nowhere.
 pub(crate) async fn note_directories(noting: Noting) {
     loop {
         tokio::time::sleep(noting.every).await;
@@ -273,12 +321,16 @@ impl Noting {
             true => Some(self.me.directory),
             false => heard.get(&id).map(|heard| heard.directory),
         };
+        let me = node(self.me.id);
+        let moved = |home: &Home| !self.me.address.is_empty() && home.address != self.me.address;
+        let own = seen.membership_config.nodes().find(|(id, home)| **id == me && moved(home));
+        let own = own.map(|(id, _)| (*id, self.me.home()));
         let without = seen.membership_config.nodes().filter(|(_, home)| home.directory == Uuid::ZERO);
         let found = without.filter_map(|(id, home)| {
             let directory = known(*id).filter(|directory| *directory != Uuid::ZERO)?;
             Some((*id, Home { directory, ..home.clone() }))
         });
-        found.collect()
+        found.chain(own).collect()
     }
 }
 

@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 
 use base::Offset;
-use controller::ControllerError;
 use metadata::RecordError;
-use storage::AppendError;
 use storage::checkpoint::CheckpointError;
-use storage::dirs::PropertiesError;
 use storage::disk::DiskError;
 
 /// Why the metadata log could not be opened. The node must not start: what it does not know of the
@@ -54,20 +51,6 @@ pub enum OpenError {
         /// What is wrong with it.
         error: RecordError,
     },
-    /// There is a metadata log, but nothing says of which cluster.
-    #[error("{path} holds a metadata log but no meta.properties", path = path.display())]
-    Unowned {
-        /// The log directory.
-        path: PathBuf,
-    },
-    /// What says so cannot be read.
-    #[error("{path}: {error}", path = path.display())]
-    Properties {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        error: PropertiesError,
-    },
     /// What tells how far the log was durable cannot be read.
     #[error("{path}: {error}", path = path.display())]
     Checkpoint {
@@ -104,9 +87,6 @@ pub enum OpenError {
     /// The log itself could not be opened.
     #[error("the metadata log: {0}")]
     Log(#[from] storage::OpenError),
-    /// The first records could not be written.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -133,39 +113,3 @@ pub(crate) enum ProposeError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the metadata quorum of this node has stopped: {0}")]
 pub struct Stopped(pub String);
-
-/// Why records were not committed. Whether they are in the log is not known: the node must stop, and
-/// will know when it has read the log again.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    /// The disk failed.
-    #[error("the metadata log cannot be written: {0}")]
-    Disk(#[from] DiskError),
-    /// The log took no more.
-    #[error("the metadata log cannot be written: {0}")]
-    Append(#[from] AppendError),
-    /// The records do not fit into a batch.
-    #[error("the records of one command take more than {bytes_max} bytes")]
-    TooLarge {
-        /// How much they may take.
-        bytes_max: usize,
-    },
-}
-
-impl CommitError {
-    /// Whether the log is as it was, and takes other records still.
-    pub fn is_harmless(&self) -> bool {
-        matches!(self, Self::TooLarge { .. })
-    }
-}
-
-/// Why a command was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExecuteError {
-    /// The controller refused it.
-    #[error(transparent)]
-    Refused(#[from] ControllerError),
-    /// It could not be committed.
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-}

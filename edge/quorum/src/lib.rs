@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The log is Kafka's `__cluster_metadata-0`, in Kafka's files and Kafka's records, one batch a commit. A
-//! node that is alone is a quorum of one. [`Quorum`] is a single writer of the same log.
+//! node that is alone is a quorum of one.
 //!
 //! **Invariant:** nothing is told to be committed, no vote is given and no entry is vouched for before it is
 //! durable. Nobody else knows how nodes come to agree.
@@ -37,32 +37,26 @@ mod writer;
 mod batch; // as bytes
 mod files;
 mod message;
+mod read_request;
 mod types;
 
 mod open; // how it comes back
 mod scan;
-
-mod metadata_log; // a node that is alone, as it was
-mod quorum;
-
-mod identity; // whose log it is
 
 mod error;
 #[cfg(test)]
 mod tests;
 
 pub use change::{ChangeError, QuorumStatus, ReplicaStatus};
-pub use error::{CommitError, ExecuteError, OpenError, Stopped};
+pub use error::{OpenError, Stopped};
 pub use machine::SnapshotEvery;
 pub use member::{Member, Timing};
 pub use members::Voter;
 pub use message::MESSAGE_BYTES_MAX;
-pub use metadata_log::{MetadataLog, has_log};
 pub use network::{Network, SendError, Sending};
-pub use observer::{Next, ObserveError, Observer};
-pub use open::is_member;
+pub use observer::{Next, ObserveError, Observer, ObserverStart, is_call, refuse};
+pub use open::{has_log, is_member};
 pub use propose::Proposer;
-pub use quorum::{Executed, Quorum, Start};
 pub use start::MemberStart;
 pub use tell::Tell;
 

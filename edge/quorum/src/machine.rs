@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use base::Offset;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use openraft::EntryPayload;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use parking_lot::Mutex;
 use records::{Scratch, StoredBatch};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::batch;
 use crate::error::Malformed;
@@ -31,11 +31,20 @@ pub struct SnapshotEvery {
     pub bytes: u64,
     /// After as many batches.
     pub batches: u64,
+    /// With the first batch after as long: Kafka's `metadata.log.max.snapshot.interval.ms`.
+    pub age: Option<Duration>,
+}
+
+impl SnapshotEvery {
+    /// Whether it is worth its while, so much and so long after the last one.
+    pub(crate) fn is_due(&self, bytes: u64, batches: u64, age: Duration) -> bool {
+        bytes >= self.bytes || batches >= self.batches || self.age.is_some_and(|most| age >= most)
+    }
 }
 
 impl Default for SnapshotEvery {
     fn default() -> Self {
-        Self { bytes: 20 << 20, batches: 10_000 }
+        Self { bytes: 20 << 20, batches: 10_000, age: Some(Duration::from_secs(3600)) }
     }
 }
 
@@ -55,14 +64,29 @@ impl State {
     }
 }
 
+/// What was applied since the last snapshot was asked for.
+#[derive(Debug)]
+pub(crate) struct Since {
+    pub(crate) at: Instant,
+    pub(crate) bytes: u64,
+    pub(crate) batches: u64,
+}
+
+impl Default for Since {
+    fn default() -> Self {
+        Self { at: Instant::now(), bytes: 0, batches: 0 }
+    }
+}
+
 /// The state machine. A clone is the same one.
 #[derive(Clone)]
 pub(crate) struct Machine {
     store: Arc<Store>,
     state: Arc<Mutex<State>>,
     every: SnapshotEvery,
-    /// Bytes and batches that were applied since the last snapshot was asked for.
-    since: Arc<(AtomicU64, AtomicU64)>,
+    since: Arc<Mutex<Since>>,
+    /// Up to where it is applied, for those who wait.
+    ended: Arc<watch::Sender<Offset>>,
     /// Whoever takes snapshots.
     pub(crate) snapshot_due: Arc<Notify>,
 }
@@ -76,6 +100,7 @@ impl Machine {
             state: Arc::new(Mutex::new(state)),
             every,
             since: Arc::default(),
+            ended: Arc::new(watch::channel(Offset::ZERO).0),
             snapshot_due: Arc::default(),
         }
     }
@@ -83,6 +108,11 @@ impl Machine {
     /// Up to where it is applied.
     pub(crate) fn end(&self) -> Offset {
         self.state.lock().end()
+    }
+
+    /// Tells up to where it is applied.
+    pub(crate) fn ended(&self) -> watch::Receiver<Offset> {
+        self.ended.subscribe()
     }
 
     /// The newest snapshot on the disk.
@@ -113,17 +143,17 @@ impl Machine {
         if matches!(entry.payload, EntryPayload::Blank) {
             self.store.teller.began(of);
         }
+        self.ended.send_replace(end);
         self.count(bytes);
         Ok(())
     }
 
     fn count(&self, bytes: u64) {
-        let (counted, batches) = self.since.as_ref();
-        let bytes = counted.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let batches = batches.fetch_add(1, Ordering::Relaxed) + 1;
-        if bytes >= self.every.bytes || batches >= self.every.batches {
-            self.since.0.store(0, Ordering::Relaxed);
-            self.since.1.store(0, Ordering::Relaxed);
+        let mut since = self.since.lock();
+        since.bytes += bytes;
+        since.batches += 1;
+        if self.every.is_due(since.bytes, since.batches, since.at.elapsed()) {
+            *since = Since::default();
             self.snapshot_due.notify_one();
         }
     }
@@ -189,6 +219,7 @@ impl RaftStateMachine<Types> for Machine {
         state.last = Some(checkpoint.last);
         state.members = checkpoint.members.clone();
         drop(state);
+        self.ended.send_replace(checkpoint.image.end());
         self.store.memory.lock().set_members_before(checkpoint.members.membership().clone());
         self.store.teller.snapshot(checkpoint.image);
         Ok(())

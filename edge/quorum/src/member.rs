@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::{Offset, TimestampMs, Uuid};
 use openraft::Raft;
@@ -23,7 +23,7 @@ use crate::network::HeardOf;
 use crate::propose::Proposer;
 use crate::snapshot::SnapshotId;
 use crate::store::Store;
-use crate::types::{Types, Vote};
+use crate::types::{Types, Vote, node};
 
 pub(crate) type Core = Raft<Types, Machine>;
 
@@ -43,6 +43,9 @@ impl Default for Timing {
     }
 }
 
+/// How long a node waits for its vote while no leader speaks to it, in election timeouts.
+const SILENCE_MAX: u32 = 4;
+
 /// A snapshot on its way in.
 #[derive(Debug)]
 pub(crate) struct Incoming {
@@ -54,9 +57,13 @@ pub(crate) struct Incoming {
 }
 
 /// A node that follows the log without a vote.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Reader {
     pub(crate) directory: Uuid,
+    /// Where other nodes reach it.
+    pub(crate) address: String,
+    /// Whether it can be given a vote.
+    pub(crate) may_vote: bool,
     /// Up to where it has the log.
     pub(crate) end: Offset,
     pub(crate) read_at: TimestampMs,
@@ -77,6 +84,8 @@ pub struct Member {
     pub(crate) heard: HeardOf,
     pub(crate) readers: Mutex<Readers>,
     pub(crate) incoming: Mutex<Option<Incoming>>,
+    /// When a leader was last heard.
+    pub(crate) called_at: Mutex<Instant>,
     /// Held while the members change.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
     pub(crate) proposer: Proposer,
@@ -98,12 +107,25 @@ impl Member {
         }
     }
 
-    /// Waits until this node was taken out of the quorum. From then on it hears of nothing here: it goes on as
-    /// an [`crate::Observer`].
+    /// Waits until this node was taken out of the quorum, or was to get a vote and nobody speaks of it any more.
+    /// From then on it hears of nothing here: it goes on as an [`crate::Observer`].
     pub async fn left(&self) {
         let mut left = self.store.left();
-        if left.wait_for(|left| *left).await.is_err() {
-            std::future::pending().await
+        let id = node(self.me.id);
+        loop {
+            tokio::select! {
+                left = left.wait_for(|left| *left) => match left {
+                    Ok(_) => return,
+                    Err(_) => std::future::pending().await,
+                },
+                () = tokio::time::sleep(self.timing.election_timeout) => {}
+            }
+            let silence = self.called_at.lock().elapsed();
+            // The log knows it at once; what the library shows is as late as the disk on which it votes.
+            let is_voter = self.store.memory.lock().members.voter_ids().any(|voter| voter == id);
+            if !is_voter && silence > self.timing.election_timeout * SILENCE_MAX {
+                return;
+            }
         }
     }
 

@@ -22,6 +22,7 @@ use wire::{DecodeError, Decoder, EncodeError, Encoder};
 
 use crate::batch::{self, STORED_BYTES_MAX};
 use crate::error::Malformed;
+use crate::read_request::ReadRequest;
 use crate::snapshot::SnapshotId;
 use crate::types::{Entry, LogId, Types, Vote, broker, log_id, node};
 
@@ -60,12 +61,7 @@ pub(crate) enum Request {
     PreVote(VoteRequest<Types>),
     Snapshot(SnapshotPart),
     TransferLeader(TransferLeaderRequest<Types>),
-    /// Committed batches from an offset on, for one who has the log up to there, its last batch of this epoch.
-    Read {
-        from: Offset,
-        epoch: LeaderEpoch,
-        bytes_max: u32,
-    },
+    Read(ReadRequest),
     /// A part of a snapshot for one who reads it.
     ReadSnapshot {
         id: SnapshotId,
@@ -171,11 +167,9 @@ pub(crate) fn encode_request(to: &Addressed, request: &Request) -> Result<Bytes,
             e.i32(broker(*transfer.to_node_id()).0);
             put_log_id(&mut e, transfer.last_log_id().copied());
         }
-        Request::Read { from, epoch, bytes_max } => {
+        Request::Read(read) => {
             e.i8(5);
-            e.i64(from.0);
-            e.i32(epoch.0);
-            e.i32(bytes_max.cast_signed());
+            read.encode(&mut e)?;
         }
         Request::ReadSnapshot { id, position, bytes_max } => {
             e.i8(6);
@@ -385,10 +379,7 @@ pub(crate) fn decode_request(d: &mut Decoder<'_>) -> Result<Request, Malformed> 
             let (from, to) = (take_vote(d)?, take_node(d)?);
             Request::TransferLeader(TransferLeaderRequest::new(from, to, take_log_id(d)?))
         }
-        5 => {
-            let (from, epoch) = (take_offset(d)?, LeaderEpoch(d.i32()?));
-            Request::Read { from, epoch, bytes_max: d.i32()?.max(0).cast_unsigned() }
-        }
+        5 => Request::Read(ReadRequest::decode(d)?),
         6 => {
             let (id, position) = (take_snapshot_id(d)?, take_position(d)?);
             Request::ReadSnapshot { id, position, bytes_max: d.i32()?.max(0).cast_unsigned() }

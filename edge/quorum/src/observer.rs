@@ -9,10 +9,11 @@
 //!
 //! Everything blocks: it belongs on a thread of its own.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use base::{LeaderEpoch, Offset, Uuid};
+use base::{BrokerId, LeaderEpoch, Offset, Uuid};
 use bytes::Bytes;
 use controller::Committed;
 use metadata::Image;
@@ -22,11 +23,12 @@ use storage::disk::Disk;
 
 use crate::batch;
 use crate::error::{Malformed, OpenError, Stopped};
-use crate::machine::SnapshotEvery;
+use crate::machine::{Since, SnapshotEvery};
 use crate::members::Voter;
 use crate::memory::Memory;
 use crate::message::{self, Addressed, Answer, Answered, Read, Request};
 use crate::open;
+use crate::read_request::ReadRequest;
 use crate::serve;
 use crate::snapshot::{Checkpoint, SNAPSHOT_BYTES_MAX, SnapshotId};
 use crate::store::REQUEST_BYTES_MAX;
@@ -63,19 +65,38 @@ impl From<Malformed> for ObserveError {
     }
 }
 
+/// What a node that follows without a vote is made of.
+pub struct ObserverStart {
+    /// Where its copy is.
+    pub disk: Arc<dyn Disk>,
+    /// The log directory that has the copy, or gets it.
+    pub log_dir: PathBuf,
+    /// Itself.
+    pub me: Voter,
+    /// Whether it can be given a vote.
+    pub may_vote: bool,
+    /// The cluster's id: it says so to those it asks.
+    pub cluster_id: String,
+    /// When snapshots are taken.
+    pub snapshot_every: SnapshotEvery,
+    /// Who is told. What the copy is known to have committed is told before [`Observer::open`] returns.
+    pub tell: Tell,
+}
+
 /// A node that reads the metadata log.
 pub struct Observer {
     writer: Writer,
     memory: Memory,
     teller: Teller,
     me: Voter,
+    may_vote: bool,
+    leader: Option<BrokerId>,
     cluster_id: String,
     every: SnapshotEvery,
     /// The cluster up to where it was told.
     image: Image,
     members: StoredMembership,
-    /// Bytes and batches that were told since the last snapshot.
-    since: (u64, u64),
+    since: Since,
     /// A snapshot on its way in.
     incoming: Option<(SnapshotId, Vec<u8>)>,
     scratch: Scratch,
@@ -83,25 +104,21 @@ pub struct Observer {
 
 impl Observer {
     /// Opens the copy, or begins one, and tells what is known to be committed.
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        log_dir: &Path,
-        me: Voter,
-        cluster_id: String,
-        every: SnapshotEvery,
-        tell: Tell,
-    ) -> Result<Self, OpenError> {
-        let found = open::open(disk, log_dir, node(me.id))?;
+    pub fn open(start: ObserverStart) -> Result<Self, OpenError> {
+        let ObserverStart { disk, log_dir, me, may_vote, cluster_id, snapshot_every, tell } = start;
+        let found = open::open(disk, &log_dir, node(me.id))?;
         let mut observer = Self {
             writer: found.writer,
             memory: found.memory,
             teller: Teller::new(node(me.id), tell),
             me,
+            may_vote,
+            leader: None,
             cluster_id,
-            every,
+            every: snapshot_every,
             image: Image::default(),
             members: StoredMembership::default(),
-            since: (0, 0),
+            since: Since::default(),
             incoming: None,
             scratch: Scratch::default(),
         };
@@ -124,12 +141,9 @@ impl Observer {
         self.image.end()
     }
 
-    /// Whether a request comes from a leader that takes this node for a member of the quorum. Then it is one:
-    /// the observer is closed, and [`crate::Member::start`] goes on with its log.
-    pub fn is_called(&self, request: &[u8]) -> bool {
-        let Ok((addressed, mut body)) = message::decode_addressed(request) else { return false };
-        let is_ours = addressed.cluster == self.cluster_id && addressed.to == node(self.me.id);
-        is_ours && matches!(message::decode_request(&mut body), Ok(Request::Append(_) | Request::Snapshot(_)))
+    /// Who leads, as far as it was told.
+    pub fn leader(&self) -> Option<BrokerId> {
+        self.leader
     }
 
     /// Who votes, as far as its copy tells: whom to ask.
@@ -139,19 +153,22 @@ impl Observer {
         nodes.map(|(id, home)| Voter::of(*id, home)).collect()
     }
 
-    /// What to ask a voter next.
-    pub fn next_request(&self, to: &Voter) -> Result<Bytes, ObserveError> {
+    /// What to ask a voter next; it may wait this long if there is nothing new.
+    pub fn next_request(&self, to: &Voter, wait_max: Duration) -> Result<Bytes, ObserveError> {
         let request = match &self.incoming {
             Some((id, bytes)) => Request::ReadSnapshot {
                 id: *id,
                 position: bytes.len() as u64,
                 bytes_max: u32::try_from(REQUEST_BYTES_MAX).unwrap_or(u32::MAX),
             },
-            None => Request::Read {
+            None => Request::Read(ReadRequest {
                 from: self.memory.end(),
                 epoch: self.last_epoch(),
                 bytes_max: u32::try_from(REQUEST_BYTES_MAX).unwrap_or(u32::MAX),
-            },
+                wait_max_ms: u32::try_from(wait_max.as_millis()).unwrap_or(u32::MAX),
+                may_vote: self.may_vote,
+                address: self.me.address.clone(),
+            }),
         };
         let to = Addressed {
             cluster: self.cluster_id.clone(),
@@ -185,6 +202,7 @@ impl Observer {
             Read::Records { leader, epoch, high_watermark, batches } => {
                 let end = self.memory.end();
                 self.append(&batches)?;
+                self.leader = leader;
                 self.teller.following(epoch, leader);
                 self.tell_upto(high_watermark)?;
                 Ok(if self.memory.end() > end { Next::More } else { Next::CaughtUp })
@@ -290,7 +308,7 @@ impl Observer {
         self.writer.committed(checkpoint.image.end());
         self.image = checkpoint.image.clone();
         self.members = checkpoint.members;
-        self.since = (0, 0);
+        self.since = Since::default();
         self.teller.snapshot(checkpoint.image);
     }
 
@@ -310,7 +328,8 @@ impl Observer {
                 self.members = StoredMembership::new(Some(kept.entry.log_id), members.clone());
             }
             self.memory.committed = Some(kept.entry.log_id);
-            self.since = (self.since.0 + stored.len() as u64, self.since.1 + 1);
+            self.since.bytes += stored.len() as u64;
+            self.since.batches += 1;
             let of = epoch(kept.entry.log_id.leader_id.term);
             self.teller.committed(Committed { epoch: of, records, end: kept.end });
         }
@@ -320,14 +339,15 @@ impl Observer {
     }
 
     fn snapshot_if_due(&mut self) -> Result<(), Stopped> {
-        let is_due = self.since.0 >= self.every.bytes || self.since.1 >= self.every.batches;
+        let Since { at, bytes, batches } = &self.since;
+        let is_due = *batches > 0 && self.every.is_due(*bytes, *batches, at.elapsed());
         let Some(last) = self.memory.committed.filter(|_| is_due) else { return Ok(()) };
         let checkpoint = Checkpoint { last, members: self.members.clone(), image: self.image.clone() };
         let bytes = checkpoint.encode(wall()).map_err(|error| Stopped(error.0))?;
         self.writer.snapshot(checkpoint.id(), &bytes)?;
         self.memory.snapshot = Some((last, self.image.end()));
         let start = self.memory.purge(last);
-        self.since = (0, 0);
+        self.since = Since::default();
         self.writer.start_at(&start)
     }
 
@@ -335,4 +355,17 @@ impl Observer {
     pub fn close(mut self) -> Result<(), Stopped> {
         self.writer.close()
     }
+}
+
+/// Whether a request comes from a leader that takes this node for a member of the quorum. Then it is one: its
+/// observer is closed, and [`crate::Member::start`] goes on with the log.
+pub fn is_call(request: &[u8], cluster_id: &str, me: BrokerId) -> bool {
+    let Ok((addressed, mut body)) = message::decode_addressed(request) else { return false };
+    let is_ours = addressed.cluster == cluster_id && addressed.to == node(me);
+    is_ours && matches!(message::decode_request(&mut body), Ok(Request::Append(_) | Request::Snapshot(_)))
+}
+
+/// The answer of a node that is no member of the quorum, which has this directory.
+pub fn refuse(directory: Uuid, why: &str) -> Bytes {
+    message::encode_answer(directory, &Answered::Refused(why.to_owned()))
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use base::{BrokerId, Now, Offset, TopicId, Uuid};
 use bytes::Bytes;
 use openraft::EntryPayload;
+use records::Scratch;
 use storage::disk::Disk;
 use storage::layout::partition_dir;
 use storage::{Cut, Known, Log, LogSettings};
@@ -53,7 +54,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, log_dir: &Path, node: u64) -> Result<Fou
     let dir = log_dir_of(log_dir);
     disk.create_dir(log_dir)?;
     let now = Now::new(std::time::Duration::ZERO, wall());
-    if !scan::has_log(disk.as_ref(), log_dir, &dir)? {
+    if !has_log(disk.as_ref(), log_dir)? {
         // What lies there is what a crash left of the first start.
         disk.remove_dir(&dir)?;
         let log = Log::create(disk.clone(), dir.clone(), METADATA_TOPIC_ID, settings(), now)?;
@@ -111,11 +112,16 @@ pub(crate) fn open(disk: Arc<dyn Disk>, log_dir: &Path, node: u64) -> Result<Fou
     Ok(Found { writer, memory, checkpoint, cut: recovered.cut, is_alone })
 }
 
+/// Whether there is a metadata log in a log directory, or a sign that there was one.
+pub fn has_log(disk: &dyn Disk, log_dir: &Path) -> Result<bool, OpenError> {
+    scan::has_log(disk, log_dir, &log_dir_of(log_dir))
+}
+
 /// Whether the log in a directory names a node a member of the quorum; `None` if there is no log. Who is a
 /// member is started as one, who is not observes.
 pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, id: BrokerId) -> Result<Option<bool>, OpenError> {
     disk.create_dir(log_dir)?;
-    if !scan::has_log(disk.as_ref(), log_dir, &log_dir_of(log_dir))? {
+    if !has_log(disk.as_ref(), log_dir)? {
         return Ok(None);
     }
     let id = crate::types::node(id);
@@ -142,7 +148,7 @@ fn read_entries(disk: &dyn Disk, dir: &Path, durable: Offset, memory: &mut Memor
     let start = memory.start;
     // What was durable and is purged need not be there any more, unless something behind it is.
     let durable = if durable > start { durable } else { Offset::ZERO };
-    let mut at = None;
+    let (mut at, mut records, mut scratch) = (None, Vec::new(), Scratch::default());
     let damaged =
         |offset: Offset, why: String| OpenError::Damaged { path: dir.to_owned(), position: 0, offset, why };
     scan::read_batches(disk, dir, start, durable, &mut |batch| {
@@ -153,6 +159,10 @@ fn read_entries(disk: &dyn Disk, dir: &Path, durable: Offset, memory: &mut Memor
         if base < start {
             return Err(damaged(base, format!("a batch reaches over the start of the log, {start}")));
         }
+        // What this release cannot read must stop it here, and not once others count on it.
+        records.clear();
+        let read = batch::metadata_records(batch, &mut scratch, &mut records);
+        read.map_err(|(offset, error)| OpenError::Record { offset, error })?;
         let index = at.unwrap_or(memory.first);
         let bytes = Bytes::copy_from_slice(batch.bytes());
         let entry = batch::entry(index, bytes).map_err(|why| damaged(base, why.0))?;
@@ -174,7 +184,7 @@ fn read_entries(disk: &dyn Disk, dir: &Path, durable: Offset, memory: &mut Memor
 pub(crate) fn adopt(found: &mut Found, home: crate::types::Home) -> Result<(), OpenError> {
     let Found { writer, memory, .. } = found;
     let mut image = metadata::Image::default();
-    let (mut records, mut scratch) = (Vec::new(), records::Scratch::default());
+    let (mut records, mut scratch) = (Vec::new(), Scratch::default());
     for kept in &memory.kept {
         records.clear();
         let bytes = kept.entry.stored.clone().unwrap_or_default();

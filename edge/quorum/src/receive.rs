@@ -3,6 +3,8 @@
 //! Who may ask: a node of this cluster that is a member of the quorum, with the directory it is known by. A
 //! member may be unknown to a node that is behind; then what it says is beyond what this node has.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use openraft::raft::AppendEntriesRequest;
 
@@ -48,20 +50,22 @@ impl Member {
         match request {
             Request::Append(append) => {
                 self.check_append(&append)?;
+                *self.called_at.lock() = Instant::now();
                 Ok(message::Answer::Append(self.core.append_entries(append).await.map_err(refused)?))
             }
             Request::Vote(vote) => Ok(message::Answer::Vote(self.core.vote(vote).await.map_err(refused)?)),
             Request::PreVote(vote) => {
                 Ok(message::Answer::Vote(self.core.pre_vote(vote).await.map_err(refused)?))
             }
-            Request::Snapshot(part) => Ok(self.take_part(addressed.from, part).await?),
+            Request::Snapshot(part) => {
+                *self.called_at.lock() = Instant::now();
+                Ok(self.take_part(addressed.from, part).await?)
+            }
             Request::TransferLeader(transfer) => {
                 let taken = self.core.handle_transfer_leader(transfer).await.map_err(refused)?;
                 Ok(message::Answer::TransferLeader { taken: taken.is_ok() })
             }
-            Request::Read { from, epoch, bytes_max } => {
-                Ok(message::Answer::Read(self.read(&addressed, from, epoch, bytes_max)))
-            }
+            Request::Read(read) => Ok(message::Answer::Read(self.read(&addressed, &read).await)),
             Request::ReadSnapshot { id, position, bytes_max } => {
                 Ok(self.read_snapshot(id, position, bytes_max).await?)
             }
@@ -91,7 +95,7 @@ impl Member {
             Request::Vote(vote) | Request::PreVote(vote) => (vote.last_log_id, false),
             Request::Snapshot(_) => (None, false),
             Request::TransferLeader(transfer) => (transfer.last_log_id().copied(), false),
-            Request::Read { .. } | Request::ReadSnapshot { .. } => (None, true),
+            Request::Read(_) | Request::ReadSnapshot { .. } => (None, true),
         };
         if !is_reader {
             self.store.check_directory(from.from, from.directory)?;

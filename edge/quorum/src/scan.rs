@@ -12,43 +12,19 @@
 use std::path::{Path, PathBuf};
 
 use base::Offset;
-use metadata::MetadataRecord;
-use records::{LENGTH_PREFIX_BYTES, MAGIC, Scratch, StoredBatch, batches};
+use records::{LENGTH_PREFIX_BYTES, MAGIC, StoredBatch, batches};
 use storage::disk::{DirEntry, Disk, OpenMode};
-use storage::layout::{FileKind, FileName, parse_file_name};
+use storage::layout::{FileKind, FileName, RECOVERY_POINTS_FILE, parse_file_name};
 
-use crate::batch;
 use crate::error::OpenError;
 use crate::files::{START_FILE, VOTE_FILE};
 use crate::snapshot::SnapshotId;
 
-/// Says up to where the log was durable when that was last written down.
-pub(crate) const CHECKPOINT_FILE: &str = "recovery-point-offset-checkpoint";
-
 /// Where a batch says which format it has.
 const MAGIC_AT: usize = 16;
 
-/// What is done with each batch: its records, and the offset behind the last one.
-pub(crate) type Replay<'a> = dyn FnMut(&[MetadataRecord], Offset) + 'a;
-
 /// What is done with each batch as it is.
 pub(crate) type Each<'a> = dyn FnMut(&StoredBatch<'_>) -> Result<(), OpenError> + 'a;
-
-/// Reads the records of every batch of the log in `dir`, in order; where they end.
-pub(crate) fn read_all(
-    disk: &dyn Disk,
-    dir: &Path,
-    durable: Offset,
-    replay: &mut Replay<'_>,
-) -> Result<Offset, OpenError> {
-    let (mut records, mut scratch) = (Vec::new(), Scratch::default());
-    read_batches(disk, dir, Offset::ZERO, durable, &mut |batch| {
-        records.clear();
-        decode(batch, &mut scratch, &mut records)?;
-        replay(&records, batch.next_offset());
-        Ok(())
-    })
-}
 
 /// Reads every batch of the log in `dir`, in order; where they end. What lies before `start` was purged: of
 /// that, the front may be gone.
@@ -85,7 +61,7 @@ pub(crate) fn has_log(disk: &dyn Disk, parent: &Path, dir: &Path) -> Result<bool
     let is_sign = |entry: &DirEntry| match parse_file_name(&entry.name) {
         FileName::Part(FileKind::Log, base) => entry.len > 0 || base > Offset::ZERO,
         _ => {
-            [CHECKPOINT_FILE, VOTE_FILE, START_FILE].contains(&entry.name.as_str())
+            [RECOVERY_POINTS_FILE, VOTE_FILE, START_FILE].contains(&entry.name.as_str())
                 || SnapshotId::parse(&entry.name).is_some()
         }
     };
@@ -159,15 +135,6 @@ impl Scan {
         let damage = OpenError::Damaged { path: path.to_owned(), position, offset: self.end, why };
         self.torn = Some(Torn { damage });
     }
-}
-
-fn decode(
-    batch: &StoredBatch<'_>,
-    scratch: &mut Scratch,
-    out: &mut Vec<MetadataRecord>,
-) -> Result<(), OpenError> {
-    let read = batch::metadata_records(batch, scratch, out);
-    read.map_err(|(offset, error)| OpenError::Record { offset, error })
 }
 
 /// The batch at the front of the bytes, if it is one and begins at `expected`.

@@ -1,11 +1,14 @@
 //! What those read who follow the log without a vote.
 
-use base::{LeaderEpoch, Offset, TimestampMs};
+use std::time::Duration;
+
+use base::{BrokerId, LeaderEpoch, Offset, TimestampMs};
 use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
 
 use crate::member::{Member, Reader};
 use crate::message::{Addressed, Answer, Read};
+use crate::read_request::ReadRequest;
 use crate::snapshot::SnapshotId;
 use crate::store::REQUEST_BYTES_MAX;
 use crate::types::{broker, epoch};
@@ -14,16 +17,50 @@ use crate::writer::wall;
 /// Readers that are remembered: more brokers than a cluster has.
 const READERS_MAX: usize = 1_000;
 
+/// How long a reader may wait for something new.
+const READ_WAIT_MAX: Duration = Duration::from_secs(10);
+
 impl Member {
-    /// What comes behind an offset, for one whose last batch before it is of an epoch.
-    pub(crate) fn read(&self, who: &Addressed, from: Offset, last: LeaderEpoch, bytes_max: u32) -> Read {
+    /// What comes behind an offset. If that is nothing, the answer waits for something new, or another leader.
+    pub(crate) async fn read(&self, who: &Addressed, asked: &ReadRequest) -> Read {
+        let wait = Duration::from_millis(asked.wait_max_ms.into()).min(READ_WAIT_MAX);
+        let deadline = tokio::time::Instant::now() + wait;
+        let (mut ended, mut metrics) = (self.machine.ended(), self.core.server_metrics());
+        let leader = self.leader();
+        // Not when it is answered: by then it may be gone, and known to be.
+        self.note_reader(who, asked, self.machine.end());
+        loop {
+            ended.mark_unchanged();
+            let read = self.read_now(asked);
+            let is_new = match &read {
+                Read::Records { batches, .. } => !batches.is_empty() || self.leader() != leader,
+                Read::Snapshot(_) | Read::Diverging { .. } => true,
+            };
+            if is_new {
+                return read;
+            }
+            let goes_on = tokio::select! {
+                changed = ended.changed() => changed.is_ok(),
+                changed = metrics.changed() => changed.is_ok(),
+                () = tokio::time::sleep_until(deadline) => false,
+            };
+            if !goes_on {
+                return self.read_now(asked);
+            }
+        }
+    }
+
+    /// Who leads, and since when, as far as this node knows.
+    fn leader(&self) -> (Option<BrokerId>, LeaderEpoch) {
+        let metrics = self.core.server_metrics();
+        let seen = metrics.borrow_watched();
+        (seen.current_leader.map(broker), epoch(seen.vote.leader_id.term))
+    }
+
+    fn read_now(&self, asked: &ReadRequest) -> Read {
+        let ReadRequest { from, epoch: last, bytes_max, .. } = *asked;
         let committed = self.machine.end();
-        self.note_reader(who, from, committed);
-        let (leader, of) = {
-            let metrics = self.core.server_metrics();
-            let seen = metrics.borrow_watched();
-            (seen.current_leader.map(broker), epoch(seen.vote.leader_id.term))
-        };
+        let (leader, of) = self.leader();
         let memory = self.store.memory.lock();
         if from < memory.start {
             return match self.machine.snapshot_id() {
@@ -48,8 +85,8 @@ impl Member {
         Read::Records { leader, epoch: of, high_watermark: committed, batches: batches.into() }
     }
 
-    fn note_reader(&self, who: &Addressed, end: Offset, committed: Offset) {
-        let now = wall();
+    fn note_reader(&self, who: &Addressed, asked: &ReadRequest, committed: Offset) {
+        let (now, end) = (wall(), asked.from);
         let mut readers = self.readers.lock();
         if readers.len() >= READERS_MAX && !readers.contains_key(&who.from) {
             let oldest = readers.iter().min_by_key(|(_, reader)| reader.read_at).map(|(id, _)| *id);
@@ -57,7 +94,15 @@ impl Member {
         }
         let before = readers.get(&who.from).map_or(TimestampMs::NONE, |reader| reader.caught_up_at);
         let caught_up_at = if end >= committed { now } else { before };
-        readers.insert(who.from, Reader { directory: who.directory, end, read_at: now, caught_up_at });
+        let reader = Reader {
+            directory: who.directory,
+            address: asked.address.clone(),
+            may_vote: asked.may_vote,
+            end,
+            read_at: now,
+            caught_up_at,
+        };
+        readers.insert(who.from, reader);
     }
 
     /// A part of a snapshot; none if there is a newer one.

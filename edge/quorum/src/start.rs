@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{InitializeError, RaftError};
@@ -126,6 +126,7 @@ impl Member {
             heard,
             readers: Mutex::default(),
             incoming: Mutex::new(None),
+            called_at: Mutex::new(Instant::now()),
             changing: Arc::default(),
             proposer,
             tasks: tokio::sync::Mutex::default(),

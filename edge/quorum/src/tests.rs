@@ -4,12 +4,13 @@ mod nodes; // nodes in one process, and what lies between them
 
 mod alone; // a quorum of one
 mod change; // who votes
-mod hostile;
+mod hostile; // what nobody should send
 mod observers; // who follows without a vote
-mod three; // a quorum of three // what nobody should send
+mod three; // a quorum of three
 
+mod damage; // a torn end, and what is none
 mod fragile; // a disk that forgets
 mod power;
-mod single; // a node that is alone, as it was // what is left of a log when the power goes
+mod slow; // a disk that takes its time // what is left of a log when the power goes
 
 mod suite; // what the consensus library asks of its storage

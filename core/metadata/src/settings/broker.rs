@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::BrokerId;
 
 use super::broker_table::RACK_AWARE;
-use super::cluster::{ClusterAddress, ClusterPeer, parse_peers};
+use super::cluster::{ClusterAddress, ClusterPeer, Roles, parse_addresses, parse_peers};
 use super::find_broker;
 use super::listener::Listener;
 use super::setting::{Scope, Setting, SettingError, Value, split_list};
@@ -19,17 +19,29 @@ pub struct BrokerSettings {
     pub node_id: BrokerId,
     /// `broker.rack`.
     pub rack: Option<String>,
+    /// `process.roles`.
+    pub roles: Roles,
     /// `cluster.peers`, by id; empty for a node that is alone.
     pub cluster_peers: Vec<ClusterPeer>,
     /// `cluster.listen`, or this node's own entry in `cluster.peers`; `None` if it listens to no other node.
     pub cluster_listen: Option<ClusterAddress>,
+    /// `cluster.join`; empty for a node that founds its cluster, or has joined it.
+    pub cluster_join: Vec<ClusterAddress>,
+    /// `controller.quorum.election.timeout.ms`.
+    pub quorum_election_timeout: Duration,
+    /// `controller.quorum.fetch.timeout.ms`.
+    pub quorum_fetch_timeout: Duration,
+    /// `metadata.log.max.record.bytes.between.snapshots`.
+    pub metadata_snapshot_bytes: u64,
+    /// `metadata.log.max.snapshot.interval.ms`; `None` for any age.
+    pub metadata_snapshot_age: Option<Duration>,
     /// `replica.selector.class`: whether consumers are sent to a replica in their own rack (KIP-392).
     pub reads_in_rack: bool,
     /// `log.dirs`; at least one.
     pub log_dirs: Vec<PathBuf>,
     /// `log.dir.reserve.bytes`; `None` lets the node choose.
     pub disk_reserve_bytes: Option<u64>,
-    /// `listeners`; at least one.
+    /// `listeners`; at least one, unless the node is no broker.
     pub listeners: Vec<Listener>,
     /// `advertised.listeners`; `None` for what is listened on.
     pub advertised: Option<Vec<Listener>>,
@@ -98,10 +110,14 @@ pub struct BrokerSettings {
 /// What a broker of Kafka can be given; most of it is about parts that this node does not have.
 const KAFKA_NAMES: &str = include_str!("kafka_broker_names.txt");
 
+/// The setting that keeps new replicas away from a broker (KIP-1066).
+pub const CORDONED_DIRS: &str = "cordoned.log.dirs";
+
 /// A setting of Kafka's that is about who may come in: to pass it over would open the door.
 const AUTHORIZER: &str = "authorizer.class.name";
 /// The listeners that only Kafka's own controllers connect to.
 const CONTROLLER_LISTENERS: &str = "controller.listener.names";
+const ROLES: &str = "process.roles";
 const LISTENERS: [&str; 2] = ["listeners", "advertised.listeners"];
 
 /// Why a node cannot start with what it was given.
@@ -155,8 +171,18 @@ impl BrokerSettings {
         if let Some(controllers) = ignored.get(CONTROLLER_LISTENERS) {
             leave_out(&split_list(controllers), &mut fixed);
         }
+        if fixed.get(ROLES).is_some_and(|roles| !split_list(roles).iter().any(|role| role == "broker")) {
+            // Nobody is served: what is left are the listeners of Kafka's controllers.
+            LISTENERS.iter().for_each(|name| drop(fixed.remove(*name)));
+        }
         for (name, value) in &fixed {
             find_broker(name).map(|setting| setting.parse(value)).transpose()?;
+        }
+        if fixed.get(CORDONED_DIRS).is_some_and(|dirs| !dirs.trim().is_empty()) {
+            return Err(SettingError::Conflict(format!(
+                "{CORDONED_DIRS} is set while the broker runs: take it out of its settings, and use `vltava cluster drain`"
+            ))
+            .into());
         }
         let settings = Self::read(fixed)?;
         Ok(Self { ignored: ignored.into_keys().collect(), ..settings })
@@ -167,20 +193,27 @@ impl BrokerSettings {
         let node_id = BrokerId(reader.int("node.id"));
         let cluster_peers = reader.peers("cluster.peers")?;
         let own = cluster_peers.iter().find(|peer| peer.id == node_id).map(|peer| peer.address.clone());
-        if own.is_none() && !cluster_peers.is_empty() {
-            return Err(SettingError::Conflict(format!(
-                "cluster.peers does not name this node, whose node.id is {node_id}: give it the node.id of its entry"
-            )));
-        }
-        let mut listeners = reader.listeners("listeners")?.unwrap_or_default();
-        if let Some(own) = own.as_ref().filter(|own| !own.is_loopback() && !fixed.contains_key("listeners")) {
-            // Whoever tells the other nodes where this one is wants it to be reached there.
-            listeners.iter_mut().for_each(|listener| listener.host.clone_from(&own.host));
-        }
+        let roles = reader.roles()?;
+        let cluster_join = reader.addresses("cluster.join")?;
+        let cluster_listen = reader.address("cluster.listen")?;
+        let joins = !cluster_join.is_empty();
+        check_place(node_id, roles, (&cluster_peers, own.is_some()), (joins, cluster_listen.is_some()))?;
+        let home = own.as_ref().or(cluster_listen.as_ref().filter(|_| joins));
+        let listeners = if roles.broker { reader.listeners_at(home)? } else { Vec::new() };
         Ok(Self {
             node_id,
+            roles,
+            cluster_join,
+            quorum_election_timeout: reader.duration("controller.quorum.election.timeout.ms"),
+            quorum_fetch_timeout: reader.duration("controller.quorum.fetch.timeout.ms"),
+            metadata_snapshot_bytes: u64::try_from(
+                reader.number("metadata.log.max.record.bytes.between.snapshots"),
+            )
+            .unwrap_or(u64::MAX),
+            metadata_snapshot_age: Some(reader.duration("metadata.log.max.snapshot.interval.ms"))
+                .filter(|age| !age.is_zero()),
             rack: reader.optional("broker.rack"),
-            cluster_listen: reader.address("cluster.listen")?.or(own),
+            cluster_listen: cluster_listen.or(own),
             cluster_peers,
             reads_in_rack: reader.optional("replica.selector.class").is_some_and(|it| it == RACK_AWARE),
             log_dirs: split_list(&reader.text("log.dirs")).into_iter().map(PathBuf::from).collect(),
@@ -240,6 +273,40 @@ impl BrokerSettings {
     pub fn advertised_listeners(&self) -> &[Listener] {
         self.advertised.as_deref().unwrap_or(&self.listeners)
     }
+}
+
+/// Checks that a node with these roles has a place in its cluster.
+fn check_place(
+    node_id: BrokerId,
+    roles: Roles,
+    (peers, is_peer): (&[ClusterPeer], bool),
+    (joins, listens): (bool, bool),
+) -> Result<(), SettingError> {
+    let conflict = |why: String| Err(SettingError::Conflict(why));
+    if is_peer && !roles.controller {
+        return conflict(format!(
+            "cluster.peers names nodes that vote, and node {node_id} does not, since process.roles is broker: take \
+             it out of cluster.peers, and name one of the others in cluster.join"
+        ));
+    }
+    if is_peer && joins {
+        return conflict(format!(
+            "cluster.peers says that node {node_id} founds the cluster, cluster.join that it joins one: set one of them"
+        ));
+    }
+    if !peers.is_empty() && !is_peer && !joins {
+        return conflict(format!(
+            "cluster.peers does not name this node, whose node.id is {node_id}: give it the node.id of its entry, or \
+             set cluster.join to join these nodes"
+        ));
+    }
+    if !listens && !is_peer && (joins || !roles.broker || !roles.controller) {
+        return conflict(
+            "cluster.listen is not set: say where the other nodes reach this one, as 10.0.0.4:19092"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// Takes the listeners of these names out.
@@ -363,6 +430,30 @@ impl Reader<'_> {
             value: parts.join(","),
             why,
         })
+    }
+
+    fn roles(&self) -> Result<Roles, SettingError> {
+        let Some(Value::List(parts)) = self.value(ROLES) else {
+            return Roles::parse(&[]).map_err(SettingError::Conflict);
+        };
+        let invalid = |why| SettingError::Invalid { name: ROLES.to_owned(), value: parts.join(","), why };
+        Roles::parse(&parts).map_err(invalid)
+    }
+
+    fn addresses(&self, name: &str) -> Result<Vec<ClusterAddress>, SettingError> {
+        let Some(Value::List(parts)) = self.value(name) else { return Ok(Vec::new()) };
+        let invalid = |why| SettingError::Invalid { name: name.to_owned(), value: parts.join(","), why };
+        parse_addresses(&parts).map_err(invalid)
+    }
+
+    /// Where clients are served, on a node that others reach here.
+    fn listeners_at(&self, home: Option<&ClusterAddress>) -> Result<Vec<Listener>, SettingError> {
+        let mut listeners = self.listeners("listeners")?.unwrap_or_default();
+        if let Some(home) = home.filter(|home| !home.is_loopback() && !self.fixed.contains_key("listeners")) {
+            // Whoever tells the other nodes where this one is wants it to be reached there.
+            listeners.iter_mut().for_each(|listener| listener.host.clone_from(&home.host));
+        }
+        Ok(listeners)
     }
 
     fn listeners(&self, name: &str) -> Result<Option<Vec<Listener>>, SettingError> {

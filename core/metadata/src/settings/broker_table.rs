@@ -14,6 +14,7 @@ const INT_MAX: i64 = i32::MAX as i64;
 
 /// The class in Kafka that chooses a replica in the reader's rack (KIP-392).
 pub(super) const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+const ROLES: Allowed = Allowed::ListOf(&super::cluster::Roles::NAMES);
 const REPLICA_SELECTORS: Allowed =
     Allowed::OneOf(&["", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE]);
 
@@ -37,6 +38,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("broker.session.timeout.ms", Int, Some("2000"), AtLeast(500))
         .doc("How long a broker may be silent before others take over what it leads. All nodes that may be controllers need the same.")
         .why("A silent partition of the network costs no more than this. Kafka's default is 9000; turn it up where machines pause for seconds."),
+    fixed("cluster.join", List, None, Any)
+        .doc("The `cluster.listen` of one or more nodes, as host:port, whose cluster an empty node joins as a broker without a vote; `vltava cluster add` gives it one. Once it has joined, who belongs to the cluster is in its metadata.")
+        .why("Not set: the node founds a cluster, with the others of `cluster.peers` or alone."),
     fixed("cluster.listen", String, None, Any)
         .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own.")
         .why("Not set: this node's own entry in `cluster.peers`; a node that is alone listens to nobody."),
@@ -50,6 +54,15 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("connections.max.idle.ms", Long, Some("600000"), AtLeast(1))
         .doc("How long a connection may stay silent before it is closed.")
         .why("Kafka's default; clients close theirs a minute earlier."),
+    fixed("controller.quorum.election.timeout.ms", Int, Some("500"), AtLeast(50))
+        .doc("How long the leader of the metadata quorum may be silent; another one is elected after once to twice as long. It lets itself be heard five times in it. All nodes that vote need the same.")
+        .why("The loss of a controller is settled in about a second. Kafka's default is 1000; turn it up where machines pause for longer."),
+    fixed("controller.quorum.fetch.timeout.ms", Int, Some("2000"), AtLeast(50))
+        .doc("How long a node without a vote waits for an answer of the metadata quorum before it asks another voter.")
+        .why(KAFKA),
+    dynamic("cordoned.log.dirs", List, Some(""), Allowed::ListOf(&["*"]))
+        .doc("Set to `*`, no new replica is placed on this broker; what is there stays. `vltava cluster drain` sets it, `vltava cluster add` takes it away.")
+        .why("Not set: every broker takes replicas. Kafka can close single directories; here it is all of them or none."),
     fixed("default.replication.factor", Int, Some("1"), Between(1, 32_767))
         .doc("How many replicas a topic has when its creator does not say. While nobody sets it, a topic gets as many as there are brokers, alive or away for now, and at most 3; before all of `cluster.peers` have registered it is refused; and with 3 or more its own `min.insync.replicas` of 2, unless that is set for all.")
         .why("One node can hold one. With three, any one of them can be lost and no acknowledged record is."),
@@ -132,6 +145,12 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How many fetch sessions there are; beyond, a fetch is answered in full, without a session.")
         .why("Kafka's default."),
     dynamic("message.max.bytes", Int, Some("1048588"), AtLeast(0)),
+    fixed("metadata.log.max.record.bytes.between.snapshots", Long, Some("20971520"), AtLeast(1))
+        .doc("How many bytes of metadata are committed before a snapshot takes their place.")
+        .why("Kafka's default: a node that starts reads no more than that beside the snapshot."),
+    fixed("metadata.log.max.snapshot.interval.ms", Long, Some("3600000"), AtLeast(0))
+        .doc("How old a snapshot of the metadata is at most when something is committed; 0 looks at its bytes only.")
+        .why(KAFKA),
     dynamic("min.insync.replicas", Int, Some("1"), AtLeast(1)),
     fixed("node.id", Int, Some("1"), Between(0, INT_MAX))
         .doc("The number of this node in its cluster.")
@@ -145,6 +164,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("num.recovery.threads.per.data.dir", Int, Some("2"), AtLeast(1))
         .doc("How many threads open the logs of each directory at start.")
         .why("Kafka's default."),
+    fixed("process.roles", List, Some("broker,controller"), ROLES)
+        .doc("What this node does: a `broker` has partitions and serves clients, a `controller` votes on the metadata. Who is only one of them says so; a broker alone joins with `cluster.join`, a controller alone serves no clients.")
+        .why("A node that is both is a whole cluster. Separate them in large clusters, so that load on brokers cannot slow elections."),
     dynamic("producer.id.expiration.ms", Int, Some("86400000"), AtLeast(1))
         .doc("How long a partition remembers an idempotent producer that is silent.")
         .why("Kafka's default: a producer that pauses for a day still writes nothing twice."),

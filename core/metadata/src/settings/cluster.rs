@@ -1,4 +1,4 @@
-//! Who belongs to the cluster, as `cluster.peers` writes it.
+//! Who belongs to the cluster, and what each does in it, as the settings write it.
 
 use std::fmt;
 
@@ -20,6 +20,31 @@ pub struct ClusterPeer {
     pub id: BrokerId,
     /// Where the others reach it.
     pub address: ClusterAddress,
+}
+
+/// What a node does in its cluster: `process.roles`. At least one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    /// It has partitions, and serves clients.
+    pub broker: bool,
+    /// It votes on the metadata, or may be asked to.
+    pub controller: bool,
+}
+
+impl Roles {
+    pub(super) const NAMES: [&'static str; 2] = ["broker", "controller"];
+
+    /// Reads `broker`, `controller`, or both.
+    pub(super) fn parse(parts: &[String]) -> Result<Self, String> {
+        let has = |name: &str| parts.iter().any(|part| part == name);
+        let roles = Self { broker: has("broker"), controller: has("controller") };
+        match roles {
+            Self { broker: false, controller: false } => {
+                Err("a node is a broker, a controller, or both".into())
+            }
+            _ => Ok(roles),
+        }
+    }
 }
 
 /// An example, for those who wrote something else.
@@ -60,6 +85,11 @@ impl fmt::Display for ClusterPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.id, self.address)
     }
+}
+
+/// Reads a list of addresses.
+pub(super) fn parse_addresses(parts: &[String]) -> Result<Vec<ClusterAddress>, String> {
+    parts.iter().map(|part| ClusterAddress::parse(part)).collect()
 }
 
 /// Reads a list of peers, each with an id and an address of its own.

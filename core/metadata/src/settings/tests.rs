@@ -8,7 +8,8 @@ const KAFKA_TOPIC: &str = include_str!("../../testdata/kafka-4.4.0-topic-setting
 const KAFKA_BROKER: &str = include_str!("../../testdata/kafka-4.4.0-broker-settings.tsv");
 
 /// Ours has a setting that Kafka does not.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
+    "cluster.join",
     "cluster.listen",
     "cluster.peers",
     "flush.policy",
@@ -21,10 +22,12 @@ const OURS: [&str; 9] = [
     "log.dir.reserve.bytes",
 ];
 /// Ours differs from Kafka in the default or the range; the table gives the reason.
-const DIFFERENT: [&str; 13] = [
+const DIFFERENT: [&str; 16] = [
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "connections.max.idle.ms",
+    "controller.quorum.election.timeout.ms",
+    "cordoned.log.dirs",
     "listeners",
     "log.dirs",
     "log.flush.offset.checkpoint.interval.ms",
@@ -32,6 +35,7 @@ const DIFFERENT: [&str; 13] = [
     "max.connections.per.ip",
     "node.id",
     "num.io.threads",
+    "process.roles",
     "queued.max.request.bytes",
     "replica.fetch.backoff.ms",
     "socket.request.max.bytes",
@@ -360,9 +364,9 @@ fn kafkas_own_file_fits() {
     assert_eq!((settings.listeners[0].host.as_str(), settings.listeners[0].port), ("", 9092));
     assert_eq!(settings.advertised_listeners()[0].host, "localhost");
     assert_eq!((settings.io_threads, settings.recovery_threads), (Some(8), 1));
-    assert!(settings.ignored.iter().any(|name| name == "process.roles"));
+    assert_eq!(settings.roles, Roles { broker: true, controller: true });
+    assert!(settings.ignored.iter().any(|name| name == "controller.quorum.bootstrap.servers"));
     assert!(settings.ignored.iter().all(|name| find_broker(name).is_none()));
-    assert!(!settings.fixed.contains_key("process.roles"));
 }
 
 #[test]
@@ -411,4 +415,53 @@ fn only_dynamic_settings_change_while_a_broker_runs() {
 fn the_document_has_every_setting() {
     let document = render_markdown();
     assert!(all().all(|setting| document.contains(&format!("| `{}` |", setting.name))));
+}
+
+#[test]
+fn a_node_says_what_it_is_for() {
+    let roles = |given: &[(&'static str, &'static str)]| {
+        BrokerSettings::parse(given.iter().copied())
+            .map(|settings| (settings.roles, settings.listeners.len()))
+    };
+    let both = Roles { broker: true, controller: true };
+    assert_eq!(roles(&[]), Ok((both, 1)));
+    let listen = ("cluster.listen", "10.0.0.4:19092");
+    let broker = [("process.roles", "broker"), listen, ("cluster.join", "10.0.0.1:19092")];
+    assert_eq!(roles(&broker), Ok((Roles { controller: false, ..both }, 1)));
+    // What is listened on is Kafka's controller's, if anything.
+    let controller = [
+        ("process.roles", "controller"),
+        listen,
+        ("listeners", "CONTROLLER://:9093"),
+        ("controller.listener.names", "CONTROLLER"),
+    ];
+    assert_eq!(roles(&controller), Ok((Roles { broker: false, ..both }, 0)));
+    for wrong in ["", "observer", "broker,voter"] {
+        let refused = roles(&[("process.roles", wrong)]).expect_err(wrong).to_string();
+        assert!(refused.contains("process.roles"), "{refused}");
+    }
+}
+
+#[test]
+fn a_node_without_a_place_in_a_cluster_does_not_start() {
+    let peers = ("cluster.peers", "1@10.0.0.1:19092,2@10.0.0.2:19092");
+    let join = ("cluster.join", "10.0.0.1:19092,[::1]:19092");
+    let listen = ("cluster.listen", "10.0.0.4:19092");
+    let fourth = ("node.id", "4");
+    for (given, why) in [
+        (vec![fourth, peers], "cluster.peers does not name this node"),
+        (vec![fourth, join], "cluster.listen is not set"),
+        (vec![("process.roles", "broker")], "cluster.listen is not set"),
+        (vec![("process.roles", "controller")], "cluster.listen is not set"),
+        (vec![peers, ("process.roles", "broker")], "cluster.peers names nodes that vote"),
+        (vec![peers, join], "set one of them"),
+        (vec![fourth, listen, ("cluster.join", "10.0.0.1")], "cluster.join"),
+    ] {
+        let refused = BrokerSettings::parse(given.clone()).expect_err(why).to_string();
+        assert!(refused.contains(why), "{given:?}: {refused}");
+    }
+    let settings = BrokerSettings::parse([fourth, join, listen, peers]).expect("it has a place");
+    let told: Vec<String> = settings.cluster_join.iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["10.0.0.1:19092", "[::1]:19092"]);
+    assert_eq!(settings.listeners[0].host, "10.0.0.4", "clients are served where nodes are");
 }

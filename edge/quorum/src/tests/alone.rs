@@ -1,15 +1,21 @@
 //! A quorum of one.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base::{BrokerId, LeaderEpoch};
+use base::{BrokerId, LeaderEpoch, Now, Offset, TimestampMs};
 use controller::QuorumEvent;
+use metadata::Image;
+use records::{BatchHeader, HEADER_BYTES};
+use storage::Log;
 use storage::disk::Disk;
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, marks, run};
-use crate::{METADATA_TOPIC, OpenError, SnapshotEvery};
+use super::nodes::{Cluster, mark, marks, run, voter};
+use crate::{METADATA_TOPIC, OpenError, SnapshotEvery, Voter, batch, open};
+
+const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
 
 fn dir() -> PathBuf {
     Path::new("data").join(format!("{METADATA_TOPIC}-0"))
@@ -60,10 +66,33 @@ fn what_was_committed_is_there_after_a_restart_and_each_life_leads_an_epoch_of_i
 }
 
 #[test]
+fn who_was_alone_can_be_found_once_it_listens() {
+    run(async {
+        let mut cluster = Cluster::empty([1]);
+        let (disk, alone) = (MemoryDisk::new(), Voter { address: String::new(), ..voter(1) });
+        let start = cluster.start_as(alone.clone(), disk.clone(), Arc::new(disk), vec![alone]);
+        start.await.expect("a fresh disk");
+        cluster.commit("a").await;
+        assert_eq!(cluster.node(1).member.voters()[0].address, "");
+        let disk = cluster.stop(1).await;
+        cluster.start(1, disk).await.expect("it is whole");
+        cluster.leader().await;
+        let began = Instant::now();
+        while cluster.node(1).member.voters()[0] != voter(1) {
+            assert!(began.elapsed() < Duration::from_secs(10), "it is not put down where it listens");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cluster.start(2, MemoryDisk::new()).await.expect("a fresh disk");
+        let added = cluster.node(1).member.add_voter(voter(2), Duration::from_secs(10)).await;
+        added.expect("it is there");
+    });
+}
+
+#[test]
 fn snapshots_take_the_place_of_what_came_before() {
     run(async {
         let mut cluster = Cluster::empty([1]);
-        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20 };
+        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20, age: None };
         cluster.start(1, MemoryDisk::new()).await.expect("a fresh disk");
         for i in 0..100 {
             cluster.commit(&format!("m{i:03}")).await;
@@ -142,9 +171,18 @@ fn the_first_error_of_the_disk_stops_it() {
 #[test]
 fn the_log_of_a_node_that_was_alone_before_there_was_a_quorum_is_taken_over() {
     let disk = MemoryDisk::new();
-    let quorum = super::single::with_topics(&disk, 5);
-    let image = quorum.image().clone();
-    drop(quorum);
+    let names = ["a", "b", "c"];
+    let mut image = Image::default();
+    let mut bytes = Vec::new();
+    for (base, name) in (0..).zip(names) {
+        // It counted its lives as epochs, and one record a commit.
+        let epoch = LeaderEpoch(i32::from(base > 0));
+        bytes.extend(batch_of(Offset(base), epoch, name));
+        image = image.after(&[mark(name)], Offset(base + 1)).0;
+    }
+    let kept = Log::create(Arc::new(disk.clone()), dir(), open::METADATA_TOPIC_ID, open::settings(), NOW);
+    drop(kept.expect("a fresh disk"));
+    disk.put(&dir().join("00000000000000000000.log"), bytes);
     run(async move {
         let mut cluster = Cluster::empty([1]);
         cluster.start(1, disk).await.expect("it is whole");
@@ -160,4 +198,13 @@ fn the_log_of_a_node_that_was_alone_before_there_was_a_quorum_is_taken_over() {
         assert_eq!(cluster.node(1).heard.marks().last().map(String::as_str), Some("after"));
         assert_eq!(cluster.node(1).member.status().voters.len(), 1);
     });
+}
+
+/// A mark as a batch at its place.
+fn batch_of(base: Offset, epoch: LeaderEpoch, name: &str) -> Vec<u8> {
+    let mut bytes = batch::propose(&[mark(name)], TimestampMs(1)).expect("it is small").to_vec();
+    let mut header = BatchHeader::parse(&bytes).expect("it was just made");
+    header.place(base, epoch);
+    bytes[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    bytes
 }

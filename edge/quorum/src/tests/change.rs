@@ -18,7 +18,7 @@ fn voters(cluster: &Cluster, id: i32) -> Vec<i32> {
 fn from_one_to_three_and_back() {
     run(async {
         let mut cluster = Cluster::empty([1]);
-        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20 };
+        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20, age: None };
         cluster.start(1, MemoryDisk::new()).await.expect("a fresh disk");
         for i in 0..50 {
             cluster.commit(&format!("m{i:02}")).await;

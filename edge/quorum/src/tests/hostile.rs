@@ -6,6 +6,7 @@ use openraft::raft::{AppendEntriesRequest, VoteRequest};
 
 use super::nodes::{Cluster, directory, run};
 use crate::message::{self, Addressed, Answered, Request};
+use crate::read_request::ReadRequest;
 use crate::types::{Entry, Types, Vote, log_id};
 
 fn from(node: u64) -> Addressed {
@@ -63,7 +64,14 @@ fn no_bytes_stop_a_node() {
                 entries: entries.clone(),
                 leader_commit: last,
             }),
-            Request::Read { from: Offset::ZERO, epoch: LeaderEpoch(0), bytes_max: 1_000 },
+            Request::Read(ReadRequest {
+                from: Offset::ZERO,
+                epoch: LeaderEpoch(0),
+                bytes_max: 1_000,
+                wait_max_ms: 1,
+                may_vote: true,
+                address: "node-9:1".into(),
+            }),
             Request::Snapshot(message::SnapshotPart {
                 vote,
                 id: crate::snapshot::SnapshotId { offset: Offset(9), epoch: LeaderEpoch(1) },

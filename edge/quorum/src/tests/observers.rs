@@ -6,24 +6,39 @@ use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch};
 use controller::QuorumEvent;
+use openraft::raft::AppendEntriesRequest;
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, Heard, marks, run, voter};
-use crate::{Next, ObserveError, Observer, SnapshotEvery};
+use super::nodes::{Cluster, Heard, directory, marks, run, voter};
+use crate::message::{self, Addressed, Request};
+use crate::types::Vote;
+use crate::{ChangeError, Next, ObserveError, Observer, ObserverStart, SnapshotEvery};
 
-const FEW: SnapshotEvery = SnapshotEvery { bytes: u64::MAX, batches: 20 };
+const FEW: SnapshotEvery = SnapshotEvery { bytes: u64::MAX, batches: 20, age: None };
 
 fn open(id: i32, disk: &MemoryDisk) -> (Observer, Heard) {
     let heard = Heard::default();
     let disk = Arc::new(disk.clone());
-    let opened = Observer::open(disk, Path::new("data"), voter(id), "cluster".into(), FEW, heard.tell());
+    let opened = Observer::open(start(id, disk, "cluster", heard.tell()));
     (opened.expect("it is whole"), heard)
+}
+
+fn start(id: i32, disk: Arc<MemoryDisk>, cluster_id: &str, tell: crate::Tell) -> ObserverStart {
+    ObserverStart {
+        disk,
+        log_dir: "data".into(),
+        me: voter(id),
+        may_vote: true,
+        cluster_id: cluster_id.into(),
+        snapshot_every: FEW,
+        tell,
+    }
 }
 
 /// Asks one node until it has no more.
 async fn follow(observer: &mut Observer, cluster: &Cluster, of: i32) -> Result<(), ObserveError> {
     loop {
-        let request = observer.next_request(&voter(of))?;
+        let request = observer.next_request(&voter(of), Duration::ZERO)?;
         let answer = cluster.node(of).member.handle(request).await;
         if observer.on_answer(&answer)? == Next::CaughtUp {
             return Ok(());
@@ -162,7 +177,7 @@ fn observers_are_refused_by_another_cluster_and_survive_nonsense() {
         cluster.commit("a").await;
         let disk = Arc::new(MemoryDisk::new());
         let heard = Heard::default();
-        let other = Observer::open(disk, Path::new("data"), voter(9), "other".into(), FEW, heard.tell());
+        let other = Observer::open(start(9, disk, "other", heard.tell()));
         let mut other = other.expect("a fresh disk");
         let refused = follow(&mut other, &cluster, 1).await;
         assert!(
@@ -171,7 +186,7 @@ fn observers_are_refused_by_another_cluster_and_survive_nonsense() {
         );
 
         let (mut observer, heard) = open(8, &MemoryDisk::new());
-        let request = observer.next_request(&voter(1)).expect("small");
+        let request = observer.next_request(&voter(1), Duration::ZERO).expect("small");
         let answer = cluster.node(1).member.handle(request).await;
         for at in 0..answer.len() {
             let _ = observer.on_answer(&answer[..at]);
@@ -182,5 +197,82 @@ fn observers_are_refused_by_another_cluster_and_survive_nonsense() {
         }
         follow(&mut observer, &cluster, 1).await.expect("it is as it was");
         assert_eq!(heard.marks(), ["a"]);
+    });
+}
+
+#[test]
+fn who_has_all_waits_for_what_is_new() {
+    run(async {
+        let cluster = Cluster::of([1]).await;
+        cluster.commit("a").await;
+        let (mut observer, heard) = open(9, &MemoryDisk::new());
+        follow(&mut observer, &cluster, 1).await.expect("it is there");
+        assert_eq!(observer.leader(), Some(BrokerId(1)));
+        let member = cluster.node(1).member.clone();
+        let long = Duration::from_secs(9);
+        let request = observer.next_request(&voter(1), long).expect("small");
+        let began = std::time::Instant::now();
+        let asked = tokio::spawn(async move { member.handle(request).await });
+        tokio::task::yield_now().await;
+        cluster.commit("b").await;
+        let answer = asked.await.expect("it is answered");
+        assert!(began.elapsed() < long, "it was told when there was something");
+        assert_eq!(observer.on_answer(&answer), Ok(Next::More));
+        assert_eq!(heard.marks(), ["a", "b"]);
+        // It waits no longer than it is asked to.
+        let request = observer.next_request(&voter(1), Duration::from_millis(20)).expect("small");
+        let answer = cluster.node(1).member.handle(request).await;
+        assert_eq!(observer.on_answer(&answer), Ok(Next::CaughtUp));
+    });
+}
+
+#[test]
+fn who_does_not_want_a_vote_gets_none() {
+    run(async {
+        let cluster = Cluster::of([1]).await;
+        cluster.commit("a").await;
+        let heard = Heard::default();
+        let broker = ObserverStart {
+            may_vote: false,
+            ..start(9, Arc::new(MemoryDisk::new()), "cluster", heard.tell())
+        };
+        let mut broker = Observer::open(broker).expect("a fresh disk");
+        follow(&mut broker, &cluster, 1).await.expect("it is there");
+        let member = &cluster.node(1).member;
+        let refused = member.add_voter(voter(9), Duration::from_secs(10)).await;
+        assert_eq!(refused, Err(ChangeError::MayNotVote(BrokerId(9))));
+        assert_eq!(member.status().observers[0].address, "node-9:1");
+    });
+}
+
+#[test]
+fn who_is_called_and_then_forgotten_goes_back_to_reading() {
+    run(async {
+        let mut cluster = Cluster::of([1]).await;
+        cluster.commit("a").await;
+        let (observer, _) = open(2, &MemoryDisk::new());
+        let called = message::encode_request(
+            &Addressed { cluster: "cluster".into(), from: 1, directory: directory(1), to: 2 },
+            &Request::Append(AppendEntriesRequest {
+                vote: Vote::new_committed(1, 1),
+                prev_log_id: None,
+                entries: Vec::new(),
+                leader_commit: None,
+            }),
+        );
+        let called = called.expect("small");
+        assert!(crate::is_call(&called, "cluster", BrokerId(2)));
+        assert!(
+            !crate::is_call(&called, "other", BrokerId(2))
+                && !crate::is_call(&called, "cluster", BrokerId(3))
+        );
+        let asks = observer.next_request(&voter(2), Duration::ZERO).expect("small");
+        assert!(!crate::is_call(&asks, "cluster", BrokerId(2)));
+        // Nobody adds it: it is told in a while.
+        cluster.start(2, MemoryDisk::new()).await.expect("a fresh disk");
+        let left = cluster.node(2).member.left();
+        tokio::time::timeout(Duration::from_secs(20), left).await.expect("nobody speaks to it");
+        let stays = cluster.node(1).member.left();
+        assert!(tokio::time::timeout(Duration::from_secs(3), stays).await.is_err(), "who votes stays");
     });
 }

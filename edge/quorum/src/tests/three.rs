@@ -46,6 +46,24 @@ fn one_leads_and_all_are_told_the_same() {
 }
 
 #[test]
+fn who_comes_back_while_the_same_one_leads_is_told_who() {
+    run(async {
+        let mut cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (leader, epoch) = cluster.leader().await;
+        for id in others(leader) {
+            cluster.node(id).heard.marked("before").await;
+            let disk = cluster.kill(id).await;
+            cluster.start(id, disk).await.expect("it is whole");
+            let said = QuorumEvent::Following { epoch, leader: Some(BrokerId(leader)) };
+            let heard = &cluster.node(id).heard;
+            heard.until("who leads", |events| events.contains(&said).then_some(())).await;
+        }
+        assert_eq!(cluster.leader().await, (leader, epoch), "nobody else was elected");
+    });
+}
+
+#[test]
 fn the_loss_of_the_leader_is_settled_and_it_comes_back() {
     run(async {
         let mut cluster = Cluster::of([1, 2, 3]).await;
@@ -175,7 +193,7 @@ fn all_come_back_from_their_disks() {
 fn who_was_away_for_long_gets_a_snapshot() {
     run(async {
         let mut cluster = Cluster::empty([1, 2, 3]);
-        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20 };
+        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20, age: None };
         for id in [1, 2, 3] {
             cluster.start(id, MemoryDisk::new()).await.expect("a fresh disk");
         }
