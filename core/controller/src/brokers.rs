@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use base::{BrokerEpoch, BrokerId, PartitionIndex, TopicId, Uuid};
-use metadata::{Broker, BrokerChange, Endpoint, MetadataRecord, Partition};
+use metadata::settings::CORDONED_DIRS;
+use metadata::{Broker, BrokerChange, ConfigChange, ConfigResource, Endpoint, MetadataRecord, Partition};
 
 use crate::command::{AssignReplicasToDirs, InDoubt, RegisterBroker, UnregisterBroker};
 use crate::controller::Controller;
@@ -24,6 +25,11 @@ impl Controller {
             && known.incarnation == command.incarnation
         {
             return Ok((known.epoch, Vec::new()));
+        }
+        // Who comes back has a directory that is known. One with new disks comes in when its last life is over.
+        let has_one_of = |known: &Broker| known.log_dirs.iter().any(|dir| command.log_dirs.contains(dir));
+        if known.is_some_and(|known| !known.fenced && !has_one_of(known)) {
+            return Err(ControllerError::DuplicateBroker(command.id));
         }
         // Offsets only grow, so where its record is at the earliest makes an epoch that no earlier life had.
         let epoch = BrokerEpoch(self.image.end().0);
@@ -145,6 +151,12 @@ impl Controller {
         let broker = self.image.broker(command.id).ok_or(ControllerError::UnknownBroker(command.id))?;
         let mut records = self.take_from(broker.id, None, IfNobody::End);
         records.push(MetadataRecord::UnregisterBroker(broker.id, broker.epoch));
+        let resource = ConfigResource::Broker(broker.id);
+        if self.image.configs(&resource).contains_key(CORDONED_DIRS) {
+            // It was said of this one: another with its number is not meant.
+            let change = ConfigChange { resource, name: CORDONED_DIRS.to_owned(), value: None };
+            records.push(MetadataRecord::Config(change));
+        }
         Ok(records)
     }
 

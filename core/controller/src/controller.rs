@@ -58,7 +58,8 @@ impl From<&BrokerSettings> for ControllerSettings {
             cluster_id: None,
             partitions_default: settings.partitions_default,
             replication_factor_default: settings.replication_factor_default,
-            brokers_expected: settings.cluster_peers.len(),
+            // Peers of one that only votes are no brokers either.
+            brokers_expected: if settings.roles.broker { settings.cluster_peers.len() } else { 0 },
             delete_topics: settings.delete_topics,
             session_timeout: settings.broker_session_timeout,
             heartbeat_interval: settings.broker_heartbeat_interval,
@@ -114,6 +115,12 @@ impl Controller {
     /// is taken for granted until the first call.
     pub fn on_room(&mut self, has_room: bool) {
         self.has_room = has_room;
+    }
+
+    /// How many brokers will be there besides any that register: those who founded the cluster and were not taken
+    /// out of it.
+    pub fn on_brokers_expected(&mut self, count: usize) {
+        self.settings.brokers_expected = count;
     }
 
     /// Decides: what to answer once the records are committed and replayed. Without records there is

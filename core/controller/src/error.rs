@@ -95,6 +95,9 @@ pub enum ControllerError {
     /// The broker cannot be taken in like this.
     #[error("{0}")]
     InvalidRegistration(String),
+    /// Another broker has its number.
+    #[error("Another broker is alive and has the ID {0} and other log directories.")]
+    DuplicateBroker(BrokerId),
     /// There is no such partition.
     #[error("No such partition as {topic}-{partition}")]
     UnknownPartition {
@@ -190,6 +193,7 @@ impl ControllerError {
             Self::Busy => ErrorCode::RequestTimedOut,
             Self::InconsistentClusterId { .. } => ErrorCode::InconsistentClusterId,
             Self::InvalidRegistration(_) => ErrorCode::InvalidRegistration,
+            Self::DuplicateBroker(_) => ErrorCode::DuplicateBrokerRegistration,
             Self::UnknownPartition { .. } => ErrorCode::UnknownTopicOrPartition,
             Self::FencedLeaderEpoch { .. } => ErrorCode::FencedLeaderEpoch,
             Self::InvalidUpdateVersion { .. } => ErrorCode::InvalidUpdateVersion,

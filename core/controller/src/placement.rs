@@ -3,7 +3,8 @@
 //! Leaders go around the brokers that are alive, rack after rack, and a partition's other replicas follow
 //! its leader, each pass around shifted by one so that the followers of one leader are not always the same.
 //! No rack gets a second replica of a partition while another has none. Brokers that are not alive get
-//! replicas only where there are not enough others, and lead nothing.
+//! replicas only where there are not enough others, and lead nothing. Brokers that are cordoned, because they
+//! are about to be emptied, get none (KIP-1066).
 
 use std::collections::BTreeMap;
 
@@ -25,21 +26,30 @@ pub(crate) struct Placement {
 impl Placement {
     /// For partitions with this many replicas; `random` says where to begin.
     pub(crate) fn new(image: &Image, replication_factor: i16, random: u128) -> Result<Self, ControllerError> {
-        let (alive, others): (Vec<&Broker>, Vec<&Broker>) =
-            image.brokers().map(|broker| &**broker).partition(|broker| is_usable(broker));
+        let (alive, others): (Vec<&Broker>, Vec<&Broker>) = image
+            .brokers()
+            .map(|broker| &**broker)
+            .filter(|broker| !image.is_cordoned(broker.id))
+            .partition(|broker| is_usable(broker));
         let refused = |why: String| {
             Err(ControllerError::InvalidReplicationFactor(format!(
                 "Unable to replicate the partition {replication_factor} time(s): {why}"
             )))
         };
+        let has_cordoned = image.brokers().any(|broker| image.is_cordoned(broker.id));
         let count = usize::try_from(replication_factor).unwrap_or(0);
         if alive.is_empty() {
-            return refused("All brokers are currently fenced or in controlled shutdown.".into());
+            let why = match has_cordoned {
+                true => "All brokers are currently fenced, in controlled shutdown, or cordoned.",
+                false => "All brokers are currently fenced or in controlled shutdown.",
+            };
+            return refused(why.into());
         }
         if count > alive.len() + others.len() {
             return refused(format!(
-                "The target replication factor of {replication_factor} cannot be reached because only {} broker(s) are registered.",
-                alive.len() + others.len()
+                "The target replication factor of {replication_factor} cannot be reached because only {} broker(s) are registered{}.",
+                alive.len() + others.len(),
+                if has_cordoned { " that are not cordoned" } else { "" }
             ));
         }
         let start = (random % alive.len() as u128) as usize;
@@ -108,6 +118,9 @@ pub(crate) fn check_assignment(
                 "The manual partition assignment includes broker {id}, but no such broker is registered."
             ));
         }
+        if image.is_cordoned(*id) {
+            return refused(cordoned(*id));
+        }
         if replicas.iter().take(i).any(|other| other == id) {
             return refused(format!(
                 "The manual partition assignment includes the broker {id} more than once."
@@ -128,6 +141,11 @@ pub(crate) fn check_assignment(
         ));
     }
     Ok(isr)
+}
+
+/// Why a broker gets no replica.
+pub(crate) fn cordoned(id: BrokerId) -> String {
+    format!("The manual partition assignment includes broker {id}, whose log directories are cordoned.")
 }
 
 /// Those of the replicas that are alive: a new partition is in sync where it is made.

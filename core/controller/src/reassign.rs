@@ -17,6 +17,7 @@ use crate::command::{AlterReassignments, Outcomes, Reassignment};
 use crate::controller::Controller;
 use crate::electorate::Electorate;
 use crate::error::ControllerError;
+use crate::placement::cordoned;
 use crate::revision::Revision;
 
 impl Controller {
@@ -87,6 +88,9 @@ impl Controller {
         }
         let mut seen = BTreeSet::new();
         for id in target {
+            if self.image.is_cordoned(*id) && !partition.replicas.contains(id) {
+                return refused(cordoned(*id));
+            }
             if !seen.insert(id) {
                 return refused(format!(
                     "The manual partition assignment includes the broker {id} more than once."

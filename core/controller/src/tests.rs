@@ -774,3 +774,48 @@ fn a_random_history_is_its_records() {
     }
     assert!(cluster.controller.image().topic_count() > 0);
 }
+
+#[test]
+fn a_cordoned_broker_gets_nothing_new_until_it_is_forgotten() {
+    let mut cluster = Cluster::of(&[1, 2, 3]);
+    let cordon = |cluster: &mut Cluster, id: i32, dirs: Option<&str>| {
+        let op = if dirs.is_some() { ConfigOp::Set } else { ConfigOp::Delete };
+        cluster.alter(ConfigResource::Broker(BrokerId(id)), &[("cordoned.log.dirs", op, dirs)])
+    };
+    cluster.create_one(topic("before", 2, 2)).expect("three are alive");
+    cordon(&mut cluster, 3, Some("*")).expect("it is legal");
+    assert!(cordon(&mut cluster, 3, Some("/a")).is_err(), "all directories, or none");
+    cluster.create_one(topic("after", 6, -1)).expect("two are left");
+    cluster.grow("before", 8).expect("two are left");
+    let on_third = |cluster: &Cluster, name: &str| {
+        let topic = cluster.controller.image().topic(name).expect("it is there");
+        topic.partitions().iter().filter(|partition| partition.replicas.contains(&BrokerId(3))).count()
+    };
+    assert_eq!(on_third(&cluster, "after"), 0);
+    let after = cluster.controller.image().topic("after").expect("it is there");
+    assert!(after.partitions().iter().all(|partition| partition.replicas.len() == 2), "two count");
+    assert!(on_third(&cluster, "before") <= 2, "what was there stays, and nothing came");
+    let refused = cluster.create_one(topic("three", 1, 3)).expect_err("two are left");
+    assert!(refused.to_string().contains("cordoned"), "{refused}");
+    let refused = cluster.create_one(assigned("named", &[(0, &[3, 1])])).expect_err("it is named");
+    assert_eq!(refused.code(), ErrorCode::InvalidReplicaAssignment);
+    let moved =
+        Reassignment { topic: "after".into(), partition: PartitionIndex(0), replicas: Some(ids(&[3, 1])) };
+    let command = AlterReassignments { partitions: vec![moved], allow_replication_factor_change: true };
+    match cluster.run(Command::AlterReassignments(command)) {
+        Ok((Reply::AlterReassignments(outcomes), _)) => {
+            assert_eq!(
+                outcomes[0].as_ref().expect_err("it is new").code(),
+                ErrorCode::InvalidReplicaAssignment
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    cluster.run(Command::UnregisterBroker(UnregisterBroker { id: BrokerId(3) })).expect("it is known");
+    assert!(cluster.configs(&ConfigResource::Broker(BrokerId(3))).is_empty());
+    cluster.come(broker(3));
+    cluster.create_one(topic("again", 1, 3)).expect("another with its number is not meant");
+    cordon(&mut cluster, 3, Some("*")).expect("it is legal");
+    cordon(&mut cluster, 3, None).expect("it is legal");
+    cluster.create_one(topic("back", 1, 3)).expect("it takes some again");
+}

@@ -150,14 +150,17 @@ impl Controller {
         Ok((0..count).map(partition).collect())
     }
 
-    /// Counts brokers that are away for now, too: a topic that is made while one restarts is like any other.
+    /// Counts brokers that are away for now, too: a topic that is made while one restarts is like any other. Who
+    /// is drained does not count.
     fn replication_factor_default(&self) -> Result<i16, ControllerError> {
         if let Some(set) = self.settings.replication_factor_default {
             return Ok(set);
         }
-        let (there, expected) = (self.image.brokers().count(), self.settings.brokers_expected);
+        let takes_some = |id| !self.image.is_cordoned(id);
+        let there = self.image.brokers().filter(|broker| takes_some(broker.id)).count();
+        let expected = self.settings.brokers_expected.saturating_sub(self.image.brokers().count() - there);
         let chosen = there.max(expected).clamp(1, REPLICATION_FACTOR_MAX);
-        if there < chosen {
+        if there < expected.min(REPLICATION_FACTOR_MAX) {
             return Err(ControllerError::InvalidReplicationFactor(format!(
                 "A topic gets {chosen} replicas here, and {there} of the {expected} brokers of cluster.peers have \
                  registered so far. Wait for the others, or name a replication factor; correct cluster.peers if \

@@ -45,7 +45,7 @@ pub struct Hello<'a> {
 }
 
 /// The answer to a [`Hello`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome<'a> {
     /// Why the node is not spoken to, in words for its log; `None` if it is.
     pub refusal: Option<&'a str>,
@@ -55,6 +55,8 @@ pub struct Welcome<'a> {
     pub node: BrokerId,
     /// The id of its log directory that has the metadata.
     pub directory: Uuid,
+    /// Who votes on the metadata, and where each listens, as far as this node knows: whom to ask.
+    pub voters: Vec<(BrokerId, &'a str)>,
 }
 
 /// A request between nodes.
@@ -128,6 +130,10 @@ impl<'a> Welcome<'a> {
         e.nullable_str(self.cluster_id, false)?;
         e.i32(self.node.0);
         e.uuid(self.directory);
+        e.array(&self.voters, false, |e, (id, address)| {
+            e.i32(id.0);
+            e.str(address, false)
+        })?;
         Ok(e.into_frame()?.bytes)
     }
 
@@ -138,7 +144,8 @@ impl<'a> Welcome<'a> {
         let refusal = d.nullable_str(false)?;
         let cluster_id = d.nullable_str(false)?;
         let (node, directory) = (BrokerId(d.i32()?), d.uuid()?);
-        Ok((correlation_id, Self { refusal, cluster_id, node, directory }))
+        let voters = d.array(false, 6, |d| Ok((BrokerId(d.i32()?), d.str(false)?)))?;
+        Ok((correlation_id, Self { refusal, cluster_id, node, directory, voters }))
     }
 }
 
@@ -183,9 +190,18 @@ mod tests {
                 let _ = ClusterRequest::decode(&frame[4..4 + len]);
             }
         }
-        let welcome =
-            Welcome { refusal: Some("no"), cluster_id: None, node: BrokerId(1), directory: Uuid::ZERO };
-        assert_eq!(Welcome::decode(&welcome.encode(2).unwrap()[4..]), Ok((2, welcome)));
+        let welcome = Welcome {
+            refusal: Some("no"),
+            cluster_id: None,
+            node: BrokerId(1),
+            directory: Uuid::ZERO,
+            voters: vec![(BrokerId(1), "a:1"), (BrokerId(2), "[::1]:2")],
+        };
+        let frame = welcome.encode(2).unwrap();
+        assert_eq!(Welcome::decode(&frame[4..]), Ok((2, welcome)));
+        for len in 0..frame.len() - 4 {
+            assert!(Welcome::decode(&frame[4..4 + len]).is_err(), "cut at {len}");
+        }
         assert_eq!(decode_answer(&encode_answer(5, b"x").unwrap()[4..]), Ok((5, &b"x"[..])));
     }
 

@@ -13,7 +13,6 @@ use broker::call::Peer;
 use bytes::Bytes;
 use controller::Command;
 use net::{Connection, FrameError, FrameLimits, FrameReader, IoThreads, MemoryBudget, Stop};
-use quorum::Member;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -24,6 +23,7 @@ use wire::cluster::{ClusterRequest, Purpose, encode_answer};
 use crate::cluster::identity::Identity;
 use crate::cluster::link::{FRAME_BYTES_MAX, watch_peer};
 use crate::cluster::links::Links;
+use crate::cluster::seat::Seat;
 use crate::connection;
 use crate::control::{Control, News};
 use crate::node::Node;
@@ -39,7 +39,7 @@ const IN_FLIGHT_MAX: usize = 256;
 
 /// Who serves the other nodes.
 pub(crate) struct ClusterService {
-    pub(crate) member: Arc<Member>,
+    pub(crate) seat: Arc<Seat>,
     pub(crate) control: Control,
     pub(crate) links: Arc<Links>,
     pub(crate) node: Arc<Node>,
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
 ) {
     let Connection { mut stream, peer, local, seat, .. } = connection;
     watch_peer(&stream);
-    let greeted = timeout(HELLO_MAX, greet(&identity, &mut stream)).await;
+    let greeted = timeout(HELLO_MAX, greet(&identity, service.get(), &mut stream)).await;
     let (node, purpose) = match greeted {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(why)) => return debug!(%peer, %why, "a connection on the listener for nodes was closed"),
@@ -86,7 +86,11 @@ pub(crate) async fn serve(
 }
 
 /// Reads who connects, and says whether it is spoken to.
-async fn greet(identity: &Identity, stream: &mut TcpStream) -> std::io::Result<(BrokerId, Purpose)> {
+async fn greet(
+    identity: &Identity,
+    service: Option<&ClusterService>,
+    stream: &mut TcpStream,
+) -> std::io::Result<(BrokerId, Purpose)> {
     let malformed = |why: String| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
     let mut len = [0; 4];
     stream.read_exact(&mut len).await?;
@@ -99,7 +103,9 @@ async fn greet(identity: &Identity, stream: &mut TcpStream) -> std::io::Result<(
     };
     let refusal = identity.check_hello(&hello).err().map(|why| why.to_string());
     let cluster_id = identity.cluster_id();
-    let welcome = identity.welcome(cluster_id.as_deref().map(String::as_str), refusal.as_deref());
+    let voters = service.map(|service| service.seat.voters()).unwrap_or_default();
+    let cluster_id = cluster_id.as_deref().map(String::as_str);
+    let welcome = identity.welcome(cluster_id, refusal.as_deref(), &voters);
     let answer = welcome.encode(id).map_err(|why| malformed(why.to_string()))?;
     stream.write_all(&answer).await?;
     match refusal {
@@ -178,7 +184,7 @@ enum Work {
 impl Work {
     async fn done(self, service: &ClusterService) -> Option<Vec<u8>> {
         match self {
-            Self::Quorum(request) => Some(service.member.handle(request).await.to_vec()),
+            Self::Quorum(request) => Some(service.seat.handle(request).await.to_vec()),
             Self::Command(command) => {
                 let decided = service.control.decide_for(*command).await.await.ok()?;
                 serde_json::to_vec(&decided).ok()

@@ -13,26 +13,27 @@ mod door;
 mod last_word;
 mod quorum;
 mod replicas;
+mod suspects;
 mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::quorum::Member;
-use base::{BrokerEpoch, BrokerId, Effects, Now, Offset};
+use base::{BrokerId, Effects, Offset};
 use broker::lifecycle::{self, Lifecycle, Replaced};
 use broker::replication::Proposals;
 use controller::{
-    BrokerSuspected, Command, CommandId, Controller, ControllerError, Effect, MetadataQuorum, QuorumCommand,
-    QuorumEvent,
+    Command, CommandId, Controller, ControllerError, Effect, MetadataQuorum, QuorumCommand, QuorumEvent,
 };
 use metadata::Delta;
 use tokio::sync::oneshot;
 use tracing::{debug, error, info, warn};
 
 use crate::clock::Clock;
+use crate::cluster::link::Link;
 use crate::cluster::links::Links;
+use crate::cluster::seat::{Seat, address_of};
 use crate::requests::Outbox;
 use crate::table::PartitionTable;
 
@@ -53,9 +54,6 @@ const LIFE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after it got nowhere a command is given again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// For how long it is remembered that a node was dead.
-const SUSPECTED_MAX: Duration = Duration::from_secs(10);
-
 /// How often leaders look who has fallen behind.
 const LAG_CHECK_EVERY: Duration = Duration::from_secs(1);
 
@@ -64,9 +62,10 @@ pub(crate) struct ControlThread {
     pub(crate) node: BrokerId,
     pub(crate) controller: Controller,
     pub(crate) quorum: Box<dyn MetadataQuorum + Send>,
-    /// The quorum as those see it who ask about it.
-    pub(crate) member: Arc<Member>,
-    pub(crate) lifecycle: Lifecycle,
+    /// This node in the quorum, for those who ask about it.
+    pub(crate) seat: Arc<Seat>,
+    /// The life of the broker, if this node is one.
+    pub(crate) lifecycle: Option<Lifecycle>,
     pub(crate) hosting: std::sync::mpsc::Sender<Step>,
     pub(crate) links: Arc<Links>,
     /// Where requests to other nodes are carried.
@@ -94,6 +93,8 @@ pub(crate) struct State {
     /// The end of the metadata that the hosting thread was told of.
     told: Offset,
     active: Option<BrokerId>,
+    /// Whether it was said that this broker is not taken in.
+    was_refused: bool,
     /// The node whose controller was the active one before.
     predecessor: Option<BrokerId>,
     /// Whether the process is about to end, for its metadata cannot be written any more.
@@ -153,7 +154,11 @@ impl ControlThread {
 
     fn deadline(&self) -> Duration {
         let state = &self.state;
-        let all = [self.controller.deadline(), self.lifecycle.deadline(), state.waiting.deadline()];
+        let all = [
+            self.controller.deadline(),
+            self.lifecycle.as_ref().and_then(Lifecycle::deadline),
+            state.waiting.deadline(),
+        ];
         all.into_iter().flatten().chain([state.lag_check_at]).min().unwrap_or(state.lag_check_at)
     }
 
@@ -193,6 +198,9 @@ impl ControlThread {
                     self.probe_suspects(now);
                 }
                 self.step(|controller, out| controller.on_event(now, event, out))?;
+                if self.lifecycle.is_none() && self.state.active.is_some() {
+                    self.serving();
+                }
                 for id in self.state.waiting.take_stranded(self.state.active) {
                     self.on_nowhere(id, None);
                 }
@@ -203,16 +211,16 @@ impl ControlThread {
             News::Answered { id, by, decided } => self.on_answered(id, by, decided)?,
             News::Applied(image) => {
                 self.state.applied = image.end();
-                self.lifecycle.on_image(now, &image);
+                self.of_life(|lifecycle| lifecycle.on_image(now, &image));
                 self.state.waiting.on_applied(image.end());
             }
             News::LogsOpen => {
                 // Before this broker is unfenced, and may be told to lead.
                 self.give_up_lost()?;
-                self.lifecycle.on_logs_open(now);
+                self.of_life(|lifecycle| lifecycle.on_logs_open(now));
             }
             News::LogDirFailed { directory, is_home } => {
-                self.lifecycle.on_log_dir_failed(now, directory);
+                self.of_life(|lifecycle| lifecycle.on_log_dir_failed(now, directory));
                 if is_home && !std::mem::replace(&mut self.state.is_ending, true) {
                     self.say_last_word();
                 }
@@ -223,7 +231,7 @@ impl ControlThread {
                 }
             }
             News::Dead(node) => self.suspect(now, node)?,
-            News::ShutDown => self.lifecycle.stop(now),
+            News::ShutDown => self.of_life(|lifecycle| lifecycle.stop(now)),
             News::Stop => {}
         }
         Ok(())
@@ -246,16 +254,19 @@ impl ControlThread {
         if let Command::Quorum(asked) = command
             && self.controller.is_active()
         {
-            self.ask_quorum(id, asked.clone());
+            let asked = asked.clone();
+            self.ask_quorum(id, asked);
             return Ok(());
         }
         if is_remote || self.controller.is_active() {
             self.controller.on_room((self.has_room)());
+            if let Some(count) = self.seat.brokers_expected() {
+                self.controller.on_brokers_expected(count);
+            }
             let command = command.clone();
             return self.step(|controller, out| controller.on_command(now, CommandId(id), &command, out));
         }
-        let active = self.state.active.filter(|active| *active != self.node);
-        let Some((active, link)) = active.and_then(|active| Some((active, self.links.get(active)?))) else {
+        let Some((active, link)) = self.link_to_active() else {
             // Nobody is known who decides; there will be somebody soon.
             self.on_nowhere(id, None);
             return Ok(());
@@ -283,9 +294,17 @@ impl ControlThread {
         Ok(())
     }
 
+    /// The way to the node whose controller is the active one.
+    fn link_to_active(&self) -> Option<(BrokerId, Arc<Link>)> {
+        let active = self.state.active.filter(|active| *active != self.node)?;
+        let by_quorum = || Some(self.links.to(active, address_of(&self.seat.voters(), active)?));
+        Some((active, self.links.get(active).or_else(by_quorum)?))
+    }
+
     /// Asks the quorum instead of the controller, which may take as long as a node takes to catch up.
-    fn ask_quorum(&self, id: u64, command: QuorumCommand) {
-        let (member, control) = (Arc::clone(&self.member), self.control.clone());
+    fn ask_quorum(&mut self, id: u64, command: QuorumCommand) {
+        let Some(member) = self.seat.member() else { return self.on_nowhere(id, None) };
+        let control = self.control.clone();
         let image = self.controller.image().clone();
         self.cluster.spawn(async move {
             let end = Offset::ZERO;
@@ -374,6 +393,7 @@ impl ControlThread {
             Asker::Node(answer) => drop(answer.send(result)),
             Asker::Remote(answer) => drop(answer.send(Decided { result, end })),
             Asker::Lifecycle => {
+                self.say_why_not(&result);
                 self.live(|lifecycle, out| lifecycle.on_answer(now, result.as_ref(), out))?;
             }
             Asker::Proposals => self.on_in_sync_sets(now, result.ok()),
@@ -393,7 +413,11 @@ impl ControlThread {
                     self.quorum.propose(proposal);
                 }
                 Effect::Answer { id, result, end } => self.on_decided(id.0, result, end)?,
-                Effect::Changed(delta) => self.tell_hosting(Some(delta)),
+                Effect::Changed(delta) => {
+                    self.links.note_brokers(self.controller.image(), &delta.brokers_changed);
+                    self.seat.forget_gone(self.controller.image(), &delta.brokers_changed);
+                    self.tell_hosting(Some(delta));
+                }
                 Effect::Silent { broker, silence } => {
                     warn!(%broker, silent_ms = silence.as_millis(), "fenced a broker that was not heard");
                 }
@@ -420,7 +444,8 @@ impl ControlThread {
         act: impl FnOnce(&mut Lifecycle, &mut Effects<lifecycle::Effect>),
     ) -> Result<(), ControlFailed> {
         let mut out = Effects::new();
-        act(&mut self.lifecycle, &mut out);
+        let Some(lifecycle) = &mut self.lifecycle else { return Ok(()) };
+        act(lifecycle, &mut out);
         for effect in out.drain() {
             match effect {
                 lifecycle::Effect::Send(command) => self.give(Asker::Lifecycle, *command)?,
@@ -428,9 +453,7 @@ impl ControlThread {
                     info!(%epoch, "registered");
                     let _ = self.hosting.send(Step::Registered(epoch));
                 }
-                lifecycle::Effect::Serving => {
-                    self.on_serving.take().map(|told| told.send(()));
-                }
+                lifecycle::Effect::Serving => self.serving(),
                 lifecycle::Effect::MayStop => {
                     self.on_may_stop.take().map(|told| told.send(()));
                 }
@@ -440,32 +463,29 @@ impl ControlThread {
         Ok(())
     }
 
-    /// Looks again at those who died when there was nobody to be told, and at the one who led before: the
-    /// controller may have died with them.
-    fn probe_suspects(&mut self, now: Now) {
-        self.state.suspects.retain(|_, at| now.elapsed.saturating_sub(*at) < SUSPECTED_MAX);
-        let predecessor = self.state.predecessor.filter(|node| !self.state.suspects.contains_key(node));
-        for node in self.state.suspects.keys().copied().chain(predecessor) {
-            let Some(link) = self.links.get(node) else { continue };
-            let control = self.control.clone();
-            self.cluster.spawn(async move {
-                if link.is_dead().await {
-                    control.tell(News::Dead(node));
-                }
-            });
+    /// A broker that is not taken in asks again; a person may have to do something until it is.
+    fn say_why_not(&mut self, result: &Decision) {
+        let is_refused = matches!(
+            result,
+            Err(ControllerError::DuplicateBroker(_)
+                | ControllerError::InvalidRegistration(_)
+                | ControllerError::InconsistentClusterId { .. })
+        );
+        if is_refused
+            && !std::mem::replace(&mut self.state.was_refused, true)
+            && let Err(why) = result
+        {
+            warn!(node = %self.node, %why, "the cluster does not take this broker in yet: give each node its own node.id, or wait until the one before it is known to be gone");
         }
     }
 
-    /// A node is dead, as far as its socket says.
-    fn suspect(&mut self, now: Now, node: BrokerId) -> Result<(), ControlFailed> {
-        self.state.suspects.insert(node, now.elapsed);
-        let Some(epoch) = self.broker_epoch(node) else { return Ok(()) };
-        let command = BrokerSuspected { suspect: node, epoch, by: self.node };
-        self.give(Asker::Nobody, Command::BrokerSuspected(command))
+    /// Tells the life of this broker something, if it is one.
+    fn of_life(&mut self, tell: impl FnOnce(&mut Lifecycle)) {
+        self.lifecycle.as_mut().map(tell);
     }
 
-    fn broker_epoch(&self, node: BrokerId) -> Option<BrokerEpoch> {
-        let broker = self.controller.image().broker(node)?;
-        (!broker.fenced).then_some(broker.epoch)
+    /// This node does what it is for.
+    fn serving(&mut self) {
+        self.on_serving.take().map(|told| told.send(()));
     }
 }

@@ -1,5 +1,6 @@
 //! Why a node could not start or had to stop.
 
+use crate::cluster::joining::JoinError;
 use crate::config::ConfigError;
 use crate::control::ControlFailed;
 use crate::directories::DirectoryError;
@@ -31,6 +32,9 @@ pub enum ServerError {
     /// An address that cannot be understood, or a listener that is not served.
     #[error("{0}")]
     Listener(String),
+    /// The cluster that this node is to join does not take it, or cannot be told.
+    #[error(transparent)]
+    Join(#[from] JoinError),
     /// The system did not give what a node needs.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -90,7 +90,9 @@ impl HostingThread {
 
     fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
         if self.directories.is_some() {
-            self.deleted.extend(delta.topics_deleted.keys());
+            if self.hosting.settings.roles.broker {
+                self.deleted.extend(delta.topics_deleted.keys());
+            }
             let me = image.broker(self.hosting.node);
             self.had_a_life |= me.is_some_and(|broker| broker.incarnation != self.incarnation);
             self.hosting.image.store(Arc::clone(&image));

@@ -21,6 +21,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::cluster::links::Links;
+use crate::cluster::seat::{Seat, SeatStart};
 use crate::cluster_service::ClusterService;
 use crate::complaints::Complaints;
 use crate::config;
@@ -38,7 +39,6 @@ use crate::table::PartitionTable;
 use crate::{ServerArgs, watch};
 
 use found::{Founded, found};
-use registration::join_quorum;
 use threads::{Beginning, Running, node_threads, start_threads};
 
 /// Which program this is.
@@ -63,7 +63,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         .build()?;
     let listener = {
         let _inside = edge.enter();
-        listen(&settings)?
+        settings.roles.broker.then(|| listen(&settings)).transpose()?
     };
     let metrics = metrics();
     // Whoever watches the node can see that it lives while its logs are opened, which may take long.
@@ -92,7 +92,7 @@ async fn live(
     settings: BrokerSettings,
     descriptors: u64,
     metrics: Arc<Metrics>,
-    listener: Listener,
+    listener: Option<Listener>,
     switch: &StopSwitch,
     watched: &OnceLock<Weak<Node>>,
     began: Instant,
@@ -103,7 +103,7 @@ async fn live(
         founded = founding => founded?,
         signalled = &mut signal => return signalled.map_err(ServerError::System),
     };
-    let mut started = begin(settings, descriptors, metrics, &listener, founded)?;
+    let mut started = begin(settings, descriptors, metrics, listener.as_ref(), founded)?;
     let mut ended = started.control.ended.clone();
     let served = tokio::select! {
         serving = &mut started.serving => serving.is_ok(),
@@ -116,15 +116,20 @@ async fn live(
     let node = Arc::clone(&started.node);
     // From now on it is ready: what it is asked for it can do, with the cluster.
     let _ = watched.set(Arc::downgrade(&node));
-    info!(
-        kafka = %listener.address(), node = %node.settings.node_id, cluster = node.cluster_id,
-        partitions = node.partitions.len(), took_ms = began.elapsed().as_millis(), "serving"
-    );
-    let (owner, stop) = (Arc::clone(&node), switch.watch());
-    let connections = listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
-        connection::serve(Arc::clone(&owner), connection, Peer::Client, stop.clone())
-    });
-    let connections = tokio::spawn(connections);
+    let connections = match listener {
+        Some(listener) => {
+            info!(
+                kafka = %listener.address(), node = %node.settings.node_id, cluster = node.cluster_id,
+                partitions = node.partitions.len(), took_ms = began.elapsed().as_millis(), "serving"
+            );
+            Some(serve(listener, &started, switch))
+        }
+        None => {
+            let took_ms = began.elapsed().as_millis();
+            info!(node = %node.settings.node_id, cluster = node.cluster_id, took_ms, "a controller that serves no clients is up");
+            None
+        }
+    };
     let outcome = tokio::select! {
         signalled = &mut signal => signalled.map_err(ServerError::System),
         () = ended.stopped() => Ok(()),
@@ -132,10 +137,20 @@ async fn live(
     // Others lead before those who are connected are told to go.
     stop::hand_over(&mut started).await;
     switch.stop();
-    // A panic was reported by the panic hook.
-    let _ = connections.await;
+    if let Some(connections) = connections {
+        // A panic was reported by the panic hook.
+        let _ = connections.await;
+    }
     stop::in_order(started).await?;
     outcome
+}
+
+/// Serves clients until the switch is thrown.
+fn serve(listener: Listener, started: &Started, switch: &StopSwitch) -> tokio::task::JoinHandle<()> {
+    let (owner, stop) = (Arc::clone(&started.node), switch.watch());
+    tokio::spawn(listener.serve(Arc::clone(&started.io), switch.watch(), move |connection| {
+        connection::serve(Arc::clone(&owner), connection, Peer::Client, stop.clone())
+    }))
 }
 
 async fn stop_early(started: Started, signalled: std::io::Result<()>) -> Result<(), ServerError> {
@@ -187,7 +202,7 @@ pub(crate) fn start(
 ) -> Result<Started, ServerError> {
     runtime.block_on(async {
         let founded = found(&settings).await?;
-        let mut started = begin(settings, u64::MAX, metrics(), listener, founded)?;
+        let mut started = begin(settings, u64::MAX, metrics(), Some(listener), founded)?;
         let mut ended = started.control.ended.clone();
         let serves = tokio::select! {
             serving = &mut started.serving => serving.is_ok(),
@@ -207,7 +222,7 @@ fn begin(
     settings: BrokerSettings,
     descriptors: u64,
     metrics: Arc<Metrics>,
-    listener: &Listener,
+    listener: Option<&Listener>,
     founded: Founded,
 ) -> Result<Started, ServerError> {
     let Founded { locked, cluster_id, cluster, identity } = founded;
@@ -218,15 +233,30 @@ fn begin(
     let threads = node_threads(&settings)?;
     let (control, inbox) = Control::channel();
     let hosting = hosting(&settings, &directories, metrics, &control);
-    let bound = listener.address();
+    let bound = listener.map(Listener::address);
     let registration = registration::of(&settings, &cluster_id, &directories, bound, cluster.as_ref());
     let links = Arc::new(Links::new(Arc::clone(&identity)));
     for peer in settings.cluster_peers.iter().filter(|peer| peer.id != settings.node_id) {
         links.to(peer.id, &peer.address.to_string());
     }
-    let voter = registration::voter(&settings, &home, cluster.as_ref());
-    let member =
-        join_quorum(&settings, &cluster_id, (&home, voter), threads.cluster.handle(), &links, &control)?;
+    let (told, failed, disk) = (control.clone(), control.clone(), Arc::downgrade(&home));
+    let seat = Seat::take(SeatStart {
+        settings: settings.clone(),
+        cluster_id: cluster_id.clone(),
+        me: registration::voter(&settings, &home, cluster.as_ref()),
+        home: Arc::clone(&home),
+        cluster: threads.cluster.handle().clone(),
+        links: Arc::clone(&links),
+        tell: Arc::new(move |event| told.tell(News::Quorum(event))),
+        on_failed: Box::new(move |why| {
+            // If it was the disk, the others are to know before this node ends.
+            if let Some(disk) = disk.upgrade() {
+                disk.look_at_disk();
+            }
+            failed.tell(News::QuorumFailed(why));
+        }),
+    });
+    let seat = seat.map_err(Box::new)?;
     // Not before the log is there and can be read: what a directory names must not be missed for nothing.
     for directory in &directories.all {
         directory.dir.mark(|marks| marks.name_metadata_directory(home.id));
@@ -239,7 +269,7 @@ fn begin(
     watch::all(&node, listener);
     if let Some(cluster) = &cluster {
         let _ = cluster.service.set(ClusterService {
-            member: Arc::clone(&member),
+            seat: Arc::clone(&seat),
             control: control.clone(),
             links: Arc::clone(&links),
             node: Arc::clone(&node),
@@ -249,7 +279,7 @@ fn begin(
     let followers = Arc::new(followers);
     start_threads(
         Beginning { hosting, directories, registration, followers, links, control, inbox },
-        Running { node, member, listener: cluster.map(|cluster| (cluster.stop, cluster.task)), threads },
+        Running { node, seat, listener: cluster.map(|cluster| (cluster.stop, cluster.task)), threads },
         descriptors,
     )
 }

@@ -5,12 +5,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use net::{IoThreads, StopSwitch};
-use quorum::Member;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal as listen};
 use tokio::sync::oneshot;
 use tracing::info;
 
+use crate::cluster::seat::Seat;
 use crate::control::{ControlFailed, News, Step};
 use crate::error::ServerError;
 use crate::hosting_thread::HostingThread;
@@ -31,7 +31,7 @@ pub(crate) struct Started {
     pub(crate) housekeeping: Vec<JoinHandle<()>>,
     /// Dropping them ends the house-keeping threads.
     pub(crate) housekeeping_stop: Vec<mpsc::Sender<()>>,
-    pub(crate) member: Arc<Member>,
+    pub(crate) seat: Arc<Seat>,
     /// Told once clients may come.
     pub(crate) serving: oneshot::Receiver<()>,
     /// Told once others lead what they can.
@@ -82,10 +82,10 @@ pub(crate) async fn signal() -> std::io::Result<()> {
 /// Has others take over what this node leads, if there are any.
 pub(crate) async fn hand_over(started: &mut Started) {
     let image = started.node.image.load_full();
-    if !image.brokers_alive().any(|broker| broker.id != started.node.settings.node_id) {
-        return;
-    }
-    if let Some(may_stop) = started.may_stop.take()
+    let settings = &started.node.settings;
+    let is_broker = settings.roles.broker && image.brokers_alive().any(|it| it.id != settings.node_id);
+    if is_broker
+        && let Some(may_stop) = started.may_stop.take()
         && !started.control.ended.is_stopped()
     {
         started.node.control.tell(News::ShutDown);
@@ -96,6 +96,7 @@ pub(crate) async fn hand_over(started: &mut Started) {
             () = ended.stopped() => {}
         }
     }
+    started.seat.hand_over().await;
 }
 
 /// Ends what still runs. Connections of clients have ended before.
@@ -109,7 +110,7 @@ pub(crate) async fn in_order(started: Started) -> Result<(), ServerError> {
         control,
         housekeeping,
         housekeeping_stop,
-        member,
+        seat,
         ..
     } = started;
     if let Some((stop, task)) = listener {
@@ -119,8 +120,8 @@ pub(crate) async fn in_order(started: Started) -> Result<(), ServerError> {
     }
     let ended = tokio::task::spawn_blocking(move || {
         let ended = end(&node, control, housekeeping, housekeeping_stop, (io, followers));
-        let closing = Arc::clone(&member);
-        cluster.handle().block_on(async move { closing.close().await });
+        seat.close();
+        drop(cluster);
         ended
     });
     match ended.await {

@@ -10,7 +10,7 @@ use telemetry::{Metrics, WatchKind};
 use crate::node::Node;
 
 /// Shows the numbers of a node that are not counted by the metrics themselves.
-pub(crate) fn all(node: &Arc<Node>, listener: &Listener) {
+pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
     let metrics = &node.metrics;
     let gauge =
         |name, help, labels: &[(&'static str, &str)], read: Box<dyn Fn(&Node) -> u64 + Send + Sync>| {
@@ -46,7 +46,9 @@ pub(crate) fn all(node: &Arc<Node>, listener: &Listener) {
         let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
         gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
     }
-    connections(node, listener);
+    if let Some(listener) = listener {
+        connections(node, listener);
+    }
 }
 
 fn connections(node: &Arc<Node>, listener: &Listener) {

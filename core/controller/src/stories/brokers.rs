@@ -343,3 +343,22 @@ fn a_broker_that_will_not_come_back_is_taken_out_of_everything() {
     stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
     assert_eq!(stage.line("a", 0), "2@1 isr=2 adding=3 removing=1");
 }
+
+#[test]
+fn a_stranger_does_not_take_the_number_of_one_that_lives() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    let before = stage.epoch_of(1);
+    // Its directories are none of those that are known: it is not who was there.
+    let stranger =
+        RegisterBroker { log_dirs: vec![Uuid([0x44; 16])], in_doubt: InDoubt::Everything, ..again(1, 7) };
+    let refused = stage.run(Command::RegisterBroker(stranger.clone())).expect_err("1 is alive");
+    assert_eq!(refused.code(), ErrorCode::DuplicateBrokerRegistration);
+    assert_eq!((stage.epoch_of(1), stage.line("a", 0).as_str()), (before, "1@0 isr=1,2"));
+    // One that comes back with a directory of its own is, and one whose disks were replaced comes in once the
+    // one before it is known to be gone.
+    let one_more = RegisterBroker { log_dirs: vec![directory(1), Uuid([0x45; 16])], ..again(1, 8) };
+    stage.run(Command::RegisterBroker(one_more)).expect("it is the same broker");
+    assert_ne!(stage.epoch_of(1), before);
+    stage.run(Command::RegisterBroker(stranger)).expect("the one before has not shown that it lives");
+}

@@ -78,7 +78,7 @@ mod tests {
 
     fn met(node: i32, cluster_id: Option<&str>) -> Met {
         let cluster_id = cluster_id.map(str::to_owned);
-        Met { refusal: None, cluster_id, node: BrokerId(node), directory: Uuid::ZERO }
+        Met { refusal: None, cluster_id, node: BrokerId(node), directory: Uuid::ZERO, voters: Vec::new() }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use base::{BrokerId, Uuid};
+use quorum::Voter;
 use wire::cluster::{Hello, Purpose, Welcome};
 
 /// This node, as it introduces itself.
@@ -22,13 +23,15 @@ pub(crate) struct Met {
     pub(crate) cluster_id: Option<String>,
     pub(crate) node: BrokerId,
     pub(crate) directory: Uuid,
+    /// Who votes in its cluster.
+    pub(crate) voters: Vec<Voter>,
 }
 
 /// Why two nodes do not speak to each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(
-        "node {node} belongs to cluster {theirs}, this one to {ours}: correct cluster.peers, or give one of them an \
+        "node {node} belongs to cluster {theirs}, this one to {ours}: correct cluster.peers or cluster.join, or give one of them an \
          empty data directory"
     )]
     OtherCluster { node: BrokerId, theirs: String, ours: String },
@@ -102,8 +105,14 @@ impl Identity {
         }
     }
 
-    pub(crate) fn welcome<'a>(&self, cluster_id: Option<&'a str>, refusal: Option<&'a str>) -> Welcome<'a> {
-        Welcome { refusal, cluster_id, node: self.node, directory: self.directory() }
+    pub(crate) fn welcome<'a>(
+        &self,
+        cluster_id: Option<&'a str>,
+        refusal: Option<&'a str>,
+        voters: &'a [Voter],
+    ) -> Welcome<'a> {
+        let voters = voters.iter().map(|voter| (voter.id, voter.address.as_str())).collect();
+        Welcome { refusal, cluster_id, node: self.node, directory: self.directory(), voters }
     }
 }
 
@@ -119,7 +128,7 @@ mod tests {
 
     fn met(node: i32, cluster_id: Option<&str>) -> Met {
         let cluster_id = cluster_id.map(str::to_owned);
-        Met { refusal: None, cluster_id, node: BrokerId(node), directory: Uuid([9; 16]) }
+        Met { refusal: None, cluster_id, node: BrokerId(node), directory: Uuid([9; 16]), voters: Vec::new() }
     }
 
     #[test]

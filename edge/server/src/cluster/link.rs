@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
-use base::BrokerId;
+use base::{BrokerId, Uuid};
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
+use quorum::Voter;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -40,8 +41,8 @@ const WAITING_MAX: usize = 1024;
 /// What one frame between nodes may take: a part of a snapshot, or a command with ten thousand partitions.
 pub(crate) const FRAME_BYTES_MAX: u32 = 64 << 20;
 
-/// What a greeting may take.
-const WELCOME_BYTES_MAX: usize = 4 << 10;
+/// What a greeting may take: it names those who vote.
+const WELCOME_BYTES_MAX: usize = 64 << 10;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -255,7 +256,13 @@ async fn greet(identity: &Identity, stream: &mut TcpStream, purpose: Purpose) ->
         cluster_id: welcome.cluster_id.map(str::to_owned),
         node: welcome.node,
         directory: welcome.directory,
+        voters: welcome.voters.into_iter().map(voter).collect(),
     })
+}
+
+/// A voter of whom only another node told.
+fn voter((id, address): (BrokerId, &str)) -> Voter {
+    Voter { id, address: address.to_owned(), directory: Uuid::ZERO }
 }
 
 /// Starts what writes and what reads.

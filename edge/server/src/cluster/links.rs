@@ -1,9 +1,10 @@
 //! The ways to all other nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::BrokerId;
+use metadata::Image;
 use parking_lot::Mutex;
 
 use super::identity::Identity;
@@ -28,6 +29,15 @@ impl Links {
             .or_insert_with(|| Arc::new(Link::new(Arc::clone(&self.identity), node, address.to_owned())));
         link.move_to(address);
         Arc::clone(link)
+    }
+
+    /// Brokers listen where they say when they register.
+    pub(crate) fn note_brokers(&self, image: &Image, ids: &BTreeSet<BrokerId>) {
+        for id in ids.iter().filter(|id| **id != self.identity.node) {
+            if let Some(at) = image.broker(*id).and_then(|broker| broker.cluster_address()) {
+                self.to(*id, &at.address());
+            }
+        }
     }
 
     /// The way to a node of which it is known where it listens.

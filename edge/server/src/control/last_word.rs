@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::lifecycle::Lifecycle;
 use controller::{Command, ControllerError};
 use tokio::time::{sleep, timeout};
 use tracing::{error, info};
@@ -26,12 +27,14 @@ const ANSWER_MAX: Duration = Duration::from_millis(500);
 impl ControlThread {
     /// Tells the others which directories failed, and ends the process.
     pub(super) fn say_last_word(&self) {
-        let (command, links) = (self.lifecycle.last_word(), self.links.all());
-        let member = Arc::clone(&self.member);
+        let (command, links) = (self.lifecycle.as_ref().and_then(Lifecycle::last_word), self.links.all());
+        let member = self.seat.member();
         self.cluster.spawn(async move {
             let told = async move {
                 // It could not vote nor lead: others are to do without it.
-                let _ = timeout(ANSWER_MAX, member.close()).await;
+                if let Some(member) = member {
+                    let _ = timeout(ANSWER_MAX, member.close()).await;
+                }
                 tell(command, &links).await;
             };
             if timeout(LAST_WORD_MAX, told).await.is_err() {

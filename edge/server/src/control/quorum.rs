@@ -23,11 +23,24 @@ pub(super) async fn ask(member: Arc<Member>, image: Image, command: QuorumComman
         }
         QuorumCommand::RemoveVoter { id, directory } => {
             check_directory(&member, id, directory)?;
+            hand_over_before(&member, id).await?;
             member.remove_voter(id).await.map_err(refusal)?;
             QuorumReply::RemoveVoter
         }
     };
     Ok(Reply::Quorum(reply))
+}
+
+/// Who goes gives the lead away before: nobody has to find out by its silence. Whom it went to is asked again.
+async fn hand_over_before(member: &Member, id: BrokerId) -> Result<(), ControllerError> {
+    if !member.is_leader(id) {
+        return Ok(());
+    }
+    match member.hand_over().await {
+        Ok(Some(to)) => Err(ControllerError::NotController { active: Some(to) }),
+        // It goes all the same, and another is elected.
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 fn describe(member: &Member, image: &Image) -> Result<QuorumStatus, ControllerError> {
@@ -70,9 +83,8 @@ fn endpoint(address: &str) -> Option<Endpoint> {
 }
 
 fn voter_of(voter: NewVoter) -> Voter {
-    let NewVoter { id, directory, endpoint: Endpoint { host, port, .. } } = voter;
-    let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    Voter { id, address, directory }
+    let NewVoter { id, directory, endpoint } = voter;
+    Voter { id, address: endpoint.address(), directory }
 }
 
 /// A voter with another disk is another voter. What is not known yet cannot be another.
@@ -94,6 +106,7 @@ fn refusal(error: ChangeError) -> ControllerError {
         ChangeError::InProgress => ControllerError::Busy,
         ChangeError::AlreadyVoter(_) => ControllerError::DuplicateVoter(said),
         ChangeError::NotVoter(_) => ControllerError::VoterNotFound(said),
+        ChangeError::MayNotVote(_) => ControllerError::InvalidRequest(said),
         ChangeError::LastVoter(_) => ControllerError::InvalidRequest(said),
         ChangeError::TooSlow { .. } => ControllerError::TimedOut(said),
         ChangeError::Unknown(_) => ControllerError::Unknown(said),

@@ -1,6 +1,7 @@
 //! What the replicas of this broker want of the controller: other in-sync sets, and to be given up.
 
 use base::Now;
+use broker::lifecycle::Lifecycle;
 use broker::replication::PartitionKey;
 use controller::{
     AlterPartition, AlterPartitions, AssignReplicasToDirs, Command, PARTITIONS_PER_COMMAND_MAX, Reply,
@@ -17,7 +18,7 @@ const PROPOSALS_PER_REQUEST: usize = 1_000;
 
 impl ControlThread {
     pub(super) fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {
-        let Some(broker_epoch) = self.lifecycle.epoch() else { return Ok(()) };
+        let Some(broker_epoch) = self.lifecycle.as_ref().and_then(Lifecycle::epoch) else { return Ok(()) };
         if now.elapsed < self.state.proposals_at {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use tracing::warn;
 use super::resolve;
 use crate::cluster::founding;
 use crate::cluster::identity::Identity;
+use crate::cluster::joining::{self, JoinError};
 use crate::cluster_service::{self, ClusterService};
 use crate::directories::Locked;
 use crate::error::ServerError;
@@ -40,8 +41,17 @@ pub(crate) async fn found(settings: &BrokerSettings) -> Result<Founded, ServerEr
         Some(at) => Some(listen_to_nodes(at, &identity)?),
         None => None,
     };
+    let joins = !settings.cluster_join.is_empty();
     let cluster_id = match &locked.cluster_id {
-        Some(id) => id.clone(),
+        Some(id) => {
+            joining::check(&identity, settings).await?;
+            id.clone()
+        }
+        None if joins => joining::find(&identity, settings).await?,
+        None if !settings.roles.controller => {
+            let why = "process.roles is broker, and this node has no data: name nodes of its cluster in cluster.join";
+            return Err(JoinError(why.to_owned()).into());
+        }
         None if settings.cluster_peers.len() > 1 => founding::agree(&identity, &settings.cluster_peers).await,
         None => Uuid::from_random(random()).to_string(),
     };
@@ -54,7 +64,13 @@ fn listen_to_nodes(at: &ClusterAddress, identity: &Arc<Identity>) -> Result<Clus
         warn!(address = %bound, "nodes speak with each other without encryption: keep this network to them");
     }
     let limits = ListenerLimits { connections_per_ip_max: usize::MAX, ..ListenerLimits::default() };
-    let listener = Listener::bind(bound, ListenerLimits { accepts_per_ip_per_second: 0, ..limits })?;
+    let listener = Listener::bind(bound, ListenerLimits { accepts_per_ip_per_second: 0, ..limits });
+    let listener = listener.map_err(|why| {
+        ServerError::Listener(format!(
+            "{why}; other nodes connect there: stop the program that uses the address, or choose another one with \
+             cluster.peers or cluster.listen"
+        ))
+    })?;
     // The quorum must not wait for records: it has a thread of its own.
     let io = Arc::new(IoThreads::start(1)?);
     let service = Arc::new(OnceLock::new());

@@ -8,10 +8,10 @@ use broker::lifecycle::{Lifecycle, LifecycleTimes};
 use controller::{Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::BrokerSettings;
 use net::{IoThreads, StopSwitch};
-use quorum::Member;
 use tokio::sync::oneshot;
 
 use crate::cluster::links::Links;
+use crate::cluster::seat::{Seat, SeatProposer};
 use crate::control::{Control, ControlThread, Inbox, State};
 use crate::directories::Directories;
 use crate::error::ServerError;
@@ -37,7 +37,7 @@ pub(crate) struct Beginning {
 /// What runs already.
 pub(crate) struct Running {
     pub(crate) node: Arc<Node>,
-    pub(crate) member: Arc<Member>,
+    pub(crate) seat: Arc<Seat>,
     /// The listener for nodes.
     pub(crate) listener: Option<(StopSwitch, tokio::task::JoinHandle<()>)>,
     pub(crate) threads: NodeThreads,
@@ -72,7 +72,7 @@ pub(crate) fn start_threads(
     descriptors: u64,
 ) -> Result<Started, ServerError> {
     let Beginning { hosting, directories, registration, followers, links, control, inbox } = beginning;
-    let Running { node, member, listener, threads } = running;
+    let Running { node, seat, listener, threads } = running;
     let (steps, told) = mpsc::channel();
     let (on_serving, serving) = oneshot::channel();
     let (on_may_stop, may_stop) = oneshot::channel();
@@ -87,9 +87,9 @@ pub(crate) fn start_threads(
             cluster_id: Some(node.cluster_id.clone()),
             ..ControllerSettings::from(settings)
         }),
-        quorum: Box::new(member.proposer()),
-        member: Arc::clone(&member),
-        lifecycle: Lifecycle::new(registration, times(settings)),
+        quorum: Box::new(SeatProposer(Arc::clone(&seat))),
+        seat: Arc::clone(&seat),
+        lifecycle: settings.roles.broker.then(|| Lifecycle::new(registration, times(settings))),
         hosting: steps.clone(),
         links,
         cluster: threads.cluster.handle().clone(),
@@ -115,7 +115,7 @@ pub(crate) fn start_threads(
         housekeeping,
         control: ControlHandle { control, hosting, steps, ended },
         housekeeping_stop,
-        member,
+        seat,
         serving,
         may_stop: Some(may_stop),
         node,
