@@ -32,9 +32,9 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava cluster status                   nodes, who votes, who leads, what is on its way
-  vltava cluster add 4                    let node 4 vote, which follows so far
+  vltava cluster add 4                    let node 4 vote, which follows so far, or take it back
   vltava cluster rebalance                as many replicas and leaderships on each broker
-  vltava cluster drain 3 --throttle 50    move everything off broker 3
+  vltava cluster drain 3 --throttle 50    move everything off broker 3, and keep it away
   vltava cluster remove 3                 drain node 3, take its vote, forget it
   vltava cluster watch                    follow what is on its way until it is done
   vltava cluster cancel                   take back what is on its way";

@@ -33,11 +33,12 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         dir.replicas.retain(|replica| is_wanted(&replica.name));
         dir.replicas.sort_unstable();
     }
-    let results = dirs.iter().map(described).collect();
+    let is_cordoned = call.context.image.is_cordoned(call.context.node);
+    let results = dirs.iter().map(|dir| described(dir, is_cordoned)).collect();
     Ok(call.reply.answer(&DescribeLogDirsResponse { results, ..DescribeLogDirsResponse::default() }))
 }
 
-fn described(dir: &LogDir) -> DescribeLogDirsResult<'_> {
+fn described(dir: &LogDir, is_cordoned: bool) -> DescribeLogDirsResult<'_> {
     let bytes = |known: Option<u64>| known.and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(-1);
     let code = if dir.failed { ErrorCode::KafkaStorageError } else { ErrorCode::None };
     let mut topics: Vec<DescribeLogDirsTopic<'_>> = Vec::new();
@@ -59,6 +60,6 @@ fn described(dir: &LogDir) -> DescribeLogDirsResult<'_> {
         topics,
         total_bytes: bytes(dir.bytes_total),
         usable_bytes: bytes(dir.bytes_usable),
-        ..DescribeLogDirsResult::default()
+        is_cordoned,
     }
 }

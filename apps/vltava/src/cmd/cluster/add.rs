@@ -9,15 +9,17 @@ use client::admin::NewVoter;
 use serde_json::json;
 
 use super::super::admin::confirm;
-use super::movement::ids;
+use super::movement::{cordon, ids};
+use super::survey::Survey;
 
-/// Let a node vote that follows the cluster so far
+/// Let a node vote that follows the cluster so far, or take a drained one back
 ///
-/// The node has joined with `cluster.join` and follows the metadata. Partitions are not moved to it:
-/// `vltava cluster rebalance` does that.
+/// A new node has joined with `cluster.join` and follows the metadata. A drained one gets new replicas again.
+/// Partitions are not moved to it: `vltava cluster rebalance` does that.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  vltava server --set node.id=4 --set cluster.join=10.0.0.1:19092 --set cluster.listen=10.0.0.4:19092
   vltava cluster add 4
   vltava cluster add 4 --yes")]
 pub(super) struct Arguments {
@@ -34,10 +36,17 @@ pub(super) struct Arguments {
 
 pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let id = BrokerId(arguments.node);
+    let survey = Survey::take(admin)?;
+    let is_drained = survey.is_cordoned(id);
+    let is_broker = survey.cluster.brokers.iter().any(|broker| broker.id == id);
     let quorum = admin.describe_quorum().wait()?;
     let mut voters: Vec<BrokerId> = quorum.voters.iter().map(|voter| voter.id).collect();
     if voters.contains(&id) {
-        let said = format!("node {id} votes already");
+        if is_drained && !arguments.dry_run {
+            cordon(admin, &[id], false)?;
+        }
+        let said = if is_drained { "gets new replicas again" } else { "votes already" };
+        let said = format!("node {id} {said}");
         return Ok(writeln!(
             out,
             "{}",
@@ -55,6 +64,9 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         let (majority, lag) = (voters.len() / 2 + 1, quorum.high_watermark.0 - node.log_end.0);
         writeln!(out, "node {id} at {}:{} is {} records behind", endpoint.1, endpoint.2, lag.max(0))?;
         writeln!(out, "voters: {before} -> {}, of which {majority} must be there", ids(&voters))?;
+        if is_drained {
+            writeln!(out, "it is drained, and gets new replicas again")?;
+        }
         if voters.len().is_multiple_of(2) {
             writeln!(out, "an even number survives the loss of no more nodes than one less")?;
         }
@@ -64,13 +76,20 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if !arguments.yes {
             confirm("Let it vote?", "this changes who votes", "nothing was changed")?;
         }
+        if is_drained {
+            cordon(admin, &[id], false)?;
+        }
         admin.add_voter(NewVoter { id, directory: node.directory, endpoint }).wait()?;
     }
     if as_json {
         return Ok(writeln!(out, "{:#}", json!({ "voters": raw(&voters), "done": !arguments.dry_run }))?);
     }
     if !arguments.dry_run {
-        writeln!(out, "node {id} votes; `vltava cluster rebalance` gives it its share of the partitions")?;
+        let more = match is_broker {
+            true => "; `vltava cluster rebalance` gives it its share of the partitions",
+            false => "",
+        };
+        writeln!(out, "node {id} votes{more}")?;
     }
     Ok(())
 }

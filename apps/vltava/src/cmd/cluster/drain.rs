@@ -7,10 +7,12 @@ use base::BrokerId;
 use client::Admin;
 use client::plan;
 
-use super::movement::{Carry, Plan};
+use super::movement::{Carry, Plan, cordon, ids};
 use super::survey::Survey;
 
 /// Move everything off brokers, onto the others
+///
+/// From then on no new replica is placed there, until `vltava cluster add`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,9 +33,16 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let brokers: Vec<BrokerId> = arguments.brokers.iter().copied().map(BrokerId).collect();
     let survey = Survey::take(admin)?;
     let moves = plan::drain(&survey.nodes(), &survey.placed(), &brokers)?;
-    let plan = Plan { moves: &moves, carry: &arguments.carry };
-    if carry_out(admin, &plan, (arguments.dry_run, as_json), out)? {
-        writeln!(out, "nothing is left on {}", super::movement::ids(&brokers))?;
+    let plan = Plan { moves: &moves, carry: &arguments.carry, drained: &brokers };
+    let is_done = carry_out(admin, &plan, (arguments.dry_run, as_json), out)?;
+    if moves.is_empty() && !arguments.dry_run {
+        cordon(admin, &brokers, true)?;
+    }
+    if is_done {
+        writeln!(out, "nothing is left on {}", ids(&brokers))?;
+    }
+    if !arguments.dry_run && !as_json {
+        writeln!(out, "no new replica is placed there until `vltava cluster add`")?;
     }
     Ok(())
 }

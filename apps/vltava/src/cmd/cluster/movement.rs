@@ -20,6 +20,19 @@ use crate::failure::Asked;
 use crate::interrupt;
 use crate::output::{Table, size};
 
+/// Keeps new replicas away from brokers, or lets them come again.
+pub(super) fn cordon(admin: &Admin, brokers: &[BrokerId], is_cordoned: bool) -> Result<()> {
+    let change = || match is_cordoned {
+        true => ConfigChange::Set(CORDONED.to_owned(), "*".to_owned()),
+        false => ConfigChange::Delete(CORDONED.to_owned()),
+    };
+    let brokers = brokers.iter().map(|id| (Resource::Broker(*id), vec![change()]));
+    for done in admin.alter_configs(brokers).wait() {
+        done.context("the brokers could not be told whether they get new replicas")?;
+    }
+    Ok(())
+}
+
 /// How a plan is carried out.
 #[derive(clap::Args)]
 pub(in crate::cmd) struct Carry {
@@ -37,6 +50,7 @@ const BYTES_PER_SECOND_GUESS: u64 = 60_000_000;
 const ROWS_MAX: usize = 40;
 /// From one look to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CORDONED: &str = "cordoned.log.dirs";
 const LEADER_RATE: &str = "leader.replication.throttled.rate";
 const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
 const LEADER_REPLICAS: &str = "leader.replication.throttled.replicas";
@@ -46,6 +60,8 @@ const FOLLOWER_REPLICAS: &str = "follower.replication.throttled.replicas";
 pub(in crate::cmd) struct Plan<'a> {
     pub(in crate::cmd) moves: &'a [Move],
     pub(in crate::cmd) carry: &'a Carry,
+    /// Brokers that get nothing new from here on, so that what leaves them does not come back.
+    pub(in crate::cmd) drained: &'a [BrokerId],
 }
 
 impl Plan<'_> {
@@ -112,6 +128,7 @@ impl Plan<'_> {
         if !self.carry.yes {
             confirm("Move them?", "this moves partitions between brokers", "nothing was moved")?;
         }
+        cordon(admin, self.drained, true)?;
         self.set_limits(admin)?;
         let moves = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0, it.to.clone()));
         let begun = admin.reassign(moves).wait();
@@ -384,7 +401,7 @@ mod tests {
     fn a_plan_says_what_is_copied_where_and_how_long_it_takes() {
         let moves = [one(&[1, 2], &[3, 2], 6_000_000_000), one(&[1, 2], &[2, 1], 7_000)];
         let carry = Carry { yes: false, throttle: None };
-        let plan = Plan { moves: &moves, carry: &carry };
+        let plan = Plan { moves: &moves, carry: &carry, drained: &[] };
         let mut shown = Vec::new();
         plan.show(&mut shown).expect("it is written to memory");
         let shown = String::from_utf8(shown).expect("it is text");
@@ -396,7 +413,7 @@ orders-0   1,2   2,1  nobody     7.0 kB
 ";
         assert_eq!(shown, expected);
         let fast = Carry { yes: false, throttle: Some(600) };
-        assert_eq!(Plan { moves: &moves, carry: &fast }.seconds(), 10);
+        assert_eq!(Plan { moves: &moves, carry: &fast, drained: &[] }.seconds(), 10);
         assert_eq!(plan.as_json(false)["moves"][0]["to"], json!([3, 2]));
     }
 

@@ -11,6 +11,8 @@ use super::movement::{Carry, Plan};
 use super::survey::Survey;
 
 /// Move partitions until each broker has as many replicas and leaderships
+///
+/// Brokers that are drained get none.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +29,7 @@ pub(super) struct Arguments {
 pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let survey = Survey::take(admin)?;
     let moves = plan::rebalance(&survey.nodes(), &survey.placed());
-    let plan = Plan { moves: &moves, carry: &arguments.carry };
+    let plan = Plan { moves: &moves, carry: &arguments.carry, drained: &[] };
     if carry_out(admin, &plan, (arguments.dry_run, as_json), out)? {
         writeln!(out, "the brokers have as much as each other")?;
     }

@@ -10,7 +10,7 @@ use client::plan::{self, PlanError};
 use serde_json::json;
 
 use super::super::admin::confirm;
-use super::movement::{Carry, Plan};
+use super::movement::{Carry, Plan, cordon};
 use super::survey::Survey;
 
 /// Take a node out: move everything off it, take its vote, and forget it
@@ -51,7 +51,9 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         bail!("node {id} is the only one that votes: without it there is no cluster");
     }
     let is_up = broker.is_some_and(|broker| !broker.is_fenced);
-    let plan = Plan { moves: &moves, carry: &arguments.carry };
+    let leaving = [id];
+    let drained = if is_up { leaving.as_slice() } else { &[] };
+    let plan = Plan { moves: &moves, carry: &arguments.carry, drained };
     let mut steps = Vec::new();
     steps.extend((!moves.is_empty()).then_some("move its partitions to the others"));
     steps.extend(voter.map(|_| "take its vote"));
@@ -71,8 +73,9 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if !arguments.carry.yes && moves.is_empty() && !steps.is_empty() {
             confirm("Do it?", "this takes a node out of the cluster", "nothing was changed")?;
         }
-        if !moves.is_empty() {
-            plan.carry_out(admin)?;
+        match moves.is_empty() {
+            true => cordon(admin, drained, true)?,
+            false => plan.carry_out(admin)?,
         }
         if let Some(voter) = voter {
             admin.remove_voter(id, voter.directory).wait()?;

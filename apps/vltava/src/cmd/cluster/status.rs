@@ -149,6 +149,7 @@ fn show(
     for node in nodes {
         let state = match node.is_up {
             Some(true) if node.disks.is_some_and(|disks| disks.failed_dirs > 0) => "up, a disk failed",
+            Some(true) if node.disks.is_some_and(|disks| disks.is_cordoned) => "drained",
             Some(true) => "up",
             Some(false) => "down",
             None => "no broker",
@@ -198,6 +199,7 @@ fn as_value(
             "quorum": Some(node.role).filter(|role| !role.is_empty()),
             "records_behind": node.behind,
             "address": node.address,
+            "drained": node.disks.map(|disks| disks.is_cordoned),
             "rack": node.rack,
             "leads": node.leads,
             "replicas": node.replicas,

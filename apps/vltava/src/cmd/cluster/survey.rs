@@ -25,6 +25,8 @@ pub(super) struct Disks {
     /// Free bytes of all its directories, if it says so.
     pub(super) usable_bytes: Option<u64>,
     pub(super) failed_dirs: usize,
+    /// Whether it gets no new replicas.
+    pub(super) is_cordoned: bool,
 }
 
 impl Disks {
@@ -44,18 +46,23 @@ impl Survey {
         Ok(Self { cluster, topics, disks, failures })
     }
 
-    /// The brokers, as plans know them. Who did not say what is on its disks gets nothing.
+    /// The brokers, as plans know them. Who did not say what is on its disks gets nothing, nor who is drained.
     pub(in crate::cmd) fn nodes(&self) -> Vec<Node> {
         let node = |broker: &client::admin::Broker| {
             let disks = self.disks.get(&broker.id);
             Node {
                 id: broker.id,
                 rack: broker.rack.clone(),
-                is_up: !broker.is_fenced && disks.is_some(),
+                is_up: !broker.is_fenced && disks.is_some_and(|disks| !disks.is_cordoned),
                 bytes_usable: disks.and_then(|disks| disks.usable_bytes),
             }
         };
         self.cluster.brokers.iter().map(node).collect()
+    }
+
+    /// Whether a broker is drained: it gets no new replicas.
+    pub(super) fn is_cordoned(&self, id: BrokerId) -> bool {
+        self.disks.get(&id).is_some_and(|disks| disks.is_cordoned)
     }
 
     /// The partitions, as plans know them: as large as their largest replica.
@@ -89,6 +96,7 @@ pub(super) fn disks(admin: &Admin, brokers: &[BrokerId]) -> (BTreeMap<BrokerId, 
         let mut disks = Disks::default();
         for dir in &dirs {
             disks.failed_dirs += usize::from(dir.error.is_some());
+            disks.is_cordoned |= dir.is_cordoned;
             let usable = dir.usable_bytes.filter(|_| dir.error.is_none());
             disks.usable_bytes = disks.usable_bytes.into_iter().chain(usable).reduce(u64::saturating_add);
             let replicas = dir.replicas.iter().filter(|replica| !replica.is_future);

@@ -99,7 +99,7 @@ fn resize(
     if moves.is_empty() {
         return Ok(());
     }
-    let plan = Plan { moves: &moves, carry };
+    let plan = Plan { moves: &moves, carry, drained: &[] };
     if !as_json {
         plan.show(out)?;
         out.flush()?;
