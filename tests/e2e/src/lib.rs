@@ -17,6 +17,7 @@
 // What stories start and stop.
 pub mod disk;
 pub mod liar;
+pub mod nodes;
 pub mod process;
 pub mod proxy;
 
@@ -24,6 +25,7 @@ pub mod proxy;
 pub mod churn;
 pub mod load;
 pub mod progress;
+pub mod stream;
 
 // What must hold then.
 pub mod ledger;

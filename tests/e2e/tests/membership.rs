@@ -1,0 +1,180 @@
+//! Nodes join, get a vote, lose it and go, while records are written and read.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use vltava_e2e::nodes::Nodes;
+use vltava_e2e::stream::{Stream, check};
+
+/// One of the nodes of a status.
+fn node(status: &Value, id: i32) -> Option<&Value> {
+    status["nodes"].as_array()?.iter().find(|node| node["id"] == id)
+}
+
+fn numbers(list: &Value) -> Vec<i64> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_i64).collect()
+}
+
+fn votes(status: &Value) -> Vec<i64> {
+    numbers(&status["quorum"]["voters"])
+}
+
+/// Who has the replicas of a topic.
+fn replicas(nodes: &Nodes, topic: &str) -> Result<Vec<Vec<i64>>> {
+    let described: Value = serde_json::from_str(&nodes.says(&["topic", "describe", topic, "--json"])?)?;
+    let partitions = described["partitions"].as_array().or_else(|| described[0]["partitions"].as_array());
+    let partitions = partitions.ok_or_else(|| anyhow::anyhow!("{described:#}"))?;
+    Ok(partitions.iter().map(|partition| numbers(&partition["replicas"])).collect())
+}
+
+fn is_well(status: &Value) -> bool {
+    status["partitions_not_in_sync"] == 0 && status["partitions_without_leader"] == 0
+}
+
+#[test]
+fn a_node_joins_and_takes_the_place_of_the_first() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.says(&["topic", "create", "orders", "--partitions", "6"])?;
+        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
+            stream.goes_on()?;
+            // Of those that it is told of, one is not there.
+            nodes.join(4, &[9, 2], &[])?;
+            let status = nodes.until("4 follows", |status| {
+                node(status, 4).is_some_and(|node| node["quorum"] == "follows" && node["up"] == true)
+            })?;
+            ensure!(votes(&status) == [1, 2, 3], "{status:#}");
+            nodes.says(&["cluster", "add", "4", "--yes"])?;
+            ensure!(votes(&nodes.status()?) == [1, 2, 3, 4]);
+            nodes.says(&["cluster", "rebalance", "--yes"])?;
+            stream.goes_on()?;
+            // It is the first that leads, as long as nothing happens; whoever does, hands the lead over.
+            let leader = nodes.status()?["quorum"]["leader"].as_i64().unwrap_or_default() as i32;
+            nodes.says(&["cluster", "remove", &leader.to_string(), "--yes"])?;
+            let status = nodes.status()?;
+            ensure!(!votes(&status).contains(&i64::from(leader)), "{status:#}");
+            ensure!(status["quorum"]["leader"] != leader, "{status:#}");
+            nodes.until_log(leader, "no vote on the metadata any more")?;
+            stream.goes_on()?;
+            nodes.stop(leader)?;
+            let said = nodes.says(&["cluster", "remove", &leader.to_string(), "--yes"])?;
+            ensure!(said.contains("is gone"), "{said}");
+            ensure!(node(&nodes.status()?, leader).is_none(), "it is forgotten");
+            // It has joined: from here on it finds the others by itself.
+            nodes.stop(4)?;
+            let listen = nodes.cluster_address(4)?;
+            nodes.start(4, &[("cluster.listen", &listen)])?;
+            nodes.until("all are in sync", is_well)?;
+            ensure!(votes(&nodes.status()?).contains(&4));
+            stream.goes_on()?;
+            let leader = nodes.status()?["quorum"]["leader"].as_i64().unwrap_or_default() as i32;
+            nodes.kill(leader)?;
+            stream.goes_on()
+        })?;
+        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+        let found = check(&promised, &read)?;
+        eprintln!("membership: {} records acknowledged, {found} found", promised.len());
+        Ok(())
+    })
+}
+
+#[test]
+fn brokers_without_a_vote_and_a_controller_without_clients() -> Result<()> {
+    Nodes::new()?.told(|nodes| {
+        let peers = nodes.peers(&[1])?;
+        let controller = [("process.roles", "controller"), ("cluster.peers", peers.as_str())];
+        nodes.start(1, &controller)?;
+        for id in [2, 3, 4] {
+            nodes.join(id, &[1], &[("process.roles", "broker")])?;
+        }
+        nodes.says(&["topic", "create", "orders", "--partitions", "3"])?;
+        let status = nodes.until("all are in sync", is_well)?;
+        let first = node(&status, 1).ok_or_else(|| anyhow::anyhow!("{status:#}"))?;
+        ensure!(first["broker"] == false && first["quorum"] == "leads", "{first:#}");
+        ensure!(numbers(&status["quorum"]["observers"]) == [2, 3, 4], "{status:#}");
+        let refused = nodes.refuses(&["cluster", "add", "2", "--yes"])?;
+        ensure!(refused.contains("process.roles has no controller"), "{refused}");
+        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
+            stream.goes_on()?;
+            nodes.kill(3)?;
+            nodes.until("3 is down", |status| node(status, 3).is_some_and(|node| node["up"] == false))?;
+            stream.goes_on()?;
+            let listen = nodes.cluster_address(3)?;
+            nodes.start(3, &[("process.roles", "broker"), ("cluster.listen", &listen)])?;
+            nodes.until("all are in sync", is_well)?;
+            // While there is no controller, records are written all the same.
+            nodes.kill(1)?;
+            stream.goes_on()?;
+            nodes.start(1, &controller)?;
+            nodes.says(&["topic", "create", "more"])?;
+            stream.goes_on()
+        })?;
+        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+        check(&promised, &read).map(drop)
+    })
+}
+
+#[test]
+fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.says(&["topic", "create", "before", "--partitions", "4", "--replication-factor", "2"])?;
+        let said = nodes.says(&["cluster", "drain", "3", "--yes"])?;
+        ensure!(said.contains("no new replica is placed there"), "{said}");
+        let peers = nodes.peers(&[1, 2, 3])?;
+        nodes.stop(3)?;
+        nodes.start(3, &[("cluster.peers", &peers)])?;
+        for topic in ["made", "grown"] {
+            nodes.says(&["topic", "create", topic, "--partitions", "6"])?;
+        }
+        nodes.says(&["cluster", "rebalance", "--yes"])?;
+        for topic in ["before", "made", "grown"] {
+            let replicas = replicas(nodes, topic)?;
+            ensure!(replicas.iter().flatten().all(|id| *id != 3), "{topic}: {replicas:?}");
+        }
+        let status = nodes.status()?;
+        ensure!(node(&status, 3).is_some_and(|node| node["drained"] == true), "{status:#}");
+        let said = nodes.says(&["cluster", "add", "3"])?;
+        ensure!(said == "node 3 gets new replicas again\n", "{said}");
+        nodes.says(&["topic", "create", "after", "--partitions", "6"])?;
+        let replicas = replicas(nodes, "after")?;
+        ensure!(replicas.iter().all(|of| of.contains(&3)), "{replicas:?}");
+        // Who is gone for good is not waited for, although the others were founded with it.
+        nodes.says(&["topic", "alter", "after", "--replication-factor", "2", "--yes"])?;
+        nodes.says(&["cluster", "remove", "3", "--yes"])?;
+        nodes.stop(3)?;
+        nodes.says(&["cluster", "remove", "3", "--yes"])?;
+        nodes.says(&["topic", "create", "two"])?;
+        let replicas = self::replicas(nodes, "two")?;
+        ensure!(replicas.iter().all(|of| of.len() == 2), "{replicas:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn who_does_not_belong_is_told_and_disturbs_nobody() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.join(4, &[1], &[("process.roles", "broker")])?;
+        let (join, listen) = (nodes.cluster_address(1)?, nodes.cluster_address(9)?);
+        let joins = [("cluster.join", join.as_str()), ("cluster.listen", listen.as_str())];
+        // One that has the data of another cluster.
+        nodes.start(9, &[])?;
+        nodes.stop(9)?;
+        let said = nodes.refused(9, &joins)?;
+        ensure!(said.contains("belongs to cluster") && said.contains("empty data directory"), "{said}");
+        // One that has the number of a voter.
+        let as_voter = [joins[0], joins[1], ("node.id", "2")];
+        let said = nodes.refused(8, &as_voter)?;
+        ensure!(said.contains("node 2 of that cluster votes at"), "{said}");
+        // One that has the number of a broker which lives: it waits, and that one lives on.
+        let as_broker = [joins[0], joins[1], ("node.id", "4")];
+        nodes.spawn(8, &as_broker)?;
+        nodes.until_log(8, "does not take this broker in")?;
+        let status = nodes.status()?;
+        ensure!(node(&status, 4).is_some_and(|node| node["up"] == true), "{status:#}");
+        // Once that one is gone for good, it comes in.
+        nodes.kill(4)?;
+        nodes.wait_until_serving(8)?;
+        // What there is to ask for without a place to be reached.
+        let said = nodes.refused(7, &[joins[0]])?;
+        ensure!(said.contains("cluster.listen is not set"), "{said}");
+        Ok(())
+    })
+}
