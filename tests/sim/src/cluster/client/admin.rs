@@ -46,7 +46,6 @@ impl Admin {
             replication_factor: if is_assigned { -1 } else { topic.replicas },
             assignments,
             configs,
-            ..CreatableTopic::default()
         };
         let request = CreateTopicsRequest {
             topics: vec![creatable],
