@@ -57,7 +57,6 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::CleanMarkKept, 10),
     (Plant::ActsTooSoon, 5),
     (Plant::LeadershipKept, 20),
-    (Plant::DirFailureUnsaid, 100),
     (Plant::UncleanElected, 10),
     (Plant::QuorumForgets, 5),
     (Plant::DeposedIsHeard, 5),

@@ -38,8 +38,6 @@ pub enum Plant {
     ActsTooSoon,
     /// A leader does not hear that it was deposed.
     LeadershipKept,
-    /// A broker does not say that a directory has failed.
-    DirFailureUnsaid,
     /// Leaders are elected that lack what was acknowledged.
     UncleanElected,
     /// The quorum loses the last batch that it committed when another leads it.
@@ -50,7 +48,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::CacheCounts,
         Self::MinIsrIgnored,
         Self::AckAtOnce,
@@ -64,7 +62,6 @@ impl Plant {
         Self::CleanMarkKept,
         Self::ActsTooSoon,
         Self::LeadershipKept,
-        Self::DirFailureUnsaid,
         Self::UncleanElected,
         Self::QuorumForgets,
         Self::DeposedIsHeard,

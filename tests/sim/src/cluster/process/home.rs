@@ -13,7 +13,6 @@ use storage::disk::{Disk, DiskError};
 use storage::layout::{META_PROPERTIES_FILE, partition_dir};
 
 use super::{CLUSTER, Process};
-use crate::cluster::plant::Plant;
 use crate::cluster::quorum::broker;
 
 /// A log directory.
@@ -121,9 +120,7 @@ impl Process {
             cell.retire();
         }
         let directory = self.homes[home].dir.id();
-        if let Some(lifecycle) =
-            self.lifecycle.as_mut().filter(|_| self.plant != Some(Plant::DirFailureUnsaid))
-        {
+        if let Some(lifecycle) = &mut self.lifecycle {
             lifecycle.on_log_dir_failed(now, directory);
         }
     }
