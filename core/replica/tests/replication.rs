@@ -304,7 +304,7 @@ fn a_proposal_that_is_outdated_may_have_been_taken() {
     cluster.fetch(3).expect("it follows");
     let asked = cluster.asked.pop().expect("3 has all there is");
     cluster.answer(1, &asked, IsrAnswer::Unknown);
-    assert_eq!(cluster.asked, [asked.clone()]);
+    assert_eq!(cluster.asked, std::slice::from_ref(&asked));
     cluster.answer(1, &asked, IsrAnswer::Outdated);
     cluster.append(1, 1);
     cluster.fetch(2).expect("it follows");
