@@ -53,7 +53,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::CommittedToTheEnd, 10),
     (Plant::IsrUnasked, 5),
     (Plant::BrokerEpochGuessed, 50),
-    (Plant::DoubtUnsaid, 20),
+    (Plant::DoubtUnsaid, 150),
     (Plant::CleanMarkKept, 10),
     (Plant::ActsTooSoon, 5),
     (Plant::LeadershipKept, 20),

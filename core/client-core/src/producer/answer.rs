@@ -266,10 +266,12 @@ impl Refusal<'_> {
             ErrorCode::NetworkException
             | ErrorCode::RequestTimedOut
             | ErrorCode::NotEnoughReplicasAfterAppend
-            | ErrorCode::UnknownServerError => true,
+            | ErrorCode::UnknownServerError
+            // The disk failed while it was written, or after.
+            | ErrorCode::KafkaStorageError => true,
             // Also said by a leader that had appended it, while it waited for the others: they may have it, and
             // one of them leads.
-            ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => acks == Acks::All,
+            ErrorCode::NotLeaderOrFollower => acks == Acks::All,
             _ => false,
         }
     }

@@ -253,13 +253,15 @@ impl Brokers {
         let doubt = if self.is_healed { 0 } else { self.options.doubt_per_thousand };
         if self.random.chance(doubt) {
             let codes = [
-                ErrorCode::NotEnoughReplicasAfterAppend,
                 ErrorCode::RequestTimedOut,
-                // It was replaced, or its disk failed, while it waited for others, who have it.
-                ErrorCode::NotLeaderOrFollower,
+                // Its disk failed, or it was replaced, while it waited for others, who have it.
                 ErrorCode::KafkaStorageError,
+                ErrorCode::NotEnoughReplicasAfterAppend,
+                ErrorCode::NotLeaderOrFollower,
             ];
-            return refused(self.random.pick(&codes));
+            // Without acks=all, which idempotence needs, nobody waits for others.
+            let waits = producer != ProducerId::NONE;
+            return refused(self.random.pick(if waits { &codes[..] } else { &codes[..2] }));
         }
         Said { code: ErrorCode::None, base_offset }
     }
