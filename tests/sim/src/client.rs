@@ -202,7 +202,7 @@ impl std::fmt::Display for Outcome {
             writeln!(f, "  {violation}")?;
         }
         writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
-        write!(f, "again: cargo run -p vltava-sim -- --client --seed {}", self.seed)
+        write!(f, "again: cargo run -p vltava-sim -- client --seed {}", self.seed)
     }
 }
 
