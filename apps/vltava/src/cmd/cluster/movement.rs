@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -213,9 +212,11 @@ struct Copy {
 
 /// Shows how far these are until none of them is on its way any more. Ctrl-C leaves them going.
 fn follow(admin: &Admin, partitions: &BTreeSet<(String, i32)>, copies: &[Copy]) -> Result<()> {
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    let interrupted = Arc::clone(&is_interrupted);
-    interrupt::on_first(move || interrupted.store(true, Ordering::Relaxed))?;
+    let (tell, interrupted) = channel();
+    interrupt::on_first(move || {
+        // Whoever does not listen any more is done.
+        let _ = tell.send(());
+    })?;
     let began = Instant::now();
     let mut line = Line { is_shown: false };
     loop {
@@ -236,14 +237,10 @@ fn follow(admin: &Admin, partitions: &BTreeSet<(String, i32)>, copies: &[Copy]) 
                 began.elapsed(),
             ));
         }
-        let looked = Instant::now();
-        while looked.elapsed() < LOOK_INTERVAL {
-            if is_interrupted.load(Ordering::Relaxed) {
-                line.end();
-                eprintln!("{LEFT_GOING}");
-                process::exit(interrupt::EXIT_CODE);
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        if interrupted.recv_timeout(LOOK_INTERVAL).is_ok() {
+            line.end();
+            eprintln!("{LEFT_GOING}");
+            process::exit(interrupt::EXIT_CODE);
         }
     }
 }

@@ -5,11 +5,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{self, Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::plan::Setup;
 
@@ -134,32 +135,26 @@ impl Node {
     }
 
     pub(super) fn stop(&self) {
-        self.signal(Signal::TERM);
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid =
-            self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
+        if let Some(child) = &self.child {
             // It is ours until it is waited for; one that ended does not mind.
-            let _ = kill_process(pid, signal);
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
         }
     }
 
     /// Waits for its end, and brings it about if it takes too long.
     pub(super) fn wait_until(&mut self, until: Instant) -> Result<()> {
-        while self.child.is_some() && self.ended()?.is_none() {
-            if Instant::now() >= until {
-                eprintln!("node {} does not end; it is killed", self.setup.id);
-                self.signal(Signal::KILL);
-                if let Some(mut child) = self.child.take() {
-                    child.wait().context("cannot wait for a node")?;
-                }
-                return Ok(());
-            }
-            thread::sleep(super::LOOK);
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let process = process.context("cannot wait for a node")?;
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).context("cannot wait for so long")?;
+        // It is readable once the process has ended.
+        let ended = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)));
+        if ended.context("cannot wait for a node")? == 0 {
+            eprintln!("node {} does not end; it is killed", self.setup.id);
+            child.kill().context("cannot kill a node")?;
         }
-        Ok(())
+        child.wait().context("cannot wait for a node").map(drop)
     }
 }
 
