@@ -37,6 +37,11 @@ const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
 /// How long a leader may take beyond what it was allowed to wait.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// How long an answer may still take once there is something new to ask for. A leader that has nothing to say keeps the
+/// question for as long as `replica.fetch.wait.max.ms`, and answers nothing else meanwhile; what is new may be a
+/// partition that it has just begun to lead, and where producers wait. Then it is asked on another connection.
+const HURRIED_MAX: Duration = Duration::from_millis(5);
+
 /// How long to wait before a leader that cannot be reached is tried again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(1);
@@ -169,6 +174,8 @@ enum Ended {
     Fetcher(#[from] FetcherError),
     #[error("no answer within {0:?}")]
     Late(Duration),
+    #[error("there is something new to ask for")]
+    Hurried,
     #[error("the node stops")]
     Stopped,
 }
@@ -188,6 +195,9 @@ impl Task {
                 Err(ended) => ended,
             };
             self.fetcher.on_disconnected();
+            if matches!(ended, Ended::Hurried) {
+                continue;
+            }
             let Some(followers) = self.followers.upgrade() else { return };
             if let Some(unsaid) = followers.complaints.next(followers.clock.now().elapsed) {
                 info!(leader = %self.leader, address = to, why = %ended, unsaid, "not following for now");
@@ -291,7 +301,13 @@ impl Task {
             let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
             followers.limits.wait_max + ANSWER_MAX
         };
-        let answer = timeout(patience, wire.reader.next()).await.map_err(|_| Ended::Late(patience))??;
+        let mut answer = std::pin::pin!(timeout(patience, wire.reader.next()));
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            () = self.bell.hurried() => timeout(HURRIED_MAX, answer).await.map_err(|_| Ended::Hurried)?,
+        };
+        let answer = answer.map_err(|_| Ended::Late(patience))??;
         let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
         let now = followers.clock.now();
         let (leader, behind) = (self.leader, &mut self.behind);

@@ -119,9 +119,13 @@ impl PartitionCell {
     /// The one who asks its leader for it; `None` if it has none.
     pub(crate) fn follow(&self, bell: Option<Arc<FetchBell>>) {
         let before = self.follows.swap(bell.clone());
-        // The one before finds that it is not its concern any more.
-        for bell in before.into_iter().chain(bell) {
-            bell.ring(self.key());
+        match (before, bell) {
+            (Some(before), Some(bell)) if Arc::ptr_eq(&before, &bell) => bell.ring(self.key()),
+            (before, bell) => {
+                // The one before finds that it is not its concern any more.
+                before.iter().for_each(|before| before.ring(self.key()));
+                bell.iter().for_each(|bell| bell.ring_urgently(self.key()));
+            }
         }
     }
 

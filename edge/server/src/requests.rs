@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use broker::replication::PartitionKey;
 use parking_lot::Mutex;
@@ -13,6 +14,9 @@ use tokio::sync::Notify;
 pub(crate) struct FetchBell {
     keys: Mutex<BTreeSet<PartitionKey>>,
     ringing: Notify,
+    /// Whether one of them is new to the leader: what it is asked already must not hold that up.
+    is_urgent: AtomicBool,
+    hurrying: Notify,
 }
 
 impl FetchBell {
@@ -22,8 +26,23 @@ impl FetchBell {
         self.ringing.notify_one();
     }
 
+    /// Has a partition looked at of which the leader was not asked yet.
+    pub(crate) fn ring_urgently(&self, key: PartitionKey) {
+        self.ring(key);
+        self.is_urgent.store(true, Ordering::Release);
+        self.hurrying.notify_one();
+    }
+
+    /// Waits until there is a partition to look at of which the leader was not asked yet.
+    pub(crate) async fn hurried(&self) {
+        while !self.is_urgent.load(Ordering::Acquire) {
+            self.hurrying.notified().await;
+        }
+    }
+
     /// The partitions for which it rang since the last call.
     pub(crate) fn take(&self) -> BTreeSet<PartitionKey> {
+        self.is_urgent.store(false, Ordering::Release);
         std::mem::take(&mut *self.keys.lock())
     }
 
