@@ -32,6 +32,42 @@ pub struct FollowerFetch {
     pub log_start: Offset,
 }
 
+/// What comes next for a replica that may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextFetch {
+    /// It asks for this.
+    Ask(FollowerFetch),
+    /// It has to ask this leader, once its own disk has what it was told before.
+    AfterItsDisk(BrokerId),
+    /// It does not follow.
+    Nothing,
+}
+
+impl NextFetch {
+    /// The leader that it follows.
+    pub fn leader(&self) -> Option<BrokerId> {
+        match self {
+            Self::Ask(fetch) => Some(fetch.leader),
+            Self::AfterItsDisk(leader) => Some(*leader),
+            Self::Nothing => None,
+        }
+    }
+
+    /// What there is to ask now.
+    pub fn ask(self) -> Option<FollowerFetch> {
+        match self {
+            Self::Ask(fetch) => Some(fetch),
+            Self::AfterItsDisk(_) | Self::Nothing => None,
+        }
+    }
+
+    /// This, as far as it concerns one leader.
+    #[must_use]
+    pub fn of(self, leader: BrokerId) -> Self {
+        if self.leader() == Some(leader) { self } else { Self::Nothing }
+    }
+}
+
 /// What a leader answered.
 #[derive(Debug, Clone, Copy)]
 pub struct FromLeader<'a> {
@@ -75,25 +111,24 @@ pub enum FollowError {
 }
 
 impl Partition {
-    /// What to ask the leader for next. `None` if this replica does not follow, or has to wait for its disk.
-    pub fn next_fetch(&self) -> Option<FollowerFetch> {
-        let Role::Follower(Following { leader: Some(leader), .. }) = self.role else { return None };
-        if self.failed || self.cut_to.is_some() || self.own_end() < self.log.end() {
-            return None;
+    /// What to ask the leader for next.
+    pub fn next_fetch(&self) -> NextFetch {
+        let Role::Follower(Following { leader: Some(leader), .. }) = self.role else {
+            return NextFetch::Nothing;
+        };
+        if self.failed {
+            return NextFetch::Nothing;
         }
-        Some(FollowerFetch {
+        if self.cut_to.is_some() || self.own_end() < self.log.end() {
+            return NextFetch::AfterItsDisk(leader);
+        }
+        NextFetch::Ask(FollowerFetch {
             leader,
             current_epoch: self.epoch,
             from: self.log.end(),
             last_epoch: self.log.last_epoch().unwrap_or(LeaderEpoch::NONE),
             log_start: self.log.start(),
         })
-    }
-
-    /// Whether it would ask its leader for more, but has to wait for its own disk.
-    pub fn is_behind_its_disk(&self) -> bool {
-        let follows = matches!(self.role, Role::Follower(Following { leader: Some(_), .. }));
-        follows && !self.failed && (self.cut_to.is_some() || self.own_end() < self.log.end())
     }
 
     /// The leader answered. Whether anything was appended.

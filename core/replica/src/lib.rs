@@ -23,7 +23,7 @@ mod flush;
 pub use assignment::Assignment;
 pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec, Reader};
 pub use flush::FlushPolicy;
-pub use follower::{FollowError, FollowerFetch, FromLeader};
+pub use follower::{FollowError, FollowerFetch, FromLeader, NextFetch};
 pub use isr::{AlterIsr, IsrAnswer};
 pub use leader::FollowerId;
 pub use partition::{AppendError, Appended, DIRTY_BYTES_MAX, Effect, Partition, PartitionSettings};

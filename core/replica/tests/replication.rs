@@ -122,7 +122,7 @@ impl Cluster {
 
     /// A follower asks its leader once; whether it could ask.
     fn fetch(&mut self, id: i32) -> Result<bool, FollowError> {
-        let Some(asks) = self.replicas[&id].next_fetch() else { return Ok(false) };
+        let Some(asks) = self.replicas[&id].next_fetch().ask() else { return Ok(false) };
         let leader = asks.leader.0;
         let fetch = Fetch {
             reader: Reader::Follower(FollowerId { broker: BrokerId(id), epoch: BrokerEpoch(0) }),

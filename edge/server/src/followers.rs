@@ -5,7 +5,7 @@
 //!   image changes, a disk has caught up ──▶ bell of the leader ──▶ task: ask, append, ask on
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use base::{BrokerEpoch, BrokerId};
 use broker::replication::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
-use replica::{FollowError, FollowerFetch, FollowerId};
+use replica::{FollowError, FollowerId, NextFetch};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
@@ -31,9 +31,6 @@ use crate::throttles::Throttles;
 /// How long a task waits for disks of this node that are behind before it asks for the rest without them.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
 
-/// How long the leader may keep an answer while a partition of this node waits to be asked for.
-const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
-
 /// How long a leader may take beyond what it was allowed to wait.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -41,6 +38,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// question for as long as `replica.fetch.wait.max.ms`, and answers nothing else meanwhile; what is new may be a
 /// partition that it has just begun to lead, and where producers wait. Then it is asked on another connection.
 const HURRIED_MAX: Duration = Duration::from_millis(5);
+
+/// How long a leader is left in peace after that, so that what is new all the time does not keep answers from
+/// arriving.
+const HURRY_EVERY: Duration = Duration::from_millis(100);
 
 /// How long to wait before a leader that cannot be reached is tried again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
@@ -136,7 +137,7 @@ impl Followers {
             leader,
             fetcher: Fetcher::new(me, self.limits),
             bell: Arc::clone(&bell),
-            behind: BTreeSet::new(),
+            hurries_after: Instant::now(),
             correlation_id: 0,
         };
         let task = self.runtime.spawn(task.run(Arc::clone(&address)));
@@ -150,8 +151,7 @@ struct Task {
     leader: BrokerId,
     fetcher: Fetcher,
     bell: Arc<FetchBell>,
-    /// Partitions whose next question waits for a disk of this node.
-    behind: BTreeSet<PartitionKey>,
+    hurries_after: Instant,
     correlation_id: i32,
 }
 
@@ -196,6 +196,7 @@ impl Task {
             };
             self.fetcher.on_disconnected();
             if matches!(ended, Ended::Hurried) {
+                self.hurries_after = Instant::now() + HURRY_EVERY;
                 continue;
             }
             let Some(followers) = self.followers.upgrade() else { return };
@@ -241,8 +242,7 @@ impl Task {
                 let Some(followers) = self.followers.upgrade() else { return Ended::Stopped };
                 let now = followers.clock.now();
                 self.correlation_id = self.correlation_id.wrapping_add(1) & i32::MAX;
-                let wait = if self.behind.is_empty() { Duration::MAX } else { WAIT_WHILE_BEHIND };
-                (self.fetcher.request(now, self.correlation_id, wait), now)
+                (self.fetcher.request(now, self.correlation_id), now)
             };
             match frame {
                 Ok(Some(frame)) => match self.ask(&mut wire, &frame.bytes).await {
@@ -267,13 +267,13 @@ impl Task {
 
     /// Waits a while for the disks that have to catch up before their partitions are asked for.
     async fn wait_for_disks(&mut self) {
-        let deadline = tokio::time::Instant::now() + BEHIND_MAX;
+        let deadline = Instant::now() + BEHIND_MAX;
         loop {
             {
                 let Some(followers) = self.followers.upgrade() else { return };
                 self.look(&followers);
             }
-            if self.behind.is_empty() {
+            if !self.fetcher.is_behind() {
                 return;
             }
             if tokio::time::timeout_at(deadline, self.bell.rung()).await.is_err() {
@@ -285,10 +285,9 @@ impl Task {
     /// Looks at the partitions for which the bell rang.
     fn look(&mut self, followers: &Followers) {
         for key in self.bell.take() {
-            let next = followers.table.get(key.0, key.1).and_then(|cell| next_of(&cell, self.leader));
-            self.behind.remove(&key);
-            self.fetcher.set(key, next);
-            let cell = next.and_then(|_| followers.table.get(key.0, key.1));
+            let cell = followers.table.get(key.0, key.1);
+            self.fetcher
+                .set(key, cell.as_ref().map_or(NextFetch::Nothing, |cell| next_of(cell, self.leader)));
             if let Some(until) = cell.and_then(|cell| followers.rests_until(&cell)) {
                 self.fetcher.rest(key, until);
             }
@@ -302,37 +301,32 @@ impl Task {
             followers.limits.wait_max + ANSWER_MAX
         };
         let mut answer = std::pin::pin!(timeout(patience, wire.reader.next()));
+        let hurried = async {
+            sleep_until(self.hurries_after).await;
+            self.bell.hurried().await;
+        };
         let answer = tokio::select! {
             biased;
             answer = &mut answer => answer,
-            () = self.bell.hurried() => timeout(HURRIED_MAX, answer).await.map_err(|_| Ended::Hurried)?,
+            () = hurried => timeout(HURRIED_MAX, answer).await.map_err(|_| Ended::Hurried)?,
         };
         let answer = answer.map_err(|_| Ended::Late(patience))??;
         let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
         let now = followers.clock.now();
-        let (leader, behind) = (self.leader, &mut self.behind);
+        let leader = self.leader;
         let mut each = |key: PartitionKey, answer: LeaderAnswer<'_>| {
             let Some(cell) = followers.table.get(key.0, key.1) else {
-                return Next { fetch: None, has_failed: false, rests_until: None };
+                return Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None };
             };
-            let (next, is_behind) = step(&followers, &cell, leader, answer);
-            if is_behind {
-                behind.insert(key);
-            }
-            next
+            step(&followers, &cell, leader, answer)
         };
         self.fetcher.on_answer(now, self.correlation_id, answer, &mut each)?;
         Ok(())
     }
 }
 
-/// Does what a leader said of a partition. What is next, and whether that waits for a disk.
-fn step(
-    followers: &Followers,
-    cell: &PartitionCell,
-    leader: BrokerId,
-    answer: LeaderAnswer<'_>,
-) -> (Next, bool) {
+/// Does what a leader said of a partition. What is next.
+fn step(followers: &Followers, cell: &PartitionCell, leader: BrokerId, answer: LeaderAnswer<'_>) -> Next {
     let now = followers.clock.now();
     let done = match answer {
         LeaderAnswer::Fetched(said) => {
@@ -346,8 +340,7 @@ fn step(
         }
         LeaderAnswer::Refused(code) => {
             debug!(partition = %cell.name, %leader, %code, "the leader refuses; it is asked again");
-            let fetch = next_of(cell, leader);
-            return (Next { fetch, has_failed: true, rests_until: None }, false);
+            return Next { fetch: next_of(cell, leader), has_failed: true, rests_until: None };
         }
     };
     if let Err(why @ (FollowError::CommittedDiverges { .. } | FollowError::Unusable(_))) = &done
@@ -355,13 +348,11 @@ fn step(
     {
         warn!(partition = %cell.name, %leader, %why, unsaid, "this replica cannot follow");
     }
-    let (fetch, is_behind) = cell.with(|partition| (partition.next_fetch(), partition.is_behind_its_disk()));
-    let fetch = fetch.filter(|next| next.leader == leader);
     let rests_until = followers.rests_until(cell);
-    (Next { fetch, has_failed: done.is_err(), rests_until }, is_behind)
+    Next { fetch: next_of(cell, leader), has_failed: done.is_err(), rests_until }
 }
 
 /// What to ask this leader for, if it leads.
-fn next_of(cell: &PartitionCell, leader: BrokerId) -> Option<FollowerFetch> {
-    cell.with(|partition| partition.next_fetch()).filter(|next| next.leader == leader)
+fn next_of(cell: &PartitionCell, leader: BrokerId) -> NextFetch {
+    cell.with(|partition| partition.next_fetch()).of(leader)
 }

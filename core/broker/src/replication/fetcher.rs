@@ -2,13 +2,14 @@
 //!
 //! One request at a time, in a session (KIP-227): it names only what changed since the one before. What
 //! cannot be asked for now (its own disk has to catch up, or the leader refused it a moment ago) is taken
-//! out of the session, so that it holds up nobody else.
+//! out of the session, so that it holds up nobody else. While a disk has to catch up, the leader may not
+//! keep the question for long: it would be asked for the rest only after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TopicId};
-use replica::{FollowerFetch, FollowerId, FromLeader};
+use replica::{FollowerFetch, FollowerId, FromLeader, NextFetch};
 use wire::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData, ReplicaState,
 };
@@ -19,6 +20,9 @@ pub type PartitionKey = (TopicId, PartitionIndex);
 
 /// The version of Fetch that nodes speak to each other.
 const VERSION: i16 = 18;
+
+/// How long the leader may keep a question while a partition waits for its own disk to be asked for.
+const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
 
 /// How much to ask for at a time, and how long to wait for it.
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +58,8 @@ pub enum LeaderAnswer<'a> {
 /// What came of a leader's answer about one partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Next {
-    /// What to ask for next; `None` for nothing, for now.
-    pub fetch: Option<FollowerFetch>,
+    /// What to ask for next.
+    pub fetch: NextFetch,
     /// Whether the answer was of no use: the same is asked again only after a while.
     pub has_failed: bool,
     /// Until when to leave the partition alone all the same, by `Now::elapsed`: see [`super::Throttle`].
@@ -82,6 +86,8 @@ pub struct Fetcher {
     me: FollowerId,
     limits: FetcherLimits,
     wanted: BTreeMap<PartitionKey, FollowerFetch>,
+    /// What is wanted as soon as its own disk has caught up.
+    behind: BTreeSet<PartitionKey>,
     /// What the leader knows to be wanted, in the session or by the last request.
     asked: BTreeMap<PartitionKey, FollowerFetch>,
     /// Where `wanted` and `asked` may differ.
@@ -111,6 +117,7 @@ impl Fetcher {
             me,
             limits,
             wanted: BTreeMap::new(),
+            behind: BTreeSet::new(),
             asked: BTreeMap::new(),
             changed: BTreeSet::new(),
             resting: BTreeMap::new(),
@@ -118,8 +125,13 @@ impl Fetcher {
         }
     }
 
-    /// What to ask for of a partition from here on; `None` for nothing.
-    pub fn set(&mut self, key: PartitionKey, fetch: Option<FollowerFetch>) {
+    /// What to ask for of a partition from here on.
+    pub fn set(&mut self, key: PartitionKey, next: NextFetch) {
+        match next {
+            NextFetch::AfterItsDisk(_) => self.behind.insert(key),
+            NextFetch::Ask(_) | NextFetch::Nothing => self.behind.remove(&key),
+        };
+        let fetch = next.ask();
         // Whoever was refused may be asked something new at once.
         if self.resting.contains_key(&key) && self.wanted.get(&key) == fetch.as_ref() {
             return;
@@ -145,6 +157,12 @@ impl Fetcher {
         self.wanted.len() == self.resting.len()
     }
 
+    /// Whether a partition waits for its own disk to be asked for. It is worth a moment's patience: then one
+    /// question does for all.
+    pub fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
     /// When a partition that was left alone is to be asked for again, by `Now::elapsed`.
     pub fn deadline(&self) -> Option<Duration> {
         self.resting.values().min().copied()
@@ -157,15 +175,7 @@ impl Fetcher {
 
     /// The next request; `None` if there is nothing to ask for. To be called once the answer to the one
     /// before is there.
-    ///
-    /// `wait_max` is how long the leader may wait for something to say, up to
-    /// [`FetcherLimits::wait_max`].
-    pub fn request(
-        &mut self,
-        now: Now,
-        correlation_id: i32,
-        wait_max: Duration,
-    ) -> Result<Option<Frame>, EncodeError> {
+    pub fn request(&mut self, now: Now, correlation_id: i32) -> Result<Option<Frame>, EncodeError> {
         let over: Vec<_> = self.resting.extract_if(.., |_, until| *until <= now.elapsed).collect();
         self.changed.extend(over.into_iter().map(|(key, _)| key));
         if self.is_idle() {
@@ -174,7 +184,7 @@ impl Fetcher {
         let (named, forgotten) = self.named();
         // The leader must not keep what is to be asked again sooner.
         let rest = self.deadline().map_or(Duration::MAX, |until| until.saturating_sub(now.elapsed));
-        let wait_max = wait_max.min(rest);
+        let wait_max = if self.is_behind() { rest.min(WAIT_WHILE_BEHIND) } else { rest };
         let request = FetchRequest {
             replica_state: ReplicaState { replica_id: self.me.broker.0, replica_epoch: self.me.epoch.0 },
             max_wait_ms: i32::try_from(wait_max.min(self.limits.wait_max).as_millis()).unwrap_or(i32::MAX),
@@ -302,7 +312,7 @@ impl Fetcher {
             return;
         }
         let Next { fetch, has_failed, rests_until } = each(key, answer(&asked, data));
-        if has_failed && fetch == Some(asked) {
+        if has_failed && fetch == NextFetch::Ask(asked) {
             self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
             self.changed.insert(key);
             return;

@@ -9,7 +9,7 @@ use base::{BrokerEpoch, BrokerId, Effects, ErrorCode, Offset, PartitionIndex, Uu
 use metadata::settings::TopicSettings;
 use metadata::{MetadataRecord, PartitionChange};
 use records::BatchOptions;
-use replica::{FollowerFetch, FollowerId, IsrAnswer, Partition};
+use replica::{FollowerId, IsrAnswer, NextFetch, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log};
 use vltava_broker::call::{ParkedRequest, Peer, Session};
@@ -77,11 +77,7 @@ impl Follower {
     /// Sends the next fetch; what waits at the leader, if it does.
     fn ask(&mut self, world: &mut World) -> Option<ParkedRequest> {
         self.correlation_id += 1;
-        let frame = self
-            .fetcher
-            .request(world.now, self.correlation_id, Duration::MAX)
-            .unwrap()
-            .expect("it has to ask");
+        let frame = self.fetcher.request(world.now, self.correlation_id).unwrap().expect("it has to ask");
         std::mem::swap(&mut world.session, &mut self.session);
         let reaction = world.send(&frame.bytes[4..]);
         std::mem::swap(&mut world.session, &mut self.session);
@@ -112,11 +108,18 @@ impl Follower {
 
     /// Everything that was appended is on the disk.
     fn flush(&mut self) {
-        for (key, partition) in &mut self.partitions {
+        for partition in self.partitions.values_mut() {
             let mut out = Effects::new();
             while let Some(flush) = partition.flush_plan(FlushScope::Records, &mut out) {
                 partition.on_flushed(flush.run(), &mut out);
             }
+        }
+        self.look_at_all();
+    }
+
+    /// The bell rang for every partition.
+    fn look_at_all(&mut self) {
+        for (key, partition) in &self.partitions {
             self.fetcher.set(*key, partition.next_fetch());
         }
     }
@@ -126,7 +129,7 @@ impl Follower {
     }
 }
 
-fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> Option<FollowerFetch> {
+fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> NextFetch {
     let mut out = Effects::new();
     match answer {
         LeaderAnswer::Fetched(said) => drop(partition.on_fetched(world.now, &said, &mut out)),
@@ -189,11 +192,17 @@ fn a_follower_whose_disk_is_behind_asks_for_the_rest_meanwhile() {
     world.partition("t", 0).flush();
     assert!(follower.ask(&mut world).is_none());
     assert_eq!(follower.ends()[0], (1, 0));
+    // A bell that rang for what was before changes nothing of that.
+    follower.look_at_all();
+    assert!(follower.fetcher.is_behind());
     let waiting = follower.ask(&mut world).expect("the other partitions have nothing new");
+    let kept = waiting.deadline().saturating_sub(world.now.elapsed);
+    assert!(kept <= Duration::from_millis(10), "what catches up meanwhile waits as long as this: {kept:?}");
     let produced = world.look(produced).parked();
     let other = sent(&mut world, "u", "y").parked();
     assert!(follower.look(&mut world, waiting).is_none(), "they are not held up");
     follower.flush();
+    assert!(!follower.fetcher.is_behind());
     assert!(follower.ask(&mut world).is_none());
     world.partition("u", 0).flush();
     world.look(produced).bytes();
@@ -270,7 +279,7 @@ fn only_the_node_itself_fetches_as_its_replica() {
     let mut follower = Follower::of(&world, &["t"]);
     follower.session.peer = Peer::Node(BrokerId(3));
     follower.correlation_id = 1;
-    let frame = follower.fetcher.request(world.now, 1, Duration::MAX).unwrap().unwrap();
+    let frame = follower.fetcher.request(world.now, 1).unwrap().unwrap();
     std::mem::swap(&mut world.session, &mut follower.session);
     let bytes = world.send(&frame.bytes[4..]).bytes();
     let error = follower
@@ -352,7 +361,7 @@ fn a_follower_leaves_alone_what_it_may_not_take_in_yet() {
     let deadline = waiting.map(|waiting| waiting.deadline());
     assert!(deadline.is_none_or(|at| at <= until), "the leader keeps it no longer than that: {deadline:?}");
     assert_eq!(follower.fetcher.deadline(), Some(until));
-    follower.fetcher.set(key, None);
+    follower.fetcher.set(key, NextFetch::Nothing);
     follower.fetcher.rest(key, until);
     assert_eq!(follower.fetcher.deadline(), None, "nothing is wanted of it");
 }

@@ -1,11 +1,10 @@
 //! Asks the leaders of the partitions that follow, one connection a leader.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{BrokerId, Now};
 use broker::replication::{Fetcher, LeaderAnswer, Next};
-use replica::{FollowError, FollowerFetch, FollowerId, FromLeader};
+use replica::{FollowError, FollowerFetch, FollowerId, FromLeader, NextFetch};
 
 use super::{Act, PartitionKey, Process};
 use crate::cluster::net::{ConnId, Place, Purpose};
@@ -21,26 +20,19 @@ pub(crate) struct Follow {
     asked: Option<(i32, Duration)>,
     next: i32,
     retry_at: Duration,
-    /// Partitions whose next question waits for the disk, and until when that is waited for.
-    behind: BTreeSet<PartitionKey>,
+    /// Until when disks that are behind are waited for.
     behind_until: Duration,
 }
 
 /// How long disks that are behind are waited for before the rest is asked for without them.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
-/// How long the leader may keep an answer while one is.
-const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
 
 impl Process {
     /// What to ask for of a partition may be something else.
     pub(super) fn follow_on(&mut self, key: PartitionKey) {
         let Some(epoch) = self.epoch else { return };
-        for follow in self.follows.values_mut() {
-            follow.behind.remove(&key);
-        }
-        let fetch = self.cells.get(&key).and_then(|cell| cell.with(|partition| partition.next_fetch()));
-        let fetch = fetch.map(|fetch| self.meddle(fetch));
-        let leader = fetch.map(|fetch| fetch.leader);
+        let next = self.next_fetch(key);
+        let leader = next.leader();
         if let Some(before) = self.followed.get(&key).copied()
             && Some(before) != leader
         {
@@ -56,25 +48,27 @@ impl Process {
             asked: None,
             next: 0,
             retry_at: Duration::ZERO,
-            behind: BTreeSet::new(),
             behind_until: Duration::ZERO,
         });
-        follow.fetcher.set(key, fetch);
+        follow.fetcher.set(key, next);
     }
 
     pub(super) fn unfollow(&mut self, key: PartitionKey) {
         if let Some(leader) = self.followed.remove(&key)
             && let Some(follow) = self.follows.get_mut(&leader)
         {
-            follow.fetcher.set(key, None);
+            follow.fetcher.set(key, NextFetch::Nothing);
         }
     }
 
-    /// Planted bugs: what a follower asks for.
-    fn meddle(&self, fetch: FollowerFetch) -> FollowerFetch {
-        match self.plant {
-            Some(Plant::EpochsUncompared) => FollowerFetch { last_epoch: base::LeaderEpoch::NONE, ..fetch },
-            _ => fetch,
+    /// What to ask for of a partition, the planted bugs included.
+    fn next_fetch(&self, key: PartitionKey) -> NextFetch {
+        let next = self.cells.get(&key).map(|cell| cell.with(|partition| partition.next_fetch()));
+        match (next.unwrap_or(NextFetch::Nothing), self.plant) {
+            (NextFetch::Ask(fetch), Some(Plant::EpochsUncompared)) => {
+                NextFetch::Ask(FollowerFetch { last_epoch: base::LeaderEpoch::NONE, ..fetch })
+            }
+            (next, _) => next,
         }
     }
 
@@ -85,7 +79,7 @@ impl Process {
             let follow = self.follows.get_mut(&leader).expect("it was listed");
             let rests =
                 follow.fetcher.is_idle() && follow.fetcher.deadline().is_none_or(|at| at > now.elapsed);
-            let waits = !follow.behind.is_empty() && now.elapsed < follow.behind_until;
+            let waits = follow.fetcher.is_behind() && now.elapsed < follow.behind_until;
             if follow.asked.is_some() || rests || waits {
                 continue;
             }
@@ -99,8 +93,7 @@ impl Process {
                 Some(conn) if follow.is_open => {
                     follow.next += 1;
                     let correlation_id = follow.next;
-                    let wait = if follow.behind.is_empty() { Duration::MAX } else { WAIT_WHILE_BEHIND };
-                    let request = follow.fetcher.request(now, correlation_id, wait).expect("it is small");
+                    let request = follow.fetcher.request(now, correlation_id).expect("it is small");
                     if let Some(frame) = request {
                         follow.asked = Some((correlation_id, now.elapsed));
                         self.acts.push_back(Act::Send { conn, frame: frame.bytes[4..].to_vec() });
@@ -126,7 +119,6 @@ impl Process {
         let retry_at = now.elapsed + self.times.retry_after;
         if let Some(follow) = self.follows.get_mut(&leader) {
             follow.fetcher.on_disconnected();
-            follow.behind.clear();
             (follow.conn, follow.is_open, follow.asked, follow.retry_at) = (None, false, None, retry_at);
         }
     }
@@ -135,19 +127,13 @@ impl Process {
     pub(super) fn on_leader_frame(&mut self, now: Now, leader: BrokerId, frame: &[u8]) {
         let Some(mut follow) = self.follows.remove(&leader) else { return };
         let Some((correlation_id, _)) = follow.asked.take() else { return };
-        let behind = &mut follow.behind;
         let answered = follow.fetcher.on_answer(now, correlation_id, frame, &mut |key, answer| {
             let is_refused = matches!(answer, LeaderAnswer::Refused(_));
             let done = self.take_in(now, key, &answer);
             if let Err(why) = &done {
                 self.say(format!("{key:?} cannot follow: {why}"));
             }
-            let cell = self.cells.get(&key);
-            if cell.is_some_and(|cell| cell.with(|partition| partition.is_behind_its_disk())) {
-                behind.insert(key);
-            }
-            let next = cell.and_then(|cell| cell.with(|partition| partition.next_fetch()));
-            let fetch = next.filter(|next| next.leader == leader).map(|fetch| self.meddle(fetch));
+            let fetch = self.next_fetch(key).of(leader);
             Next { fetch, has_failed: done.is_err() || is_refused, rests_until: None }
         });
         follow.behind_until = now.elapsed + BEHIND_MAX;
@@ -213,7 +199,7 @@ impl Process {
                 .chain(follow.fetcher.deadline())
                 .max(),
             (None, Some(_)) if !follow.is_open => None,
-            (None, Some(_)) if !follow.behind.is_empty() => Some(follow.behind_until),
+            (None, Some(_)) if follow.fetcher.is_behind() => Some(follow.behind_until),
             (None, Some(_)) => follow.fetcher.deadline(),
         };
         self.follows.values().filter_map(of).min()
