@@ -119,6 +119,8 @@ impl Default for LinksSettings {
 struct Open<T> {
     id: ConnectionId,
     link: Link<T>,
+    /// When it was begun.
+    since: Duration,
     /// Until when it has to stand, if it does not yet.
     connect_until: Option<Duration>,
     /// The broker asked for nothing before this.
@@ -218,6 +220,7 @@ impl<T> Links<T> {
         state.open = Some(Open {
             id,
             link: Link::new(self.settings.client_id.clone()),
+            since: now.elapsed,
             connect_until: Some(now.elapsed + self.settings.connect_timeout),
             muted_until: Duration::ZERO,
             unwritten: VecDeque::new(),
@@ -228,12 +231,12 @@ impl<T> Links<T> {
     }
 
     /// A peer that anything can be asked of now: the one with the fewest answers due. Without one, a
-    /// connection to the next that may know the cluster is begun. One that is silent is asked only if it is the
-    /// only one there is.
+    /// connection to the next that may know the cluster is begun, unless one is coming. Those that are silent
+    /// are not asked, and not waited for.
     pub fn want_any(&mut self, now: Now, effects: &mut Effects<NetEffect>) -> Option<Peer> {
-        let patience = self.patience;
         let is_silent = |open: &Open<T>| {
-            open.asked_at(&self.settings).is_some_and(|at| at.saturating_add(patience) <= now.elapsed)
+            let since = if open.link.is_greeted() { open.asked_at(&self.settings) } else { Some(open.since) };
+            since.is_some_and(|at| at.saturating_add(self.patience) <= now.elapsed)
         };
         let usable = self.peers.iter().filter_map(|(&peer, state)| {
             let open = state.open.as_ref()?;
@@ -250,8 +253,12 @@ impl<T> Links<T> {
             for _ in 0..peers.len() {
                 self.bootstrap_next += 1;
                 let peer = peers[self.bootstrap_next % peers.len()];
+                let is_open = |peers: &BTreeMap<Peer, PeerState<T>>| peers[&peer].open.is_some();
+                if is_open(&self.peers) {
+                    continue;
+                }
                 self.want(peer, now, effects);
-                if self.peers.get(&peer).is_some_and(|state| state.open.is_some()) {
+                if is_open(&self.peers) {
                     break;
                 }
             }
@@ -442,6 +449,14 @@ impl<T> Links<T> {
         })
     }
 
+    /// Whether somebody who is not silent owes an answer to such a question.
+    pub(crate) fn is_owed(&self, now: Now, is_such: impl Fn(&T) -> bool) -> bool {
+        let silent: Vec<Peer> =
+            self.silent().filter(|&(since, ..)| since <= now.elapsed).map(|(.., peer)| peer).collect();
+        let others = self.peers.keys().filter(|peer| !silent.contains(peer));
+        others.flat_map(|&peer| self.asked(peer)).any(is_such)
+    }
+
     /// What a peer was asked and has not answered.
     pub(crate) fn asked(&self, peer: Peer) -> impl Iterator<Item = &T> {
         self.link(peer).into_iter().flat_map(Link::asked)
@@ -459,7 +474,10 @@ impl<T> Links<T> {
         let due = self.peers.values().filter_map(|state| match &state.open {
             Some(open) => {
                 let unmuted = Some(open.muted_until).filter(|&until| until > now.elapsed);
-                [open.deadline(), unmuted].into_iter().flatten().min()
+                // Then another may be tried.
+                let unheard = Some(open.since.saturating_add(self.patience));
+                let unheard = unheard.filter(|&at| !open.link.is_greeted() && at > now.elapsed);
+                [open.deadline(), unmuted, unheard].into_iter().flatten().min()
             }
             None => Some(state.retry_at).filter(|&at| self.wanted && at > now.elapsed),
         });

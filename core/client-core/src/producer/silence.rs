@@ -1,8 +1,9 @@
 //! Brokers that say nothing: cut off, stopped, or hung. Their connections stand, and their answers would be waited for
 //! as long as `request.timeout.ms` says.
 //!
-//! Others know sooner whether somebody else leads in their stead. So they are asked, and if it is so, the
-//! connection is given up: what it carried may have been written, and goes to the new leader, who knows it again.
+//! Others know sooner whether somebody else leads in their stead. So they are asked, also what the silent one was
+//! asked about the cluster, and if it is so, the connection is given up: what it carried may have been written, and
+//! goes to the new leader, who knows it again.
 
 use std::time::Duration;
 
@@ -26,6 +27,10 @@ impl Producer {
             silent.map(|(_, connection, peer)| (connection, peer)).collect();
         if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
             self.metadata.is_wanted = true;
+            self.metadata.is_asked &= self.links.is_owed(now, |asked| matches!(asked, Asked::Metadata));
+            if self.awaited.is_asked && !self.links.is_owed(now, |asked| matches!(asked, Asked::Topics)) {
+                self.on_topics_unanswered(now);
+            }
         }
         for (connection, peer) in silent {
             if self.is_replaced(peer) {

@@ -30,3 +30,28 @@ fn what_it_has_not_answered_goes_to_its_successor() {
     stage.answer(&again, ErrorCode::None, 0);
     assert!(matches!(stage.done[..], [(0, 1, Ok(_))]), "{:?}", stage.done);
 }
+
+#[test]
+fn what_it_was_asked_about_the_cluster_is_asked_of_another() {
+    let metadata_age_max = Duration::from_millis(500);
+    let mut stage = Stage::new(ProducerSettings { metadata_age_max, ..ProducerSettings::default() });
+    stage.send_value(b"first");
+    let first = stage.next();
+    stage.answer(&first, ErrorCode::None, 0);
+    // All connections there are lead to it.
+    stage.cut_off = Some("one");
+    stage.send_value(b"second");
+    let asked = stage.asked.len();
+    stage.pass(metadata_age_max);
+    assert_eq!(stage.asked.len(), asked, "the question is lost");
+    stage.leader = 2;
+    let mut waited = Duration::ZERO;
+    while stage.sent.is_empty() && waited < Duration::from_secs(3) {
+        stage.pass(Duration::from_millis(50));
+        waited += Duration::from_millis(50);
+    }
+    let second = stage.next();
+    assert_eq!(second.values, [b"second"]);
+    stage.answer(&second, ErrorCode::None, 1);
+    assert!(matches!(stage.done[..], [(_, 1, Ok(_)), (_, 1, Ok(_))]), "{:?}", stage.done);
+}

@@ -1,6 +1,7 @@
 //! A producer, one broker, and a clock that only the story moves.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Effects, ErrorCode, Now, PartitionIndex, TimestampMs, Uuid};
@@ -66,6 +67,9 @@ pub(crate) struct Stage {
     pub(crate) throttle_time_ms: i32,
     /// Why the broker cannot be connected to, if so.
     pub(crate) is_away: Option<&'static str>,
+    /// The host from which nothing comes any more, on whatever connection.
+    pub(crate) cut_off: Option<&'static str>,
+    hosts: BTreeMap<ConnectionId, Arc<str>>,
     /// What was asked of the cluster: the topics, and whether they are to be created.
     pub(crate) asked: Vec<(Vec<String>, bool)>,
 }
@@ -88,6 +92,8 @@ impl Stage {
             identity_code: ErrorCode::None,
             throttle_time_ms: 0,
             is_away: None,
+            cut_off: None,
+            hosts: BTreeMap::new(),
             asked: Vec::new(),
         }
     }
@@ -203,10 +209,17 @@ impl Stage {
                         self.producer.on_trouble(connection, why, now);
                         self.producer.on_closed(connection, now, &mut self.effects);
                     }
-                    Effect::Net(NetEffect::Connect { connection, .. }) => {
-                        self.producer.on_connected(connection, now, &mut self.effects);
+                    Effect::Net(NetEffect::Connect { connection, address }) => {
+                        self.hosts.insert(connection, address.host);
+                        if self.is_heard(connection) {
+                            self.producer.on_connected(connection, now, &mut self.effects);
+                        }
                     }
-                    Effect::Net(NetEffect::Send { connection, outgoing }) => self.hear(connection, &outgoing),
+                    Effect::Net(NetEffect::Send { connection, outgoing }) => {
+                        if self.is_heard(connection) {
+                            self.hear(connection, &outgoing);
+                        }
+                    }
                     Effect::Net(NetEffect::Close { .. }) | Effect::TryAgain => {}
                     Effect::Compress(work) => {
                         let (work, spare) = work.compress(self.compression, None, &mut Scratch::default());
@@ -216,6 +229,10 @@ impl Stage {
                 }
             }
         }
+    }
+
+    fn is_heard(&self, connection: ConnectionId) -> bool {
+        self.cut_off.is_none_or(|host| *self.hosts[&connection] != *host)
     }
 
     /// The broker answers at once, save what the story answers.
