@@ -1,5 +1,7 @@
 //! A client's connections: to whom, since when, and when to try again.
 
+mod silence;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -234,10 +236,7 @@ impl<T> Links<T> {
     /// connection to the next that may know the cluster is begun, unless one is coming. Those that are silent
     /// are not asked, and not waited for.
     pub fn want_any(&mut self, now: Now, effects: &mut Effects<NetEffect>) -> Option<Peer> {
-        let is_silent = |open: &Open<T>| {
-            let since = if open.link.is_greeted() { open.asked_at(&self.settings) } else { Some(open.since) };
-            since.is_some_and(|at| at.saturating_add(self.patience) <= now.elapsed)
-        };
+        let is_silent = |open: &Open<T>| self.is_silent(open, now);
         let usable = self.peers.iter().filter_map(|(&peer, state)| {
             let open = state.open.as_ref()?;
             let usable = open.link.is_greeted() && open.muted_until <= now.elapsed && !is_silent(open);
@@ -434,32 +433,6 @@ impl<T> Links<T> {
         if let Some(open) = self.peers.get_mut(&peer).and_then(|state| state.open.as_mut()) {
             open.muted_until = open.muted_until.max(until);
         }
-    }
-
-    /// From now on a peer is silent that has owed an answer for so long: there may be nobody any more.
-    pub(crate) fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
-    }
-
-    /// Connections whose peers are silent, and when that was found out at the earliest.
-    pub(crate) fn silent(&self) -> impl Iterator<Item = (Duration, ConnectionId, Peer)> {
-        self.peers.iter().filter_map(|(&peer, state)| {
-            let open = state.open.as_ref()?;
-            Some((open.asked_at(&self.settings)?.saturating_add(self.patience), open.id, peer))
-        })
-    }
-
-    /// Whether somebody who is not silent owes an answer to such a question.
-    pub(crate) fn is_owed(&self, now: Now, is_such: impl Fn(&T) -> bool) -> bool {
-        let silent: Vec<Peer> =
-            self.silent().filter(|&(since, ..)| since <= now.elapsed).map(|(.., peer)| peer).collect();
-        let others = self.peers.keys().filter(|peer| !silent.contains(peer));
-        others.flat_map(|&peer| self.asked(peer)).any(is_such)
-    }
-
-    /// What a peer was asked and has not answered.
-    pub(crate) fn asked(&self, peer: Peer) -> impl Iterator<Item = &T> {
-        self.link(peer).into_iter().flat_map(Link::asked)
     }
 
     /// Connections whose answer, or whose opening, is late. The caller closes them.
