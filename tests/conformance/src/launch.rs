@@ -39,7 +39,7 @@ pub(crate) fn node(binary: &Path, launch: &Launch<'_>, more_data_dirs: &[PathBuf
 }
 
 /// How many nodes a cluster of ours has.
-const NODES: u16 = 3;
+pub(crate) const NODES: u16 = 3;
 /// What `vltava dev` ends with when all its nodes are there.
 pub(crate) const READY: &str = "Ctrl-C stops it.";
 /// From a node's port to that of its health, and to the one for nodes: `vltava help dev`.

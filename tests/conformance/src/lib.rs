@@ -25,6 +25,7 @@ pub mod tools;
 
 // The server.
 pub mod capture;
+pub mod cluster;
 pub mod kafka;
 mod launch;
 pub mod node;

@@ -16,6 +16,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::cluster::Cluster;
 use crate::launch::{self, Launch, free_port};
 use crate::{home, kafka};
 
@@ -202,8 +203,13 @@ impl Node {
         api_versions(self.address)
     }
 
-    /// Where clients connect, as `host:port`.
+    /// Where clients connect, as `host:port`; of each node, between commas.
     pub fn bootstrap(&self) -> String {
+        if let Program::Cluster(_) = self.setup.program {
+            let port = self.address.port();
+            let each = (port..port + launch::NODES).map(|port| format!("{}:{port}", self.address.ip()));
+            return each.collect::<Vec<_>>().join(",");
+        }
         let port = self.setup.advertised_port.unwrap_or(self.address.port());
         format!("{}:{port}", self.address.ip())
     }
@@ -226,6 +232,12 @@ impl Node {
     /// Its process, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
+    }
+
+    /// Its nodes, if it is a cluster of ours and runs.
+    pub fn cluster(&self) -> Option<Cluster> {
+        let Program::Cluster(binary) = &self.setup.program else { return None };
+        Some(Cluster { binary: binary.clone(), pid: self.pid()?, bootstrap: self.bootstrap() })
     }
 
     /// The status it ended with by itself, if it did.

@@ -1,6 +1,7 @@
 //! Records as the stories see them, and those that drivers make themselves.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
@@ -115,11 +116,16 @@ pub struct Many {
 
 impl Many {
     /// The digest of a run of them, as `consume_many` answers, if they lie at their own index.
-    pub fn digest(&self, offsets: std::ops::Range<u64>) -> String {
+    pub fn digest(&self, offsets: Range<u64>) -> String {
+        self.digest_behind(0, offsets)
+    }
+
+    /// The same, if the first of them lies at that offset.
+    pub fn digest_behind(&self, first: i64, indices: Range<u64>) -> String {
         let mut digest = Digest::default();
-        for index in offsets {
+        for index in indices {
             let Record { key, value, .. } = self.record(index);
-            digest.add(index as i64, key.as_ref(), value.as_ref());
+            digest.add(first + index as i64, key.as_ref(), value.as_ref());
         }
         digest.hex()
     }

@@ -1,6 +1,7 @@
 //! What clients do with the node, and what must come of it.
 
 mod bulk;
+mod failover;
 mod keys;
 mod ring;
 mod round_trip; // start here
@@ -10,6 +11,7 @@ mod sizes;
 mod transactions;
 
 pub use bulk::bulk;
+pub use failover::failover;
 pub use keys::keys;
 pub use ring::ring;
 pub use round_trip::round_trip;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use crate::capture::Capture;
+use crate::cluster::Cluster;
 use crate::driver::{Driver, Place};
 use crate::launch::free_port;
 use crate::matrix::{self, Client, Feature};
@@ -63,6 +64,12 @@ impl Suite {
         let node = Node::start(setup)?;
         self.capture.listen(port, node.address())?;
         Ok(node)
+    }
+
+    /// The cluster whose nodes a story may kill.
+    pub fn cluster(&self) -> Result<Cluster> {
+        let node = lock(&self.node);
+        node.as_ref().and_then(Node::cluster).context("the node is no cluster of ours, or does not run")
     }
 
     /// The node's data directory, if it is on this machine and ours.

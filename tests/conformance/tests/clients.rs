@@ -17,8 +17,9 @@ use vltava_conformance::suite::Suite;
 fn main() -> ExitCode {
     let clients = matrix::clients().expect("matrix.toml is part of the tree");
     let started = Instant::now();
-    let suites = [Arc::new(Suite::default()), Arc::new(Suite::on(Program::Kafka))];
-    let [node, kafka] = &suites;
+    // Where nodes are killed, no other story is told.
+    let suites = [Suite::default(), Suite::on(Program::Kafka), Suite::default()].map(Arc::new);
+    let [node, kafka, mortal] = &suites;
     let mut trials = alone(node, &clients);
     trials.extend(in_pairs(node, &clients));
     trials.extend(same_keys(node, &clients));
@@ -26,6 +27,12 @@ fn main() -> ExitCode {
     let is_ours = matches!(Program::from_env(), Ok(Program::Vltava(_)));
     if is_ours {
         trials.extend(ours_on_kafka(kafka, &clients));
+    }
+    if matches!(Program::from_env(), Ok(Program::Cluster(_))) {
+        trials.extend(clients.iter().map(|client| {
+            let of = client.clone();
+            trial(mortal, &format!("{}::failover", client.name), move |suite| stories::failover(suite, &of))
+        }));
     }
     let arguments = Arguments::from_args();
     if let (false, Err(error)) = (arguments.list, Program::from_env()) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -19,7 +20,7 @@ type client struct {
 }
 
 func main() {
-	base := []kgo.Opt{kgo.SeedBrokers(os.Args[1]), kgo.ClientID(os.Args[2])}
+	base := []kgo.Opt{kgo.SeedBrokers(strings.Split(os.Args[1], ",")...), kgo.ClientID(os.Args[2])}
 	shared, err := kgo.NewClient(base...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,7 +40,7 @@ func (c *client) Create(command *protocol.Command) error {
 	for name, value := range command.Configs {
 		configs[name] = &value
 	}
-	answer, err := c.admin.CreateTopic(ctx, command.Partitions, 1, configs, command.Topic)
+	answer, err := c.admin.CreateTopic(ctx, command.Partitions, -1, configs, command.Topic)
 	if err != nil {
 		return err
 	}

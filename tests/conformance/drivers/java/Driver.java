@@ -89,7 +89,7 @@ public final class Driver {
     private void create(JsonNode command) throws Exception {
         Map<String, String> configs = new HashMap<>();
         command.get("configs").properties().forEach(e -> configs.put(e.getKey(), e.getValue().asText()));
-        NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) 1);
+        NewTopic topic = new NewTopic(command.get("topic").asText(), command.get("partitions").asInt(), (short) -1);
         try (Admin admin = Admin.create(base)) {
             admin.createTopics(List.of(topic.configs(configs))).all().get();
         }

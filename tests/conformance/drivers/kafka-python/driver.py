@@ -21,7 +21,7 @@ def create(command):
             {
                 command["topic"]: {
                     "num_partitions": command["partitions"],
-                    "replication_factor": 1,
+                    "replication_factor": -1,
                     "configs": command["configs"],
                 }
             },

@@ -14,7 +14,7 @@ admin = AdminClient(BASE)
 
 
 def create(command):
-    topic = NewTopic(command["topic"], command["partitions"], 1, config=command["configs"])
+    topic = NewTopic(command["topic"], command["partitions"], -1, config=command["configs"])
     for future in admin.create_topics([topic], operation_timeout=30).values():
         future.result()
     return {}

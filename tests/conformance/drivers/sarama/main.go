@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -32,7 +33,7 @@ func (c *client) config() *sarama.Config {
 	return config
 }
 
-func brokers() []string { return []string{os.Args[1]} }
+func brokers() []string { return strings.Split(os.Args[1], ",") }
 
 func (c *client) Create(command *protocol.Command) error {
 	admin, err := sarama.NewClusterAdmin(brokers(), c.config())
@@ -44,7 +45,7 @@ func (c *client) Create(command *protocol.Command) error {
 	for name, value := range command.Configs {
 		configs[name] = &value
 	}
-	detail := sarama.TopicDetail{NumPartitions: command.Partitions, ReplicationFactor: 1, ConfigEntries: configs}
+	detail := sarama.TopicDetail{NumPartitions: command.Partitions, ReplicationFactor: -1, ConfigEntries: configs}
 	return admin.CreateTopic(command.Topic, &detail, false)
 }
 
@@ -74,6 +75,8 @@ func (c *client) Send(command *protocol.Command, records []protocol.Record) ([]i
 	if command.Idempotent {
 		config.Producer.Idempotent = true
 		config.Net.MaxOpenRequests = 1
+		// By default it gives up before another leads.
+		config.Producer.Retry.Max = 100
 	}
 	producer, err := sarama.NewSyncProducer(brokers(), config)
 	if err != nil {

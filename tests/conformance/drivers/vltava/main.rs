@@ -69,7 +69,7 @@ impl Driver {
         let topic = NewTopic {
             name: field(command, "topic")?,
             partitions: Some(field(command, "partitions")?),
-            replication_factor: Some(1),
+            replication_factor: None,
             configs: configs.into_iter().map(text).collect(),
             ..NewTopic::default()
         };
