@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use vltava_torture::fault::Kind;
 use vltava_torture::report::Outcome;
-use vltava_torture::scenario::{self, Options, Scenario};
+use vltava_torture::scenario::{self, Blow, Options, Scenario};
 use vltava_torture::stop::Stop;
 use vltava_torture::system::{Flush, System};
 use vltava_torture::{checker, history, lab, machine};
@@ -57,6 +57,9 @@ struct Run {
     /// How often, for failover
     #[arg(long, default_value_t = 30)]
     rounds: u32,
+    /// What failover does, in turn, between commas; all of it if not given
+    #[arg(long, value_enum, value_delimiter = ',')]
+    blows: Vec<Blow>,
     /// Partitions of the topic
     #[arg(long, default_value_t = 4)]
     partitions: i32,
@@ -145,6 +148,7 @@ fn options(run: &Run) -> Result<Options> {
         kinds: if faults.is_empty() { Kind::ALL.to_vec() } else { faults },
         swarm: !run.all_faults,
         rounds: run.rounds,
+        blows: run.blows.clone(),
         partitions: run.partitions,
         rate: run.rate,
         librdkafka,

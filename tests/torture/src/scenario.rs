@@ -23,6 +23,8 @@ use crate::stop::Stop;
 use crate::system::{Flush, Launch, System};
 use crate::world::Setup;
 
+pub use failover::Blow;
+
 /// A run that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
@@ -63,6 +65,8 @@ pub struct Options {
     pub swarm: bool,
     /// How often, for runs that repeat something.
     pub rounds: u32,
+    /// Which blows failover deals, in turn; none is all.
+    pub blows: Vec<Blow>,
     /// Partitions of the topic.
     pub partitions: i32,
     /// Records a second of each producer.
@@ -91,6 +95,7 @@ impl Options {
             kinds: Kind::ALL.to_vec(),
             swarm: true,
             rounds: 30,
+            blows: Vec::new(),
             partitions: 4,
             rate: 400,
             librdkafka: true,

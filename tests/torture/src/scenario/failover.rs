@@ -13,6 +13,24 @@ use crate::stop::Stop;
 use crate::world::{Expect, World};
 
 const WHOLE_MAX: Duration = Duration::from_secs(120);
+/// What is done to a broker that somebody needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Blow {
+    /// kill -9 of a leader.
+    Kill,
+    /// A leader sees nobody any more, and nobody is told.
+    Silent,
+    /// kill -9 of the controller.
+    Controller,
+    /// SIGTERM and start of all, one after the other.
+    Rolling,
+}
+
+impl Blow {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Kill, Self::Silent, Self::Controller, Self::Rolling];
+}
+
 /// A load that is steady before, and time to see the new leader after.
 const BEFORE: Duration = Duration::from_secs(2);
 const AWAY_MAX: Duration = Duration::from_secs(20);
@@ -22,34 +40,37 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     // A gap is seen as finely as records are sent.
     setup.amount.rate = setup.amount.rate.max(800);
     setup.amount.librdkafka = false;
-    World::start(setup, stop)?.play(Expect::Nothing, |world| rounds(world, options.rounds))
+    World::start(setup, stop)?.play(Expect::Nothing, |world| rounds(world, options))
 }
 
-fn rounds(world: &mut World, count: u32) -> Result<()> {
+fn rounds(world: &mut World, options: &Options) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
-    for round in 0..count {
+    let blows = if options.blows.is_empty() { &Blow::ALL[..] } else { &options.blows };
+    for (round, blow) in (0..options.rounds).zip(blows.iter().cycle()) {
+        // Each blow goes from partition to partition.
+        let turn = round / blows.len() as u32;
         world.wait_until_whole(WHOLE_MAX).context("before the next round")?;
         world.stop.wait(BEFORE);
         world.stop.check()?;
-        match round % 4 {
-            0 => leader_killed(world, round)?,
-            1 => leader_silent(world, round)?,
-            2 => controller_killed(world)?,
-            _ => rolling(world)?,
+        match blow {
+            Blow::Kill => leader_killed(world, turn)?,
+            Blow::Silent => leader_silent(world, turn)?,
+            Blow::Controller => controller_killed(world)?,
+            Blow::Rolling => rolling(world)?,
         }
         world.look_for_dead()?;
     }
     Ok(())
 }
 
-fn leader_of_some(world: &World, round: u32) -> Result<(i32, Vec<i32>)> {
-    let partition = (round / 4) as i32 % world.setup.amount.partitions;
+fn leader_of_some(world: &World, turn: u32) -> Result<(i32, Vec<i32>)> {
+    let partition = turn as i32 % world.setup.amount.partitions;
     let leader = world.cluster.leader(partition).context("nobody leads")?;
     Ok((leader, world.led_by(&[leader])))
 }
 
-fn leader_killed(world: &mut World, round: u32) -> Result<()> {
-    let (leader, led) = leader_of_some(world, round)?;
+fn leader_killed(world: &mut World, turn: u32) -> Result<()> {
+    let (leader, led) = leader_of_some(world, turn)?;
     let at = now_ns();
     world.blow("kill -9 of a leader", at, led);
     world.cluster.node(leader).kill()?;
@@ -58,8 +79,8 @@ fn leader_killed(world: &mut World, round: u32) -> Result<()> {
     world.cluster.start_node(leader)
 }
 
-fn leader_silent(world: &mut World, round: u32) -> Result<()> {
-    let (leader, led) = leader_of_some(world, round)?;
+fn leader_silent(world: &mut World, turn: u32) -> Result<()> {
+    let (leader, led) = leader_of_some(world, turn)?;
     let at = now_ns();
     world.blow("leader cut off in silence", at, led);
     let rules = isolate(&mut world.cluster, leader, true)?;
