@@ -16,15 +16,27 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// What is sent from the page cache at once.
 const FETCH_BYTES: u64 = 1 << 20;
 
-/// Sends so many bytes through a socket into a new file, and back out of it.
+/// Sends so many bytes through a socket into a new file, back out of it, and from it into another one.
 pub(crate) fn run(file: &Path, bytes: u64) -> Result<Value> {
     let bytes = bytes.next_multiple_of(FETCH_BYTES);
     let mut stored = File::options().create(true).truncate(true).read(true).write(true).open(file)?;
-    let written = write_in(&mut stored, bytes);
-    let read = written.and_then(|written| Ok((written, read_out(&mut stored, bytes)?)));
+    let found = limits(&mut stored, &file.with_extension("copy"), bytes);
     std::fs::remove_file(file)?;
-    let (written, read) = read?;
-    Ok(json!({ "bytes": bytes, "write_bytes_per_sec": written, "read_bytes_per_sec": read }))
+    found
+}
+
+fn limits(stored: &mut File, copy: &Path, bytes: u64) -> Result<Value> {
+    let written = write_in(stored, bytes)?;
+    let read = read_out(stored, bytes, |_| Ok(()))?;
+    let mut to = File::create(copy)?;
+    let copied = read_out(stored, bytes, |chunk| Ok(to.write_all(chunk)?));
+    std::fs::remove_file(copy)?;
+    Ok(json!({
+        "bytes": bytes,
+        "write_bytes_per_sec": written,
+        "read_bytes_per_sec": read,
+        "copy_bytes_per_sec": copied?,
+    }))
 }
 
 fn connection() -> Result<(TcpStream, TcpStream)> {
@@ -53,8 +65,8 @@ fn write_in(file: &mut File, bytes: u64) -> Result<f64> {
     })
 }
 
-/// Page cache, `sendfile`, socket, checksum; bytes a second.
-fn read_out(file: &mut File, bytes: u64) -> Result<f64> {
+/// Page cache, `sendfile`, socket, checksum, and what is done with it; bytes a second.
+fn read_out(file: &mut File, bytes: u64, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<f64> {
     let (mut client, server) = connection()?;
     file.rewind()?;
     let since = Instant::now();
@@ -72,6 +84,7 @@ fn read_out(file: &mut File, bytes: u64) -> Result<f64> {
             let count = client.read(&mut chunk)?;
             ensure!(count > 0, "the sender ended early");
             std::hint::black_box(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, &chunk[..count]));
+            take(&chunk[..count])?;
             left -= count as u64;
         }
         sending.join().ok().context("the sender panicked")??;

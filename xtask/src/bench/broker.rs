@@ -1,5 +1,7 @@
 //! A broker that is measured, ours or Kafka's: started, killed, and started again.
 
+mod cluster;
+
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -14,7 +16,9 @@ use super::process::{arguments, is_alive};
 use super::requests::{PATIENCE, first_metadata};
 use super::wire::Asker;
 
-/// The controller of a Kafka listens that much above its broker.
+pub(super) use cluster::{Cluster, NODES};
+
+/// The controller of a Kafka, and the cluster listener of ours, listen that much above their broker.
 const CONTROLLER_ABOVE: u16 = 100;
 
 /// Where things are that all brokers need.
@@ -29,6 +33,8 @@ pub(super) struct Site {
     pub(super) kafka: PathBuf,
     /// Our program with librdkafka in it, where clients are measured.
     pub(super) load: Option<PathBuf>,
+    /// The program that does things to clusters, where that is measured.
+    pub(super) torture: Option<PathBuf>,
     /// Everything that is written.
     pub(super) dir: PathBuf,
 }
@@ -65,6 +71,8 @@ pub(super) struct Broker<'a> {
     site: &'a Site,
     side: Side,
     home: PathBuf,
+    /// Which of those that share the home, from 1 on.
+    number: usize,
     words: Vec<String>,
     process: Process,
     /// Its group of processes, for as long as it is known to be there: ids are used again.
@@ -94,37 +102,42 @@ impl<'a> Broker<'a> {
     fn start_ours(site: &'a Site, policy: &'static str) -> Result<(Self, Asker, Duration)> {
         let home = site.dir.join(format!("vltava-{}", next_number()));
         std::fs::create_dir(&home)?;
-        let address = free_address()?;
-        let mut words = vec![site.vltava.display().to_string(), "server".to_owned()];
-        let data = home.join("data").display().to_string();
-        words.extend(["--data-dir".to_owned(), data, "--listen".to_owned(), address.to_string()]);
-        words.extend(["--http-listen".to_owned(), "127.0.0.1:0".to_owned()]);
-        words.extend(["--set".to_owned(), format!("flush.policy={policy}")]);
+        let address = free_addresses(1)?[0];
+        let words = words(site, &data(&home, 1), address, &[format!("flush.policy={policy}")]);
         let since = Instant::now();
-        let child = spawn(site, &words, &home)?;
-        let side = Side::Vltava(policy);
-        let group = Some(child.id());
-        let broker =
-            Self { site, side, home, words, process: Process::Ours(child), group, removed: false, address };
+        let broker = Self::spawned(site, (Side::Vltava(policy), 1), home, words, address)?;
         let (asker, took) = broker.answers(since)?;
         Ok((broker, asker, took))
     }
 
+    /// Starts a process of ours.
+    fn spawned(
+        site: &'a Site,
+        (side, number): (Side, usize),
+        home: PathBuf,
+        words: Vec<String>,
+        address: SocketAddr,
+    ) -> Result<Self> {
+        let child = spawn(site, &words, &home, number)?;
+        let (group, process) = (Some(child.id()), Process::Ours(child));
+        Ok(Self { site, side, home, number, words, process, group, removed: false, address })
+    }
+
+    /// Takes over a process that Kafka's script started there.
+    fn theirs(site: &'a Site, home: PathBuf, number: usize, address: SocketAddr) -> Result<Self> {
+        let pid = std::fs::read_to_string(home.join(format!("{number}.pid")))?.trim().parse()?;
+        let (words, process) = (arguments(pid)?, Process::Theirs(pid));
+        let (side, group, removed) = (Side::Kafka, None, false);
+        Ok(Self { site, side, home, number, words, process, group, removed, address })
+    }
+
     fn start_kafka(site: &'a Site) -> Result<(Self, Asker, Duration)> {
         let home = site.dir.join(format!("kafka-{}", next_number()));
-        let address = free_address()?;
+        let address = free_addresses(1)?[0];
         let since = Instant::now();
-        let mut up = Command::new(site.kafka.join("up"));
-        up.arg("1").env("KAFKA_RUN", &home).env("KAFKA_PORT", address.port().to_string());
-        let log = site.dir.join("kafka-up.log");
-        let mut child = site.leftovers.spawn(up.stdout(File::create(&log)?).stderr(Stdio::inherit()))?;
-        let group = child.id();
-        ensure!(child.wait()?.success(), "Kafka's script `up` failed");
-        let pid = std::fs::read_to_string(home.join("1.pid"))?.trim().parse()?;
-        let words = arguments(pid)?;
-        let process = Process::Theirs(pid);
-        let group = Some(group);
-        let broker = Self { site, side: Side::Kafka, home, words, process, group, removed: false, address };
+        let group = up(site, &home, address, 1)?;
+        let mut broker = Self::theirs(site, home, 1, address)?;
+        broker.group = Some(group);
         let (asker, took) = broker.answers(since)?;
         Ok((broker, asker, took))
     }
@@ -144,11 +157,16 @@ impl<'a> Broker<'a> {
 
     /// What it logged last, for when it fails.
     fn last_words(&self) -> String {
-        let log = self.home.join("1.log");
+        let log = self.home.join(format!("{}.log", self.number));
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = lines[lines.len().saturating_sub(20)..].join("\n");
-        format!("{:?} logged:\n{last}", self.side)
+        format!("{:?}, broker {}, logged:\n{last}", self.side, self.number)
+    }
+
+    /// How long the files of its log are.
+    pub(super) fn log_bytes(&self) -> Result<u64> {
+        log_bytes(&data(&self.home, self.number))
     }
 
     /// Stops it in good order.
@@ -183,10 +201,10 @@ impl<'a> Broker<'a> {
     /// Starts it again on the data it has; the moment before the process was made, and the first answer.
     pub(super) fn start_again(&mut self) -> Result<(Instant, Asker, Duration)> {
         let since = Instant::now();
-        let child = spawn(self.site, &self.words, &self.home)?;
+        let child = spawn(self.site, &self.words, &self.home, self.number)?;
         self.group = Some(child.id());
         if self.side == Side::Kafka {
-            std::fs::write(self.home.join("1.pid"), child.id().to_string())?;
+            std::fs::write(self.home.join(format!("{}.pid", self.number)), child.id().to_string())?;
         }
         self.process = Process::Ours(child);
         let (asker, took) = self.answers(since)?;
@@ -196,7 +214,8 @@ impl<'a> Broker<'a> {
     /// Stops it and removes what it wrote.
     pub(super) fn remove(mut self) -> Result<()> {
         if self.side == Side::Kafka {
-            self.down()?;
+            down(self.site, &self.home)?;
+            self.forget_group()?;
         } else if is_alive(self.pid()) {
             // As Kafka's script ends Kafka.
             self.terminate()?;
@@ -212,15 +231,6 @@ impl<'a> Broker<'a> {
         }
         Ok(())
     }
-
-    fn down(&mut self) -> Result<()> {
-        let mut down = Command::new(self.site.kafka.join("down"));
-        let mut down = self.site.leftovers.spawn(down.env("KAFKA_RUN", &self.home))?;
-        let ended = down.wait()?;
-        self.site.leftovers.ended(down.id())?;
-        ensure!(ended.success(), "Kafka's script `down` failed");
-        self.forget_group()
-    }
 }
 
 impl Drop for Broker<'_> {
@@ -234,9 +244,59 @@ impl Drop for Broker<'_> {
     }
 }
 
-fn spawn(site: &Site, words: &[String], home: &Path) -> Result<Child> {
+/// Where a broker has its data, as Kafka's script has it.
+fn data(home: &Path, number: usize) -> PathBuf {
+    home.join(format!("data-{number}"))
+}
+
+/// How long the files of all logs below are.
+fn log_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        if kind.is_dir() {
+            bytes += log_bytes(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "log") {
+            // It may be gone by now.
+            bytes += path.metadata().map_or(0, |found| found.len());
+        }
+    }
+    Ok(bytes)
+}
+
+/// How a process of ours is started, with these settings.
+fn words(site: &Site, data: &Path, address: SocketAddr, settings: &[String]) -> Vec<String> {
+    let mut words = vec![site.vltava.display().to_string(), "server".to_owned()];
+    words.extend(["--data-dir".to_owned(), data.display().to_string()]);
+    words.extend(["--listen".to_owned(), address.to_string()]);
+    words.extend(["--http-listen".to_owned(), "127.0.0.1:0".to_owned()]);
+    words.extend(settings.iter().flat_map(|setting| ["--set".to_owned(), setting.clone()]));
+    words
+}
+
+/// Has Kafka's script start so many brokers from this address on; the group of their processes.
+fn up(site: &Site, home: &Path, first: SocketAddr, brokers: usize) -> Result<u32> {
+    let mut up = Command::new(site.kafka.join("up"));
+    up.arg(brokers.to_string()).env("KAFKA_RUN", home).env("KAFKA_PORT", first.port().to_string());
+    let log = site.dir.join("kafka-up.log");
+    let mut child = site.leftovers.spawn(up.stdout(File::create(&log)?).stderr(Stdio::inherit()))?;
+    ensure!(child.wait()?.success(), "Kafka's script `up` failed");
+    Ok(child.id())
+}
+
+/// Has Kafka's script end all brokers of a home.
+fn down(site: &Site, home: &Path) -> Result<()> {
+    let mut down = Command::new(site.kafka.join("down"));
+    let mut down = site.leftovers.spawn(down.env("KAFKA_RUN", home))?;
+    let ended = down.wait()?;
+    site.leftovers.ended(down.id())?;
+    ensure!(ended.success(), "Kafka's script `down` failed");
+    Ok(())
+}
+
+fn spawn(site: &Site, words: &[String], home: &Path, number: usize) -> Result<Child> {
     let (program, arguments) = words.split_first().context("a program")?;
-    let log = File::options().create(true).append(true).open(home.join("1.log"))?;
+    let log = File::options().create(true).append(true).open(home.join(format!("{number}.log")))?;
     let mut command = Command::new(program);
     command.args(arguments).stdout(log.try_clone()?).stderr(log);
     site.leftovers.spawn(&mut command)
@@ -248,10 +308,12 @@ fn next_number() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A port that is free, with that of a controller; below those that the system gives to clients.
-fn free_address() -> Result<SocketAddr> {
+/// Ports in a row that are free, with those of controllers; below those that the system gives to clients.
+fn free_addresses(count: u16) -> Result<Vec<SocketAddr>> {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let are_free =
+        |port: u16| (port..port + count).all(|port| is_free(port) && is_free(port + CONTROLLER_ABOVE));
     let first = 20_000 + (std::process::id() % 8_000) as u16;
-    let port = (first..32_000).find(|port| is_free(*port) && is_free(port + CONTROLLER_ABOVE));
-    Ok((Ipv4Addr::LOCALHOST, port.context("no free port")?).into())
+    let first = (first..32_000).find(|port| are_free(*port)).context("no free port")?;
+    Ok((first..first + count).map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect())
 }

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::broker::{Broker, Side, Site};
-use super::load::{Payload, Said, output, produce};
+use super::broker::{Side, Site};
+use super::load::{Payload, Produced, Said, output, produce};
 
 /// What all producers are set to, where the settings of one are those of another.
 const BATCH_BYTES: u64 = 128 << 10;
@@ -67,6 +68,8 @@ pub(super) const RATIOS: [(&str, &str, &str); 3] = [
 pub(super) struct Ran {
     pub(super) records_per_second: f64,
     pub(super) rss_peak_mib: f64,
+    /// When it said so.
+    pub(super) ended: Instant,
 }
 
 /// Records of so many bytes for a topic.
@@ -84,13 +87,14 @@ impl Client {
         let mut command = match self {
             Self::Ours => {
                 let settings = self.producer_settings(acks);
-                return Ok(ours(site, to, records, (-1.0, 0), &words(&settings))?.0);
+                let offered = Offered { rate: -1.0, warm_up: 0, hlog: None };
+                return Ok(ours(site, to, records, offered, &words(&settings))?.0);
             }
             Self::Java => {
                 let acks = format!("acks={acks}");
                 let made = produce(site, to, topic, count, Payload::Random(bytes), &[&acks])?;
-                let (records_per_second, rss_peak_mib) = (made.records_per_second, made.rss_peak_mib);
-                return Ok(Ran { records_per_second, rss_peak_mib });
+                let Produced { records_per_second, rss_peak_mib, ended, .. } = made;
+                return Ok(Ran { records_per_second, rss_peak_mib, ended });
             }
             Self::Librdkafka | Self::Quickest => Command::new(load(site)?),
         };
@@ -112,9 +116,9 @@ impl Client {
             Self::Java => {
                 let mut command = Command::new(site.kafka.join("tool"));
                 command.arg("ConsumerPerformance").args(of_tool);
-                let Said { out, rss_peak_mib } = output(site, &mut command, count)?;
+                let Said { out, rss_peak_mib, ended } = output(site, &mut command, count)?;
                 let rate = fetch_rate(&out, count).with_context(|| format!("cannot read\n{out}"))?;
-                return Ok(Ran { records_per_second: rate, rss_peak_mib });
+                return Ok(Ran { records_per_second: rate, rss_peak_mib, ended });
             }
             Self::Librdkafka | Self::Quickest => {
                 let mut command = Command::new(load(site)?);
@@ -194,21 +198,35 @@ impl Client {
 const CONSUMER_SETTINGS: [&str; 3] =
     ["queued.min.messages=1000000", "queued.max.messages.kbytes=262144", "fetch.queue.backoff.ms=1"];
 
-/// Writes with ours, at most so many records a second, of which the first so many do not count; all that it
-/// said, too.
+/// What a producer of ours is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offered<'a> {
+    /// Records a second at most; -1 is as many as it takes.
+    pub(super) rate: f64,
+    /// So many at the beginning do not count.
+    pub(super) warm_up: u64,
+    /// Where it leaves histograms, and for how many milliseconds each.
+    pub(super) hlog: Option<(&'a Path, u64)>,
+}
+
+/// Writes with ours; all that it said, too.
 pub(super) fn ours(
     site: &Site,
     to: SocketAddr,
     records: Records,
-    (rate, warm_up): (f64, u64),
+    offered: Offered<'_>,
     settings: &[&str],
 ) -> Result<(Ran, Value)> {
     let Records { topic, count, bytes } = records;
+    let Offered { rate, warm_up, hlog } = offered;
     let mut command = Command::new(&site.vltava);
     command.args(["perf", "producer", "--bootstrap-server", &to.to_string(), "--topic", topic]);
     command.args(["--num-records", &count.to_string(), "--record-size", &bytes.to_string()]);
-    command.args(["--warmup-records", &warm_up.to_string()]);
-    command.args(["--throughput", &rate.to_string(), "--json", "--command-property"]).args(settings);
+    command.args(["--warmup-records", &warm_up.to_string(), "--throughput", &rate.to_string()]);
+    if let Some((file, every_ms)) = hlog {
+        command.args(["--reporting-interval", &every_ms.to_string(), "--hlog"]).arg(file);
+    }
+    command.args(["--json", "--command-property"]).args(settings);
     ran(&output(site, &mut command, count)?, count - warm_up)
 }
 
@@ -217,18 +235,31 @@ pub(super) fn load(site: &Site) -> Result<&Path> {
     site.load.as_deref().context("the load program is not built")
 }
 
-/// Measures what the machine can do with so many bytes, in bytes a second in and out.
-pub(super) fn limits(site: &Site, bytes: u64) -> Result<(f64, f64)> {
+/// What the machine can do and no more, in bytes a second.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Through a socket and a checksum into a file.
+    pub(super) written: f64,
+    /// Out of a file through a socket to a checksum.
+    pub(super) read: f64,
+    /// Out of a file through a socket and a checksum into another file.
+    pub(super) copied: f64,
+}
+
+/// Measures that with so many bytes.
+pub(super) fn limits(site: &Site, bytes: u64) -> Result<Limits> {
     let file = site.dir.join("limits");
     let mut command = Command::new(load(site)?);
     command.arg("limits").arg(&file).arg(bytes.to_string());
     let said = json(&output(site, &mut command, 0)?.out)?;
-    Ok((number(&said, &["write_bytes_per_sec"])?, number(&said, &["read_bytes_per_sec"])?))
+    let of = |name| number(&said, &[name]);
+    let (written, read) = (of("write_bytes_per_sec")?, of("read_bytes_per_sec")?);
+    Ok(Limits { written, read, copied: of("copy_bytes_per_sec")? })
 }
 
-/// Writes with ours to get a broker's topic full of the same batches, whoever reads them.
-pub(super) fn fill(site: &Site, broker: &Broker<'_>, records: Records) -> Result<()> {
-    Client::Ours.produce(site, broker.address, records, "1").map(drop)
+/// Writes with ours to get a topic full of the same batches, whoever reads them.
+pub(super) fn fill(site: &Site, to: SocketAddr, records: Records) -> Result<()> {
+    Client::Ours.produce(site, to, records, "1").map(drop)
 }
 
 /// Settings as words.
@@ -242,7 +273,7 @@ fn ran(said: &Said, records: u64) -> Result<(Ran, Value)> {
     let count = number(&json, &["records"])?;
     ensure!(count >= records as f64, "{count} of {records} records:\n{}", said.out);
     let records_per_second = number(&json, &["records_per_sec"])?;
-    Ok((Ran { records_per_second, rss_peak_mib: said.rss_peak_mib }, json))
+    Ok((Ran { records_per_second, rss_peak_mib: said.rss_peak_mib, ended: said.ended }, json))
 }
 
 /// The JSON object in the last line.
@@ -281,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_last_line_of_ours_is_read() {
-        let said = |out: &str| Said { out: out.to_owned(), rss_peak_mib: 40.5 };
+        let said = |out: &str| Said { out: out.to_owned(), rss_peak_mib: 40.5, ended: Instant::now() };
         let out =
             "5 records sent, …\n{\"records\":5,\"records_per_sec\":2.5,\"send_call_ns\":{\"p9999\":7}}\n";
         let (result, json) = ran(&said(out), 5).unwrap();

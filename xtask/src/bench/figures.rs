@@ -54,7 +54,7 @@ impl Ratio {
 }
 
 /// One row: the values of every run, by column.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Measure {
     pub(super) name: String,
     pub(super) unit: String,

@@ -37,7 +37,7 @@ pub(super) fn latency(bench: &Bench) -> Result<Vec<Section>> {
         for acks in ACKS {
             measure(&bench.site, broker.address, acks, WARM_LATENCY_RECORDS)?;
         }
-        let before = Clocks::read(broker.pid())?;
+        let before = Clocks::read(&[broker.pid()])?;
         let mut said = String::new();
         for acks in ACKS {
             let result = measure(&bench.site, broker.address, acks, bench.options.latency_records)?;
@@ -45,7 +45,7 @@ pub(super) fn latency(bench: &Bench) -> Result<Vec<Section>> {
             let p50 = number(&result, &["latency_ns", "p50"])? / 1e3;
             said.push_str(&format!(" acks={acks} {p50:.0} µs"));
         }
-        let used = before.used(broker.pid())?;
+        let used = before.used()?;
         used.noise().into_iter().for_each(|(measure, value)| section.add(side.column(), measure, value));
         bench.say(Part::Latency, run, side.column(), &format!("p50{said}"));
         broker.remove()

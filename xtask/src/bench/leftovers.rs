@@ -1,10 +1,10 @@
 //! Nothing stays behind: neither processes nor data, whatever becomes of the benchmark.
 //!
 //! ```text
-//!   bench ── pipe: "group 17", "ended 17", "dir D" ──▶ leftovers
+//!   bench ── pipe: "group 17", "ended 17", "dir D", … ──▶ leftovers
 //!     │ done, failed, Ctrl-C, kill -9                     │
 //!     ▼                                                   ▼
-//!   the pipe closes ─────────────────────────▶ kills groups, removes directories
+//!   the pipe closes ────────────────▶ kills groups, has torture clean up, removes directories
 //! ```
 //!
 //! A second process holds the list, because the first may not live to clean up. Every process that the
@@ -19,7 +19,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// How long the killed may take to be gone.
 const DEATH_TIME_MAX: Duration = Duration::from_secs(10);
@@ -65,6 +65,11 @@ impl Leftovers {
         self.note(&format!("ended {group}"))
     }
 
+    /// Has a program clean up what it could not if it is killed.
+    pub(super) fn cleaned_by(&self, torture: &Path) -> Result<()> {
+        self.note(&format!("torture {}", torture.display()))
+    }
+
     fn note(&self, line: &str) -> Result<()> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let pipe = list.as_mut().context("the list is closed")?;
@@ -85,16 +90,23 @@ impl Drop for Leftovers {
 pub(super) fn keep() -> Result<()> {
     let mut groups = BTreeSet::new();
     let mut dirs = Vec::new();
+    let mut torture = None;
     for line in std::io::stdin().lock().lines() {
         match line?.split_once(' ') {
             Some(("group", id)) => drop(groups.insert(id.parse::<u32>()?)),
             Some(("ended", id)) => drop(groups.remove(&id.parse::<u32>()?)),
             Some(("dir", path)) => dirs.push(PathBuf::from(path)),
+            Some(("torture", path)) => torture = Some(PathBuf::from(path)),
             _ => {}
         }
     }
     for group in groups {
         kill_group(group);
+    }
+    if let Some(torture) = torture {
+        let cleaned = Command::new(&torture).arg("clean").status();
+        let cleaned = cleaned.with_context(|| format!("cannot start {}", torture.display()))?;
+        ensure!(cleaned.success(), "what torture left could not be cleared away");
     }
     for dir in dirs.iter().filter(|dir| dir.exists()) {
         std::fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;

@@ -1,6 +1,6 @@
 //! The load: Kafka's own programs, the same against both brokers.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,6 +41,8 @@ pub(super) struct Produced {
     pub(super) p99_ms: f64,
     /// The most memory that its process had.
     pub(super) rss_peak_mib: f64,
+    /// When it said so.
+    pub(super) ended: Instant,
 }
 
 /// Writes records with ProducerPerformance.
@@ -60,15 +62,15 @@ pub(super) fn produce(
         Payload::File(path) => command.arg("--payload-file").arg(path),
     };
     command.arg("--command-property").args(properties);
-    let Said { out: said, rss_peak_mib } = output(site, &mut command, records)?;
-    let line =
-        said.lines().rfind(|line| line.contains("99.9th")).with_context(|| format!("no result:\n{said}"))?;
+    let said = output(site, &mut command, records)?;
+    let line = said.out.lines().rfind(|line| line.contains("99.9th"));
+    let line = line.with_context(|| format!("no result:\n{}", said.out))?;
     ensure!(line.starts_with(&format!("{records} records sent,")), "not all records were sent: {line}");
-    produced(line, rss_peak_mib).with_context(|| format!("cannot read {line}"))
+    produced(line, &said).with_context(|| format!("cannot read {line}"))
 }
 
 /// Reads `20 records sent, 1.5 records/sec (0.1 MB/sec), 2.0 ms avg latency, …, 1 ms 50th, …, 3 ms 99th, …`.
-fn produced(line: &str, rss_peak_mib: f64) -> Option<Produced> {
+fn produced(line: &str, said: &Said) -> Option<Produced> {
     let before = |unit: &str| {
         let part = line.split(", ").find(|part| part.contains(unit))?;
         part.split(' ').next()?.parse().ok()
@@ -77,7 +79,8 @@ fn produced(line: &str, rss_peak_mib: f64) -> Option<Produced> {
         records_per_second: before("records/sec")?,
         p50_ms: before(" ms 50th")?,
         p99_ms: before(" ms 99th")?,
-        rss_peak_mib,
+        rss_peak_mib: said.rss_peak_mib,
+        ended: said.ended,
     })
 }
 
@@ -123,6 +126,8 @@ pub(super) struct Said {
     pub(super) out: String,
     /// The most memory that its process had, as last seen before it ended.
     pub(super) rss_peak_mib: f64,
+    /// When it printed the last of it.
+    pub(super) ended: Instant,
 }
 
 /// What a program prints; an error if it fails, complains or hangs.
@@ -137,10 +142,12 @@ pub(super) fn output(site: &Site, command: &mut Command, records: u64) -> Result
         let complaints = std::thread::spawn(move || text(&mut err));
         let out = text(&mut out);
         // Nobody listens any more if it took too long.
-        let _ = to_main.send((out, complaints.join().unwrap_or_default()));
+        // Nobody listens any more if it took too long.
+        let complaints = complaints.join().unwrap_or_else(|_| (String::new(), Instant::now()));
+        let _ = to_main.send((out, complaints));
     });
     let (since, mut rss_peak_mib) = (Instant::now(), 0.0);
-    let (out, complaints) = loop {
+    let ((out, ended), (complaints, _)) = loop {
         match said.recv_timeout(LOOK_EVERY) {
             Ok(said) => break said,
             Err(_) if since.elapsed() < time_max => {
@@ -159,14 +166,24 @@ pub(super) fn output(site: &Site, command: &mut Command, records: u64) -> Result
     ensure!(status.success(), "the load failed: {status}\n{out}\n{complaints}");
     // A record that is lost is an exception there and nothing in the result.
     ensure!(!complaints.contains("Exception"), "the load complains:\n{complaints}");
-    Ok(Said { out, rss_peak_mib })
+    Ok(Said { out, rss_peak_mib, ended })
 }
 
-fn text(from: &mut impl Read) -> String {
-    let mut bytes = Vec::new();
+/// All that comes, and when the last of it came.
+fn text(from: &mut impl Read) -> (String, Instant) {
+    let (mut bytes, mut ended, mut chunk) = (Vec::new(), Instant::now(), [0; 4096]);
     // What was said before an error is still worth showing.
-    let _ = from.read_to_end(&mut bytes);
-    String::from_utf8_lossy(&bytes).into_owned()
+    loop {
+        match from.read(&mut chunk) {
+            Ok(count @ 1..) => {
+                ended = Instant::now();
+                bytes.extend_from_slice(&chunk[..count]);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    (String::from_utf8_lossy(&bytes).into_owned(), ended)
 }
 
 #[cfg(test)]
@@ -177,9 +194,15 @@ mod tests {
     fn a_result_is_read() {
         let line = "2000000 records sent, 98202.887165 records/sec (9.37 MB/sec), 816.75 ms avg latency, \
             2285.00 ms max latency, 801 ms 50th, 2024 ms 95th, 2232 ms 99th, 2272 ms 99.9th.";
-        let wanted =
-            Produced { records_per_second: 98202.887165, p50_ms: 801.0, p99_ms: 2232.0, rss_peak_mib: 9.5 };
-        assert_eq!(produced(line, 9.5), Some(wanted));
-        assert_eq!(produced("nothing", 9.5), None);
+        let said = Said { out: String::new(), rss_peak_mib: 9.5, ended: Instant::now() };
+        let wanted = Produced {
+            records_per_second: 98202.887165,
+            p50_ms: 801.0,
+            p99_ms: 2232.0,
+            rss_peak_mib: 9.5,
+            ended: said.ended,
+        };
+        assert_eq!(produced(line, &said), Some(wanted));
+        assert_eq!(produced("nothing", &said), None);
     }
 }

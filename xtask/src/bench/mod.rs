@@ -9,8 +9,11 @@
 //! **Invariant:** whatever ends it, no process and no data of a measurement stay behind.
 
 mod broker;
+mod catchup;
 mod clients; // what is measured with ours and with others
+mod failover;
 mod figures;
+mod hlog;
 mod latency;
 mod leftovers;
 mod lifecycle; // then what is measured
@@ -19,6 +22,7 @@ mod machine;
 mod options; // start here
 mod pressure;
 mod process;
+mod replicated;
 mod report;
 mod requests;
 mod speed;
@@ -52,6 +56,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
     match words {
         ["broker", words @ ..] => page(root, Page::Broker, words),
         ["client", words @ ..] => page(root, Page::Client, words),
+        ["cluster", words @ ..] => page(root, Page::Cluster, words),
         ["leftovers"] => leftovers::keep(),
         _ => bail!("{USAGE}"),
     }
@@ -66,7 +71,7 @@ fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
     ensure!(vltava.is_file(), "{} is not there", vltava.display());
     let load = match page {
         Page::Broker => None,
-        Page::Client => {
+        Page::Client | Page::Cluster => {
             let target = build(root, &["--release", "--manifest-path", "xtask/load/Cargo.toml"])?;
             Some(target.join("release").join("vltava-bench-load"))
         }
@@ -74,12 +79,26 @@ fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
     let leftovers = Leftovers::keeper()?;
     let dir = options.dir.join(format!("vltava-bench-{}", std::process::id()));
     leftovers.directory(&dir)?;
-    let site =
-        Site { leftovers, vltava, built: options.binary.is_none(), kafka: options.kafka.clone(), load, dir };
+    let torture = torture(root, &options)?;
+    let (built, kafka) = (options.binary.is_none(), options.kafka.clone());
+    let site = Site { leftovers, vltava, built, kafka, load, torture, dir };
     let estimate = estimate(&options);
     let bench = Bench { options, root: root.to_owned(), site, began: Instant::now(), estimate };
     println!("about {:.0} minutes on the reference machine when it is quiet", estimate.as_secs_f64() / 60.0);
     measure(root, &bench)
+}
+
+/// The program that does things to clusters, if it is needed.
+fn torture(root: &Path, options: &Options) -> Result<Option<PathBuf>> {
+    if !options.wants(Part::Failover) {
+        return Ok(None);
+    }
+    let binary = match &options.torture {
+        Some(binary) => binary.clone(),
+        None => build(root, &["--release", "--package", "vltava-torture"])?.join("release").join("torture"),
+    };
+    ensure!(binary.is_file(), "{} is not there", binary.display());
+    Ok(Some(binary))
 }
 
 /// Builds what these words name; the folder that holds it, by profile.
@@ -110,12 +129,20 @@ const PARTS_OF_CLIENT: &[(&[Part], Measured)] = &[
     (&[Part::Send, Part::Overload], pressure::pressure),
 ];
 
+const PARTS_OF_CLUSTER: &[(&[Part], Measured)] = &[
+    (&[Part::Produce, Part::Consume], replicated::in_and_out),
+    (&[Part::ThreeProducers], replicated::three_producers),
+    (&[Part::Failover], failover::failover),
+    (&[Part::CatchUp], catchup::catch_up),
+];
+
 /// Measures every part that is wanted. Each is written down as soon as it is complete, and one that
 /// fails does not take the others with it.
 fn measure(root: &Path, bench: &Bench) -> Result<()> {
     let parts = match bench.options.page {
         Page::Broker => PARTS_OF_BROKER,
         Page::Client => PARTS_OF_CLIENT,
+        Page::Cluster => PARTS_OF_CLUSTER,
     };
     let mut report = Report::read(bench.options.page, &bench.options.out)?;
     let mut failed = 0;
@@ -142,7 +169,10 @@ fn measure(root: &Path, bench: &Bench) -> Result<()> {
 fn put(bench: &Bench, report: &mut Report, sections: Vec<Section>, stamp: Stamp) -> Result<()> {
     let stamp = stamp.end()?;
     for mut section in sections {
-        section.stamp = Stamp { command: bench.options.command(section.part), ..stamp.clone() };
+        let command = bench.options.command(section.part);
+        // It has rounds within its one run.
+        let runs = if section.part == Part::Failover { 1 } else { stamp.runs };
+        section.stamp = Stamp { command, runs, ..stamp.clone() };
         report.put(section);
     }
     Ok(())
@@ -203,6 +233,7 @@ fn estimate(options: &Options) -> Duration {
     let thousand = f64::from(options.partitions) / 1000.0;
     let is_client = options.page == Page::Client;
     let seconds = |part: Part| match part {
+        _ if options.page == Page::Cluster => seconds_of_cluster(options, part),
         Part::Produce | Part::Durable if is_client => runs * (7.0 * 10.0 + 3.5 * million),
         Part::Consume if is_client => runs * (40.0 + 2.5 * million),
         Part::Latency => runs * (30.0 + 6.0 * options.latency_records as f64 / 4_000.0),
@@ -217,6 +248,20 @@ fn estimate(options: &Options) -> Duration {
             runs * (10.0 + 2.5 * thousand) + kafka
         }
         Part::Recovery => runs * (10.0 + 2.0 * 2.0 * gib) + 15.0 + 3.0 * gib,
+        Part::ThreeProducers | Part::Failover | Part::CatchUp => 0.0,
     };
     Duration::from_secs_f64(options.only.iter().map(|part| seconds(*part)).sum())
+}
+
+fn seconds_of_cluster(options: &Options, part: Part) -> f64 {
+    let runs = options.runs as f64;
+    let million = options.records as f64 / 1e6;
+    match part {
+        Part::Produce => runs * (50.0 + 4.0 * million),
+        Part::ThreeProducers => runs * (60.0 + 5.0 * million),
+        Part::Consume => runs * (20.0 + 2.0 * million),
+        Part::Failover => 30.0 * f64::from(options.rounds),
+        Part::CatchUp => runs * (50.0 + 10.0 * options.missed_mib as f64 / 1024.0),
+        _ => 0.0,
+    }
 }

@@ -10,16 +10,20 @@ pub(super) const USAGE: &str = "\
 cargo xtask bench broker [OPTION...]   measures our node beside Apache Kafka, turn by turn
 cargo xtask bench client [OPTION...]   measures our clients beside Kafka's and librdkafka, turn by turn;
                                        librdkafka is built for it, which takes a C compiler and make
+cargo xtask bench cluster [OPTION...]  measures three nodes of ours beside three of Kafka's, each with its
+                                       own clients; builds librdkafka, too, for what is measured beside;
+                                       failover needs root, and what docs/operate/torture.md says
 
   --kafka DIR        the scripts up, tool, down and install of Apache Kafka; else $KAFKA_PEER
   --runs N           runs of each measurement (5)
-  --records N        records of 100 bytes where throughput is measured (20000000)
+  --records N        records of 100 bytes where throughput is measured (20000000; cluster: 10000000)
   --only PART,...    broker: of produce, consume, durable, start, partitions, recovery
                      client: of produce, consume, durable, latency, send, overload
+                     cluster: of produce, three-producers, consume, failover, catch-up
   --binary FILE      our node and tools, already built; else built with --profile dist
   --dir DIR          where the data of both goes (the directory for temporary files)
   --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
-                     measured this time stay as they are (docs/benchmarks/{broker,client}.md)
+                     measured this time stay as they are (docs/benchmarks/{broker,client,cluster}.md)
 
 broker only:
   --log-mib N        how much log is there at kill -9 in recovery (10240)
@@ -30,6 +34,11 @@ broker only:
 client only:
   --latency-records N
                      records that are sent and read one by one in latency (20000)
+
+cluster only:
+  --rounds N         how often a leader of ours is killed in failover (30); the rest in proportion
+  --torture FILE     the program that does it, already built; else built with --release
+  --missed-mib N     how much a follower has missed in catch-up (5120)
 ";
 
 /// What is measured, and the page that tells of it.
@@ -40,6 +49,8 @@ pub(super) enum Page {
     Broker,
     /// Clients.
     Client,
+    /// Three nodes, with the clients of each.
+    Cluster,
 }
 
 impl Page {
@@ -48,6 +59,7 @@ impl Page {
         match self {
             Self::Broker => "broker",
             Self::Client => "client",
+            Self::Cluster => "cluster",
         }
     }
 
@@ -60,6 +72,9 @@ impl Page {
             Self::Client => {
                 &[Part::Produce, Part::Consume, Part::Durable, Part::Latency, Part::Send, Part::Overload]
             }
+            Self::Cluster => {
+                &[Part::Produce, Part::ThreeProducers, Part::Consume, Part::Failover, Part::CatchUp]
+            }
         }
     }
 }
@@ -70,6 +85,9 @@ impl Page {
 pub(super) enum Part {
     /// Small records in.
     Produce,
+    /// The same from three processes at once.
+    #[serde(rename = "three-producers")]
+    ThreeProducers,
     /// And out again.
     Consume,
     /// Small records in, each durable before it is acknowledged.
@@ -86,6 +104,11 @@ pub(super) enum Part {
     Send,
     /// A producer that is given more than it can get rid of.
     Overload,
+    /// How long nobody acknowledges when a broker goes.
+    Failover,
+    /// How a follower makes up for what it has missed.
+    #[serde(rename = "catch-up")]
+    CatchUp,
 }
 
 impl Part {
@@ -93,6 +116,7 @@ impl Part {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Produce => "produce",
+            Self::ThreeProducers => "three-producers",
             Self::Consume => "consume",
             Self::Durable => "durable",
             Self::Start => "start",
@@ -101,6 +125,8 @@ impl Part {
             Self::Latency => "latency",
             Self::Send => "send",
             Self::Overload => "overload",
+            Self::Failover => "failover",
+            Self::CatchUp => "catch-up",
         }
     }
 }
@@ -117,6 +143,9 @@ pub(super) struct Options {
     pub(super) partitions: u32,
     pub(super) kafka_partitions: bool,
     pub(super) latency_records: u64,
+    pub(super) rounds: u32,
+    pub(super) missed_mib: u64,
+    pub(super) torture: Option<PathBuf>,
     pub(super) binary: Option<PathBuf>,
     pub(super) dir: PathBuf,
     pub(super) out: PathBuf,
@@ -129,12 +158,15 @@ impl Options {
             page,
             kafka: std::env::var_os("KAFKA_PEER").map(PathBuf::from).unwrap_or_default(),
             runs: 5,
-            records: 20_000_000,
+            records: if page == Page::Cluster { 10_000_000 } else { 20_000_000 },
             only: page.parts().to_vec(),
             log_mib: 10 * 1024,
             partitions: 10_000,
             kafka_partitions: false,
             latency_records: 20_000,
+            rounds: 30,
+            missed_mib: 5 * 1024,
+            torture: None,
             binary: None,
             dir: std::env::temp_dir(),
             out: root.join(format!("docs/benchmarks/{}.md", page.word())),
@@ -149,6 +181,7 @@ impl Options {
     fn set(&mut self, option: &str, value: &str) -> Result<()> {
         let number = || value.parse::<u64>().with_context(|| format!("{option} {value} is no number"));
         let (is_broker, is_client) = (self.page == Page::Broker, self.page == Page::Client);
+        let is_cluster = self.page == Page::Cluster;
         match option {
             "--kafka" => self.kafka = value.into(),
             "--runs" => self.runs = usize::try_from(number()?)?,
@@ -158,6 +191,9 @@ impl Options {
             "--partitions" if is_broker => self.partitions = u32::try_from(number()?)?,
             "--kafka-partitions" if is_broker => self.kafka_partitions = yes(option, value)?,
             "--latency-records" if is_client => self.latency_records = number()?,
+            "--rounds" if is_cluster => self.rounds = u32::try_from(number()?)?,
+            "--missed-mib" if is_cluster => self.missed_mib = number()?,
+            "--torture" if is_cluster => self.torture = Some(std::path::absolute(value)?),
             "--binary" => self.binary = Some(std::path::absolute(value)?),
             "--dir" => self.dir = std::path::absolute(value)?,
             "--out" => self.out = std::path::absolute(value)?,
@@ -181,6 +217,7 @@ impl Options {
             bail!("--out names the page, so it ends in .md");
         }
         let sound = self.runs > 0 && self.records >= 1000 && self.log_mib > 0 && self.latency_records >= 1000;
+        let sound = sound && self.rounds > 0 && self.missed_mib > 0;
         if !sound || self.partitions == 0 || !self.partitions.is_multiple_of(100) {
             bail!("there is nothing to measure\n\n{USAGE}");
         }
@@ -198,7 +235,12 @@ impl Options {
             format!("cargo xtask bench {} --kafka $KAFKA --runs {}", self.page.word(), self.runs);
         command.push_str(&format!(" --only {}", part.word()));
         match part {
-            Part::Produce | Part::Consume | Part::Durable | Part::Send | Part::Overload => {
+            Part::Produce
+            | Part::ThreeProducers
+            | Part::Consume
+            | Part::Durable
+            | Part::Send
+            | Part::Overload => {
                 command.push_str(&format!(" --records {}", self.records));
             }
             Part::Start => {}
@@ -208,6 +250,8 @@ impl Options {
             }
             Part::Latency => command.push_str(&format!(" --latency-records {}", self.latency_records)),
             Part::Recovery => command.push_str(&format!(" --log-mib {}", self.log_mib)),
+            Part::Failover => command.push_str(&format!(" --rounds {}", self.rounds)),
+            Part::CatchUp => command.push_str(&format!(" --missed-mib {}", self.missed_mib)),
         }
         command
     }
@@ -242,5 +286,7 @@ mod tests {
         assert_eq!(of_broker("start,produce,start").unwrap(), [Part::Produce, Part::Start]);
         assert!(of_broker("nothing").is_err() && of_broker("latency").is_err());
         assert_eq!(parts(Page::Client, "latency").unwrap(), [Part::Latency]);
+        let of_cluster = parts(Page::Cluster, "catch-up,three-producers,produce").unwrap();
+        assert_eq!(of_cluster, [Part::Produce, Part::ThreeProducers, Part::CatchUp]);
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::broker::{Broker, Side, Site};
-use super::clients::{Client, Ran, Records, json, load, number, ours, words};
+use super::clients::{Client, Offered, Ran, Records, json, load, number, ours, words};
 use super::figures::{Bound, Measure, Section};
 use super::load::output;
 use super::options::Part;
@@ -179,12 +179,15 @@ fn press(
 ) -> Result<Pressed> {
     let (broker, warm) = warmed(bench, Side::Vltava("os"), "acks=1")?;
     let settings = settings(pressure.buffer_mib);
-    let run = |count, offered| ours(&bench.site, broker.address, records(count), offered, &words(&settings));
-    let (idle, _) = run(IDLE_RECORDS, (IDLE_RATE, 0))?;
+    let run = |count, rate, warm_up| {
+        let offered = Offered { rate, warm_up, hlog: None };
+        ours(&bench.site, broker.address, records(count), offered, &words(&settings))
+    };
+    let (idle, _) = run(IDLE_RECORDS, IDLE_RATE, 0)?;
     let rate = pressure.rate.zip(peak).map_or(-1.0, |(of_peak, peak)| (of_peak * peak).round());
-    let before = Clocks::read(broker.pid())?;
-    let (ran, said) = run(count, (rate, warm_up))?;
-    let used = before.used(broker.pid())?;
+    let before = Clocks::read(&[broker.pid()])?;
+    let (ran, said) = run(count, rate, warm_up)?;
+    let used = before.used()?;
     ensure_there(&broker, warm + IDLE_RECORDS + count)?;
     broker.remove()?;
     Ok(Pressed { ran, said, idle_rss_mib: idle.rss_peak_mib, used })

@@ -12,8 +12,10 @@ pub(super) const OTHERS: &str = "CPU of all else on the machine";
 pub(super) const STOLEN: &str = "CPU taken by the host";
 
 /// CPU times of one moment, in seconds.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Clocks {
+    /// Whose the brokers' are.
+    brokers: Vec<u32>,
     broker: f64,
     clients: f64,
     machine: f64,
@@ -23,7 +25,7 @@ pub(super) struct Clocks {
 /// CPU seconds between two moments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Used {
-    /// By the broker.
+    /// By the broker, or all of them.
     pub(super) broker: f64,
     /// By the programs that loaded it, and have ended.
     pub(super) clients: f64,
@@ -41,12 +43,13 @@ impl Used {
 }
 
 impl Clocks {
-    /// The times of now, with the broker's by its process id.
-    pub(super) fn read(broker: u32) -> Result<Self> {
+    /// The times of now, with those of the brokers by their process ids.
+    pub(super) fn read(brokers: &[u32]) -> Result<Self> {
         let own = stat("/proc/self/stat")?;
         let (machine, stolen) = machine(&std::fs::read_to_string("/proc/stat")?)?;
         Ok(Self {
-            broker: cpu_seconds(broker)?,
+            brokers: brokers.to_vec(),
+            broker: brokers.iter().map(|pid| cpu_seconds(*pid)).sum::<Result<f64>>()?,
             clients: ticks(&own, 13)? + ticks(&own, 14)?,
             machine,
             stolen,
@@ -54,8 +57,8 @@ impl Clocks {
     }
 
     /// What was used since then.
-    pub(super) fn used(self, broker: u32) -> Result<Used> {
-        let now = Self::read(broker)?;
+    pub(super) fn used(self) -> Result<Used> {
+        let now = Self::read(&self.brokers)?;
         let (broker, clients) = (now.broker - self.broker, now.clients - self.clients);
         let others = (now.machine - self.machine - broker - clients).max(0.0);
         Ok(Used { broker, clients, others, stolen: now.stolen - self.stolen })
@@ -141,8 +144,8 @@ mod tests {
         let own = std::process::id();
         assert!(is_alive(own) && rss_mib(own).unwrap() > 0.5);
         assert!(rss_peak_mib(own).unwrap() >= rss_mib(own).unwrap());
-        let before = Clocks::read(own).unwrap();
-        assert!(before.used(own).unwrap().broker >= 0.0);
+        let before = Clocks::read(&[own]).unwrap();
+        assert!(before.used().unwrap().broker >= 0.0);
         assert!(!arguments(own).unwrap().is_empty());
     }
 

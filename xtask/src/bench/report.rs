@@ -81,6 +81,7 @@ impl Report {
         let mut text = String::from(match self.page {
             Page::Broker => HEAD_OF_BROKER,
             Page::Client => HEAD_OF_CLIENT,
+            Page::Cluster => HEAD_OF_CLUSTER,
         });
         text.push_str("\n## Goals\n\n");
         text.push_str(&self.goals());
@@ -123,6 +124,23 @@ reads; the others do not, by default.
 Vltava has `flush.policy=os` (an acknowledged record is in the page cache, as it is in Kafka, which does not flush before it answers) if
 a column does not say `flush.policy=ack` (it is on the medium). Commands name the folder of Apache Kafka's scripts `$KAFKA`; its broker
 has the settings of its own `config/server.properties`.
+";
+
+const HEAD_OF_CLUSTER: &str = "\
+# Speed of a cluster, and what a failure costs
+
+Written by `cargo xtask bench cluster`; every value of every run is in the JSON file beside this page. Three brokers and their clients
+share this one machine, so what is shown is what the work costs, not what three machines could do: each record is received, checked and
+written three times on the same cores. What is compared takes turns run by run, in an order that turns around each time. Each cell is
+the median of the runs with the least and the greatest in parentheses; a ratio is that of the medians, with the least and the greatest
+ratio of one run. Figures drift from day to day with what else the machine does, so compare only within a part. *CPU of all else* is the
+noise that was seen: it holds the kernel's writing back and whatever other programs ran.
+
+Each side has its own clients: *ours on Vltava* is `vltava perf`, which uses the crate `vltava-client`, on three processes of `vltava
+server`; *Java on Kafka* is Kafka's own tools on three of its brokers. Each has the defaults that its command line does not change.
+Vltava has `flush.policy=os` (an acknowledged record is in the page cache of as many nodes as acks asks for, as it is in Kafka, which
+does not flush before it answers) if a column does not say `flush.policy=ack` (it is on the medium of those nodes). Commands name the
+folder of Apache Kafka's scripts `$KAFKA`; its brokers have the settings of its own `config/server.properties`.
 ";
 
 fn section_text(section: &Section) -> String {

@@ -57,6 +57,17 @@ fn versions(asker: &mut Asker) -> Result<()> {
 
 /// The partitions of all topics that have a leader.
 pub(super) fn leaders(asker: &mut Asker) -> Result<Vec<Place>> {
+    Ok(known(asker)?.led.into_iter().map(|(place, _)| place).collect())
+}
+
+/// What a broker knows of its cluster.
+struct Known {
+    brokers: usize,
+    /// Partitions that have a leader, and how many replicas of them are in sync.
+    led: Vec<(Place, usize)>,
+}
+
+fn known(asker: &mut Asker) -> Result<Known> {
     let mut body = Out::default();
     body.i32(-1);
     let mut answer = asker.ask(METADATA.0, METADATA.1, body)?;
@@ -76,18 +87,42 @@ pub(super) fn leaders(asker: &mut Asker) -> Result<Vec<Place>> {
             let error = partition.i16()?;
             let (index, leader) = (partition.i32()?, partition.i32()?);
             partition.each(In::i32)?;
-            partition.each(In::i32)?;
-            Ok((error == 0 && leader >= 0).then_some(index))
+            let in_sync = partition.each(In::i32)?.len();
+            Ok((error == 0 && leader >= 0).then_some((index, in_sync)))
         })?;
-        Ok(led.into_iter().flatten().map(|index| (name.clone(), index)).collect::<Vec<_>>())
+        Ok(led
+            .into_iter()
+            .flatten()
+            .map(|(index, in_sync)| ((name.clone(), index), in_sync))
+            .collect::<Vec<_>>())
     })?;
-    Ok(topics.into_iter().flatten().collect())
+    Ok(Known { brokers: brokers.len(), led: topics.into_iter().flatten().collect() })
 }
 
-/// Makes a topic and waits until each of its partitions has a leader.
+/// Waits until a broker knows so many brokers, itself included.
+pub(super) fn await_brokers(asker: &mut Asker, count: usize) -> Result<()> {
+    until(|| Ok((known(asker)?.brokers == count).then_some(())))
+        .with_context(|| format!("waiting for a cluster of {count} brokers"))
+}
+
+/// Makes a topic on one broker.
 pub(super) fn create_topic(asker: &mut Asker, name: &str, partitions: u32) -> Result<()> {
+    create_replicated(asker, name, (partitions, 1), &[])
+}
+
+/// Makes a topic with so many partitions, of so many replicas each.
+pub(super) fn create_replicated(
+    asker: &mut Asker,
+    name: &str,
+    (partitions, replicas): (u32, u16),
+    settings: &[(&str, &str)],
+) -> Result<()> {
     let mut body = Out::default();
-    body.len(1).string(name).len(partitions as usize).i16(1).len(0).len(0);
+    body.len(1).string(name).len(partitions as usize).i16(replicas.cast_signed()).len(0);
+    body.len(settings.len());
+    for (name, value) in settings {
+        body.string(name).string(value);
+    }
     body.i32(i32::try_from(PATIENCE.as_millis())?).i8(0);
     let mut answer = asker.ask(CREATE_TOPICS.0, CREATE_TOPICS.1, body)?;
     answer.i32()?;
@@ -97,6 +132,22 @@ pub(super) fn create_topic(asker: &mut Asker, name: &str, partitions: u32) -> Re
         ensure!(error == 0, "{topic} is not made: error {error} {message}");
     }
     Ok(())
+}
+
+/// How many replicas of each partition of a topic are in sync, for those that have a leader.
+pub(super) fn in_sync(asker: &mut Asker, topic: &str) -> Result<BTreeMap<Place, usize>> {
+    Ok(known(asker)?.led.into_iter().filter(|(place, _)| place.0 == topic).collect())
+}
+
+/// How many records of a topic the leaders say that consumers may read: of brokers that are asked for all of
+/// its partitions, each leader answers for its own. None if not every partition is answered for.
+pub(super) fn readable(askers: &mut [Asker], places: &[Place]) -> Result<Option<i64>> {
+    let mut found = BTreeMap::new();
+    for asker in askers {
+        let answers = ends(asker, places)?.into_iter().filter(|answer| answer.error == 0);
+        found.extend(answers.map(|answer| (answer.place, answer.value)));
+    }
+    Ok((found.len() == places.len()).then(|| found.values().sum()))
 }
 
 /// Waits until that many partitions have a leader.

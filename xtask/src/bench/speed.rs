@@ -11,7 +11,7 @@ use super::throughput::{PARTITIONS, RECORD_BYTES, TOPIC, WARM_TOPIC, ensure_ther
 use super::{Bench, in_turn};
 
 /// What a record of 100 bytes takes in a full batch.
-const RECORD_LOG_BYTES: f64 = 108.0;
+pub(super) const RECORD_LOG_BYTES: f64 = 108.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
 const RATE: &str = "throughput";
@@ -37,12 +37,12 @@ fn written(bench: &Bench, part: Part, acks: &str) -> Result<Vec<Section>> {
     let commands = PAIRS.map(|pair| command(pair.column, &pair.client.words_of_produce(records, acks)));
     let mut section = section(bench, part, &title, format!("\n{}", commands.concat()));
     for run in 0..bench.options.runs {
-        let (limit, _) = limits(&bench.site, bytes(bench))?;
+        let limit = limits(&bench.site, bytes(bench))?.written;
         in_turn(run, &PAIRS, |pair: Pair| {
             let (broker, warm) = warmed(bench, pair.side, &format!("acks={acks}"))?;
-            let before = Clocks::read(broker.pid())?;
+            let before = Clocks::read(&[broker.pid()])?;
             let ran = pair.client.produce(&bench.site, broker.address, records, acks)?;
-            let used = before.used(broker.pid())?;
+            let used = before.used()?;
             ensure_there(&broker, warm + records.count)?;
             note(bench, &mut section, (run, pair), (ran, used), limit);
             broker.remove()
@@ -69,10 +69,10 @@ pub(super) fn consume(bench: &Bench) -> Result<Vec<Section>> {
     );
     let mut section = section(bench, Part::Consume, "Consume", about);
     for run in 0..bench.options.runs {
-        let (_, limit) = limits(&bench.site, bytes(bench))?;
+        let limit = limits(&bench.site, bytes(bench))?.read;
         in_turn(run, &[Side::Vltava("os"), Side::Kafka], |side| {
             let (broker, warm) = warmed(bench, side, "acks=1")?;
-            fill(&bench.site, &broker, records)?;
+            fill(&bench.site, broker.address, records)?;
             ensure_there(&broker, warm + records.count)?;
             let pairs: Vec<Pair> = PAIRS.into_iter().filter(|pair| pair.side == side).collect();
             in_turn(run, &pairs, |pair| {
@@ -90,9 +90,9 @@ pub(super) fn consume(bench: &Bench) -> Result<Vec<Section>> {
 
 fn read(bench: &Bench, broker: &Broker<'_>, client: Client, warm: u64) -> Result<(Ran, Used)> {
     client.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
-    let before = Clocks::read(broker.pid())?;
+    let before = Clocks::read(&[broker.pid()])?;
     let ran = client.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
-    Ok((ran, before.used(broker.pid())?))
+    Ok((ran, before.used()?))
 }
 
 fn records(bench: &Bench) -> Records {

@@ -40,9 +40,9 @@ pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
         note_produce(&mut produced, side, result, used, rss_mib(broker.pid())?);
         if bench.options.wants(Part::Consume) {
             consumer.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
-            let before = Clocks::read(broker.pid())?;
+            let before = Clocks::read(&[broker.pid()])?;
             let rate = consumer.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
-            let used = before.used(broker.pid())?;
+            let used = before.used()?;
             bench.say(Part::Consume, run, side.column(), &words(rate, used));
             note(&mut consumed, side, rate, used, rss_mib(broker.pid())?);
         }
@@ -125,10 +125,10 @@ pub(super) fn warmed<'a>(bench: &'a Bench, side: Side, acks: &str) -> Result<(Br
 
 fn measured_produce(bench: &Bench, broker: &Broker<'_>, warm: u64, acks: &str) -> Result<(Produced, Used)> {
     let records = bench.options.records;
-    let before = Clocks::read(broker.pid())?;
+    let before = Clocks::read(&[broker.pid()])?;
     let result =
         produce(&bench.site, broker.address, TOPIC, records, Payload::Random(RECORD_BYTES), &[acks])?;
-    let used = before.used(broker.pid())?;
+    let used = before.used()?;
     ensure_there(broker, warm + records)?;
     Ok((result, used))
 }
