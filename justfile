@@ -64,6 +64,6 @@ fuzz *filter:
 dist:
     cargo build --profile dist
 
-# One node, or the clients, beside Apache Kafka's, on a quiet machine: just bench client; `cargo xtask bench` says what it takes
+# One node, the clients, or a cluster beside Apache Kafka's, on a quiet machine: just bench client; `cargo xtask bench` says what it takes
 bench page="broker" *arguments:
     cargo xtask bench {{page}} {{arguments}}

@@ -35,8 +35,8 @@ const LOAD: f64 = 0.25;
 const TURN: Duration = Duration::from_secs(5);
 const TURN_WARM_UP: Duration = Duration::from_millis(500);
 /// Turns before the broker is killed, and while it is away.
-const TURNS_BEFORE: usize = 3;
-const TURNS_AWAY: usize = 2;
+const TURNS_BEFORE: usize = 2;
+const TURNS_AWAY: usize = 1;
 /// From one interval whose times are told apart to the next.
 const INTERVAL_MS: u64 = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(10);

@@ -257,11 +257,10 @@ fn seconds_of_cluster(options: &Options, part: Part) -> f64 {
     let runs = options.runs as f64;
     let million = options.records as f64 / 1e6;
     match part {
-        Part::Produce => runs * (50.0 + 4.0 * million),
-        Part::ThreeProducers => runs * (60.0 + 5.0 * million),
-        Part::Consume => runs * (20.0 + 2.0 * million),
-        Part::Failover => 30.0 * f64::from(options.rounds),
-        Part::CatchUp => runs * (50.0 + 10.0 * options.missed_mib as f64 / 1024.0),
+        Part::Produce | Part::ThreeProducers => runs * (60.0 + 4.0 * million),
+        Part::Consume => runs * (18.0 + 2.0 * million),
+        Part::Failover => 200.0 + 31.0 * f64::from(options.rounds),
+        Part::CatchUp => (runs + 4.0) * (40.0 + 5.0 * options.missed_mib as f64 / 1024.0),
         _ => 0.0,
     }
 }

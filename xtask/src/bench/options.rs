@@ -251,7 +251,9 @@ impl Options {
             Part::Latency => command.push_str(&format!(" --latency-records {}", self.latency_records)),
             Part::Recovery => command.push_str(&format!(" --log-mib {}", self.log_mib)),
             Part::Failover => command.push_str(&format!(" --rounds {}", self.rounds)),
-            Part::CatchUp => command.push_str(&format!(" --missed-mib {}", self.missed_mib)),
+            Part::CatchUp => {
+                command.push_str(&format!(" --records {} --missed-mib {}", self.records, self.missed_mib));
+            }
         }
         command
     }
