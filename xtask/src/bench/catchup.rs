@@ -210,8 +210,7 @@ impl Back {
     /// What was seen while it was on its way.
     fn cut(&self, turns: Vec<Vec<Interval>>) -> Vec<Interval> {
         let ended = self.started + self.in_sync.as_secs_f64();
-        let is_within = |interval: &Interval| interval.to > self.started && interval.from < ended;
-        turns.into_iter().flatten().filter(is_within).collect()
+        hlog::within(turns.concat(), self.started, ended)
     }
 }
 

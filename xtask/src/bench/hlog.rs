@@ -48,6 +48,11 @@ fn intervals(text: &str) -> Result<Vec<Interval>> {
     text.lines().filter(is_wanted).map(read).collect()
 }
 
+/// Those that have some part of a time in them, from and to seconds since 1970.
+pub(super) fn within(intervals: Vec<Interval>, from: f64, to: f64) -> Vec<Interval> {
+    intervals.into_iter().filter(|interval| interval.to > from && interval.from < to).collect()
+}
+
 /// The value that so many percent of what these intervals saw do not exceed; none if they saw nothing.
 pub(super) fn percentile(intervals: &[Interval], percent: f64) -> Option<u64> {
     let mut all = BTreeMap::<u64, u64>::new();
@@ -159,6 +164,16 @@ mod tests {
             assert!(found <= nanos && nanos - found <= nanos / 500, "{percent} %: {found} for {nanos}");
         }
         assert_eq!(percentile(&[], 99.0), None);
+    }
+
+    #[test]
+    fn a_time_is_cut_out() {
+        let all = intervals(LOG).unwrap();
+        let (first, last) = (all.first().unwrap().clone(), all.last().unwrap().clone());
+        assert_eq!(within(all.clone(), first.from, last.to), all);
+        assert_eq!(within(all.clone(), 0.0, last.from), all[..all.len() - 1]);
+        assert_eq!(within(all.clone(), first.to, f64::MAX), all[1..]);
+        assert!(within(all, last.to, f64::MAX).is_empty());
     }
 
     #[test]

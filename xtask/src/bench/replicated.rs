@@ -228,17 +228,20 @@ fn at_once(bench: &Bench, cluster: &Cluster<'_>, way: Way, amount: (u64, Records
         let joined = started.into_iter().map(|one| one.join().map_err(|_| anyhow!("it panicked"))?);
         joined.collect::<Result<Vec<Ran>>>()
     })?;
-    let first = *ran.first().context("somebody writes")?;
-    if ran.len() == 1 {
-        return Ok(first);
+    together(&ran, records.count).context("somebody writes")
+}
+
+/// What processes that wrote so many records each came to together.
+fn together(ran: &[Ran], records: u64) -> Option<Ran> {
+    if let [one] = ran {
+        return Some(*one);
     }
-    let began =
-        |ran: &Ran| ran.ended - Duration::from_secs_f64(records.count as f64 / ran.records_per_second);
-    let began = ran.iter().map(began).min().unwrap_or(first.ended);
-    let ended = ran.iter().map(|ran| ran.ended).max().unwrap_or(first.ended);
-    let records_per_second = (producers * records.count) as f64 / (ended - began).as_secs_f64();
+    let began = |ran: &Ran| ran.ended - Duration::from_secs_f64(records as f64 / ran.records_per_second);
+    let began = ran.iter().map(began).min()?;
+    let ended = ran.iter().map(|ran| ran.ended).max()?;
+    let records_per_second = (ran.len() as u64 * records) as f64 / (ended - began).as_secs_f64();
     let rss_peak_mib = ran.iter().map(|ran| ran.rss_peak_mib).fold(0.0, f64::max);
-    Ok(Ran { records_per_second, rss_peak_mib, ended })
+    Some(Ran { records_per_second, rss_peak_mib, ended })
 }
 
 /// One side's column of Consume.
@@ -358,4 +361,25 @@ fn about_cluster(bench: &Bench) -> String {
          is brought to the disk.",
         warm_records(bench.options.records)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_counted_from_the_first_beginning_to_the_last_end() {
+        let now = Instant::now();
+        let ran = |records_per_second, ended_ms| Ran {
+            records_per_second,
+            rss_peak_mib: records_per_second,
+            ended: now + Duration::from_millis(ended_ms),
+        };
+        // Of 100 records each: from 0 to 1 s, from 0.5 to 2.5 s, from 1 to 2 s.
+        let all = together(&[ran(100.0, 11_000), ran(50.0, 12_500), ran(100.0, 12_000)], 100).unwrap();
+        assert!((all.records_per_second - 120.0).abs() < 1e-6, "{all:?}");
+        assert_eq!((all.rss_peak_mib, all.ended), (100.0, now + Duration::from_millis(12_500)));
+        assert_eq!(together(&[ran(7.0, 1)], 100).unwrap().records_per_second, 7.0);
+        assert!(together(&[], 100).is_none());
+    }
 }
