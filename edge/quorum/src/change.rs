@@ -11,7 +11,7 @@ use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 
 use crate::member::{Core, Member, Reader};
 use crate::members::Voter;
-use crate::network::HeardOf;
+use crate::network::{Heard, HeardOf};
 use crate::types::{Home, Types, broker, epoch, node};
 use crate::writer::wall;
 
@@ -138,8 +138,8 @@ impl Member {
         observers.extend(readers.iter().filter(|(id, reader)| is_here(id, reader)).map(|(id, reader)| {
             ReplicaStatus {
                 id: broker(*id),
-                address: reader.address.clone(),
-                directory: reader.directory,
+                address: reader.home.address.clone(),
+                directory: reader.home.directory,
                 log_end: Some(reader.end),
                 heard_at: reader.read_at,
                 caught_up_at: reader.caught_up_at,
@@ -284,7 +284,7 @@ impl Member {
     }
 }
 
-/// What it takes to note directories.
+/// What it takes to note where the voters are.
 pub(crate) struct Noting {
     pub(crate) core: Core,
     pub(crate) heard: HeardOf,
@@ -294,9 +294,10 @@ pub(crate) struct Noting {
 }
 
 /// Has the leader put down which directory each voter has, where that was not known when the cluster began.
-/// From then on a voter that comes with an empty disk is not let in as who it was. And has it put down where it
-/// listens, if that is elsewhere than before: who was alone may have listened nowhere.
-pub(crate) async fn note_directories(noting: Noting) {
+/// From then on a voter that comes with an empty disk is not let in as who it was. And has it put down where each
+/// listens, if that is elsewhere than before (as KIP-853's UpdateRaftVoter does): who was alone may have listened
+/// nowhere, and who was moved is found by those who do not know it yet.
+pub(crate) async fn note_homes(noting: Noting) {
     loop {
         tokio::time::sleep(noting.every).await;
         if !noting.core.is_leader() {
@@ -307,7 +308,7 @@ pub(crate) async fn note_directories(noting: Noting) {
         if !nodes.is_empty()
             && let Err(error) = noting.core.change_membership(ChangeMembers::SetNodes(nodes), true).await
         {
-            tracing::debug!(%error, "the directories of the voters are noted later");
+            tracing::debug!(%error, "where the voters are is noted later");
         }
     }
 }
@@ -317,20 +318,20 @@ impl Noting {
         let metrics = self.core.server_metrics();
         let seen = metrics.borrow_watched();
         let heard = self.heard.lock();
+        // What one said before another led may not be so any more.
+        let is_new = |heard: &&Heard| heard.at.elapsed() < self.every * 2;
         let known = |id: u64| match id == node(self.me.id) {
-            true => Some(self.me.directory),
-            false => heard.get(&id).map(|heard| heard.directory),
+            true => Some(self.me.home()),
+            false => heard.get(&id).filter(is_new).map(|heard| heard.home.clone()),
         };
-        let me = node(self.me.id);
-        let moved = |home: &Home| !self.me.address.is_empty() && home.address != self.me.address;
-        let own = seen.membership_config.nodes().find(|(id, home)| **id == me && moved(home));
-        let own = own.map(|(id, _)| (*id, self.me.home()));
-        let without = seen.membership_config.nodes().filter(|(_, home)| home.directory == Uuid::ZERO);
-        let found = without.filter_map(|(id, home)| {
-            let directory = known(*id).filter(|directory| *directory != Uuid::ZERO)?;
-            Some((*id, Home { directory, ..home.clone() }))
+        let changed = seen.membership_config.nodes().filter_map(|(id, home)| {
+            let known = known(*id)?;
+            let directory = if home.directory == Uuid::ZERO { known.directory } else { home.directory };
+            let address = if known.address.is_empty() { home.address.clone() } else { known.address };
+            let now = Home { address, directory };
+            (now != *home).then_some((*id, now))
         });
-        found.chain(own).collect()
+        changed.collect()
     }
 }
 

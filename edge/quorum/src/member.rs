@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base::{Offset, TimestampMs, Uuid};
+use base::{Offset, TimestampMs};
 use openraft::Raft;
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -19,11 +19,11 @@ use tokio::task::JoinSet;
 use crate::error::Stopped;
 use crate::machine::Machine;
 use crate::members::Voter;
-use crate::network::HeardOf;
+use crate::network::{HeardOf, Network};
 use crate::propose::Proposer;
 use crate::snapshot::SnapshotId;
 use crate::store::Store;
-use crate::types::{Types, Vote, node};
+use crate::types::{Home, Types, Vote, node};
 
 pub(crate) type Core = Raft<Types, Machine>;
 
@@ -59,9 +59,7 @@ pub(crate) struct Incoming {
 /// A node that follows the log without a vote.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
-    pub(crate) directory: Uuid,
-    /// Where other nodes reach it.
-    pub(crate) address: String,
+    pub(crate) home: Home,
     /// Whether it can be given a vote.
     pub(crate) may_vote: bool,
     /// Up to where it has the log.
@@ -88,6 +86,7 @@ pub struct Member {
     pub(crate) called_at: Mutex<Instant>,
     /// Held while the members change.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) network: Arc<dyn Network>,
     pub(crate) proposer: Proposer,
     pub(crate) tasks: tokio::sync::Mutex<JoinSet<()>>,
 }

@@ -1,9 +1,10 @@
 //! What nodes of a quorum say to each other, as bytes.
 //!
 //! ```text
-//!   request  | version i8 | cluster id | from i32, directory | to i32 | kind i8 | body |
-//!   answer   | version i8 | directory | 0 | body |
-//!            | version i8 | directory | 1, or 2: you are no member | why it was refused |
+//!   request  | version i8 | cluster id | from i32, home | to i32 | kind i8 | body |
+//!   answer   | version i8 | home | 0 | body |
+//!            | version i8 | home | 1, or 2: you are no member | why it was refused |
+//!   home     | directory | address |
 //! ```
 //!
 //! Entries travel as the batches they are in the log of whoever led when they were made.
@@ -11,7 +12,7 @@
 //! **Invariant:** no bytes make this module panic, and what it lets through is what the consensus library
 //! takes for granted: entries that follow each other, of epochs that do not fall and are not beyond the vote.
 
-use base::{BrokerId, LeaderEpoch, Offset, Uuid};
+use base::{BrokerId, LeaderEpoch, Offset};
 use bytes::Bytes;
 use openraft::EntryPayload;
 use openraft::raft::{
@@ -24,7 +25,7 @@ use crate::batch::{self, STORED_BYTES_MAX};
 use crate::error::Malformed;
 use crate::read_request::ReadRequest;
 use crate::snapshot::SnapshotId;
-use crate::types::{Entry, LogId, Types, Vote, broker, log_id, node};
+use crate::types::{Entry, Home, LogId, Types, Vote, broker, log_id, node};
 
 const VERSION: i8 = 0;
 
@@ -36,8 +37,8 @@ pub const MESSAGE_BYTES_MAX: usize = STORED_BYTES_MAX + (1 << 20);
 pub(crate) struct Addressed {
     pub(crate) cluster: String,
     pub(crate) from: u64,
-    /// The directory of the one who asks.
-    pub(crate) directory: Uuid,
+    /// Where the one who asks listens, and its directory.
+    pub(crate) home: Home,
     pub(crate) to: u64,
 }
 
@@ -68,6 +69,13 @@ pub(crate) enum Request {
         position: u64,
         bytes_max: u32,
     },
+}
+
+impl Request {
+    /// Whether one asks it who follows without a vote.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::ReadSnapshot { .. })
+    }
 }
 
 /// What is answered.
@@ -138,7 +146,7 @@ pub(crate) fn encode_request(to: &Addressed, request: &Request) -> Result<Bytes,
     e.i8(VERSION);
     e.str(&to.cluster, true)?;
     e.i32(broker(to.from).0);
-    e.uuid(to.directory);
+    to.home.encode(&mut e)?;
     e.i32(broker(to.to).0);
     match request {
         Request::Append(append) => {
@@ -192,11 +200,12 @@ fn put_append(e: &mut Encoder, append: &AppendEntriesRequest<Types>) -> Result<(
 }
 
 /// The bytes of an answer.
-pub(crate) fn encode_answer(directory: Uuid, answered: &Answered) -> Bytes {
+pub(crate) fn encode_answer(home: &Home, answered: &Answered) -> Bytes {
     let begin = || {
         let mut e = Encoder::new();
         e.i8(VERSION);
-        e.uuid(directory);
+        // An address is a setting, which is shorter than a string can be.
+        let _ = home.encode(&mut e);
         e
     };
     let mut e = begin();
@@ -357,9 +366,9 @@ pub(crate) fn decode_addressed(bytes: &[u8]) -> Result<(Addressed, Decoder<'_>),
     take_version(&mut d)?;
     let cluster = d.str(true)?.to_owned();
     let from = take_node(&mut d)?;
-    let directory = d.uuid()?;
+    let home = Home::decode(&mut d)?;
     let to = take_node(&mut d)?;
-    Ok((Addressed { cluster, from, directory, to }, d))
+    Ok((Addressed { cluster, from, home, to }, d))
 }
 
 /// What is asked.
@@ -432,11 +441,11 @@ pub(crate) fn checked_entry(index: u64, bytes: &[u8], scratch: &mut Scratch) -> 
     Ok(entry)
 }
 
-/// What was answered, and the directory of the one who did.
-pub(crate) fn decode_answer(bytes: &[u8]) -> Result<(Uuid, Answered), Malformed> {
+/// What was answered, and the home of the one who did.
+pub(crate) fn decode_answer(bytes: &[u8]) -> Result<(Home, Answered), Malformed> {
     let mut d = Decoder::new(bytes);
     take_version(&mut d)?;
-    let directory = d.uuid()?;
+    let home = Home::decode(&mut d)?;
     let answered = match d.i8()? {
         0 => Answered::Well(take_answer(&mut d)?),
         1 => Answered::Refused(d.str(true)?.to_owned()),
@@ -444,7 +453,7 @@ pub(crate) fn decode_answer(bytes: &[u8]) -> Result<(Uuid, Answered), Malformed>
         status => return Err(Malformed(format!("an answer of status {status}"))),
     };
     d.finish()?;
-    Ok((directory, answered))
+    Ok((home, answered))
 }
 
 fn take_answer(d: &mut Decoder<'_>) -> Result<Answer, Malformed> {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base::BrokerId;
 use bytes::Bytes;
 use openraft::error::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
@@ -40,6 +41,10 @@ pub trait Network: Send + Sync + 'static {
     /// Sends a request to a node, whose [`crate::Member::handle`] makes the answer. The future is dropped when
     /// nobody waits for it any more; it ends by the deadline.
     fn send(&self, to: &Voter, request: Bytes, deadline: Duration) -> Sending;
+
+    /// A member of the quorum says where it listens, which may be elsewhere than the log has it: who was moved
+    /// can reach others, and they cannot reach it.
+    fn heard(&self, from: BrokerId, address: &str);
 }
 
 /// Who this node is to the others.
@@ -47,14 +52,14 @@ pub trait Network: Send + Sync + 'static {
 pub(crate) struct Sender {
     pub(crate) cluster: String,
     pub(crate) from: u64,
-    pub(crate) directory: base::Uuid,
+    pub(crate) home: Home,
 }
 
-/// When a node last answered, and which directory it has.
-#[derive(Debug, Clone, Copy)]
+/// When a node last answered, where it says that it listens, and which directory it has.
+#[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) at: Instant,
-    pub(crate) directory: base::Uuid,
+    pub(crate) home: Home,
 }
 
 /// Of whom was heard.
@@ -98,20 +103,20 @@ impl Connection {
         let to = Addressed {
             cluster: sender.cluster.clone(),
             from: sender.from,
-            directory: sender.directory,
+            home: sender.home.clone(),
             to: self.target_id,
         };
         let bytes = message::encode_request(&to, &request).map_err(network)?;
-        let sent = self.connections.network.send(&self.target, bytes, deadline).await;
+        let sent = self.connections.network.send(&self.target(), bytes, deadline).await;
         let answer = sent.map_err(|error| match error {
             SendError::Unreachable(_) => unreachable(error),
             SendError::NoAnswer(_) => network(error),
         })?;
-        let (directory, answered) = message::decode_answer(&answer).map_err(unreachable)?;
-        self.connections.store.check_directory(self.target_id, directory).map_err(unreachable)?;
+        let (home, answered) = message::decode_answer(&answer).map_err(unreachable)?;
+        self.connections.store.check_directory(self.target_id, home.directory).map_err(unreachable)?;
         match answered {
             Answered::Well(answer) => {
-                let heard = Heard { at: Instant::now(), directory };
+                let heard = Heard { at: Instant::now(), home };
                 self.connections.heard.lock().insert(self.target_id, heard);
                 Ok(answer)
             }
@@ -124,6 +129,13 @@ impl Connection {
                 Err(unreachable(why))
             }
         }
+    }
+
+    /// It may have moved since the library asked for this connection.
+    fn target(&self) -> Voter {
+        let memory = self.connections.store.memory.lock();
+        let home = memory.members.get_node(&self.target_id);
+        home.map_or_else(|| self.target.clone(), |home| Voter::of(self.target_id, home))
     }
 
     async fn part(&self, part: SnapshotPart, deadline: Duration) -> Result<(Vote, u64), RPCError<Types>> {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, LeaderEpoch, Offset, Uuid};
+use base::{BrokerId, LeaderEpoch, Offset};
 use bytes::Bytes;
 use controller::Committed;
 use metadata::Image;
@@ -167,13 +167,12 @@ impl Observer {
                 bytes_max: u32::try_from(REQUEST_BYTES_MAX).unwrap_or(u32::MAX),
                 wait_max_ms: u32::try_from(wait_max.as_millis()).unwrap_or(u32::MAX),
                 may_vote: self.may_vote,
-                address: self.me.address.clone(),
             }),
         };
         let to = Addressed {
             cluster: self.cluster_id.clone(),
             from: node(self.me.id),
-            directory: self.me.directory,
+            home: self.me.home(),
             to: node(to.id),
         };
         message::encode_request(&to, &request).map_err(|error| ObserveError::Malformed(error.to_string()))
@@ -185,7 +184,7 @@ impl Observer {
 
     /// Takes an answer to the last request.
     pub fn on_answer(&mut self, answer: &[u8]) -> Result<Next, ObserveError> {
-        let (_, answered): (Uuid, Answered) = message::decode_answer(answer)?;
+        let (_, answered) = message::decode_answer(answer)?;
         match (answered, self.incoming.take()) {
             // What was begun is gone at that node: begin again with what there is.
             (Answered::Refused(why) | Answered::NoMember(why), _) => Err(ObserveError::Refused(why)),
@@ -365,7 +364,7 @@ pub fn is_call(request: &[u8], cluster_id: &str, me: BrokerId) -> bool {
     is_ours && matches!(message::decode_request(&mut body), Ok(Request::Append(_) | Request::Snapshot(_)))
 }
 
-/// The answer of a node that is no member of the quorum, which has this directory.
-pub fn refuse(directory: Uuid, why: &str) -> Bytes {
-    message::encode_answer(directory, &Answered::Refused(why.to_owned()))
+/// The answer of a node that is no member of the quorum.
+pub fn refuse(me: &Voter, why: &str) -> Bytes {
+    message::encode_answer(&me.home(), &Answered::Refused(why.to_owned()))
 }

@@ -16,8 +16,6 @@ pub(crate) struct ReadRequest {
     pub(crate) wait_max_ms: u32,
     /// Whether it can be given a vote.
     pub(crate) may_vote: bool,
-    /// Where other nodes reach it.
-    pub(crate) address: String,
 }
 
 impl ReadRequest {
@@ -27,7 +25,7 @@ impl ReadRequest {
         e.i32(self.bytes_max.cast_signed());
         e.i32(self.wait_max_ms.cast_signed());
         e.bool(self.may_vote);
-        e.str(&self.address, true)
+        Ok(())
     }
 
     pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
@@ -42,7 +40,6 @@ impl ReadRequest {
             bytes_max: d.i32().map_err(malformed)?.max(0).cast_unsigned(),
             wait_max_ms: d.i32().map_err(malformed)?.max(0).cast_unsigned(),
             may_vote: d.bool().map_err(malformed)?,
-            address: d.str(true).map_err(malformed)?.to_owned(),
         })
     }
 }

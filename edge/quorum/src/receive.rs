@@ -11,7 +11,7 @@ use openraft::raft::AppendEntriesRequest;
 use crate::member::{Incoming, Member};
 use crate::message::{self, Addressed, Answered, Request, SnapshotPart};
 use crate::snapshot::{Checkpoint, SNAPSHOT_BYTES_MAX, SnapshotId};
-use crate::types::{LogId, Snapshot, Types, Vote, node};
+use crate::types::{LogId, Snapshot, Types, Vote, broker, node};
 
 /// Why a request is refused.
 struct Refusal {
@@ -39,7 +39,7 @@ impl Member {
                 if is_no_member { Answered::NoMember(why) } else { Answered::Refused(why) }
             }
         };
-        message::encode_answer(self.me.directory, &answered)
+        message::encode_answer(&self.me.home(), &answered)
     }
 
     async fn answer(&self, bytes: &[u8]) -> Result<message::Answer, Refusal> {
@@ -47,6 +47,10 @@ impl Member {
         self.check_cluster(&addressed)?;
         let request = message::decode_request(&mut body).map_err(refused)?;
         self.check_member(&addressed, &request)?;
+        let is_known = || self.store.memory.lock().members.get_node(&addressed.from).is_some();
+        if !request.is_read() && is_known() {
+            self.network.heard(broker(addressed.from), &addressed.home.address);
+        }
         match request {
             Request::Append(append) => {
                 self.check_append(&append)?;
@@ -98,7 +102,7 @@ impl Member {
             Request::Read(_) | Request::ReadSnapshot { .. } => (None, true),
         };
         if !is_reader {
-            self.store.check_directory(from.from, from.directory)?;
+            self.store.check_directory(from.from, from.home.directory)?;
         }
         let memory = self.store.memory.lock();
         match memory.members.get_node(&from.from) {

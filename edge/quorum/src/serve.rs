@@ -94,14 +94,8 @@ impl Member {
         }
         let before = readers.get(&who.from).map_or(TimestampMs::NONE, |reader| reader.caught_up_at);
         let caught_up_at = if end >= committed { now } else { before };
-        let reader = Reader {
-            directory: who.directory,
-            address: asked.address.clone(),
-            may_vote: asked.may_vote,
-            end,
-            read_at: now,
-            caught_up_at,
-        };
+        let reader =
+            Reader { home: who.home.clone(), may_vote: asked.may_vote, end, read_at: now, caught_up_at };
         readers.insert(who.from, reader);
     }
 

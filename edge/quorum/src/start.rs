@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use storage::disk::Disk;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::change::{Noting, note_directories};
+use crate::change::{Noting, note_homes};
 use crate::error::{OpenError, Stopped};
 use crate::machine::{Machine, SnapshotEvery};
 use crate::member::{Core, Member, Timing};
@@ -105,7 +105,7 @@ impl Member {
             Store::start(found.writer, found.memory, teller).map_err(|error| quorum(error.to_string()))?;
         let machine = Machine::new(store.clone(), found.checkpoint.as_ref(), start.snapshot_every);
         let heard = HeardOf::default();
-        let sender = Sender { cluster: start.cluster_id.clone(), from: id, directory: start.me.directory };
+        let sender = Sender { cluster: start.cluster_id.clone(), from: id, home: start.me.home() };
         let connections = Connections {
             network: start.network.clone(),
             sender,
@@ -128,6 +128,7 @@ impl Member {
             incoming: Mutex::new(None),
             called_at: Mutex::new(Instant::now()),
             changing: Arc::default(),
+            network: start.network,
             proposer,
             tasks: tokio::sync::Mutex::default(),
         };
@@ -144,7 +145,7 @@ impl Member {
         tasks.spawn(propose_all(self.core.clone(), self.store.clone(), proposals, self.timing.heartbeat));
         tasks.spawn(watch_leadership(self.core.clone(), self.store.clone()));
         tasks.spawn(watch_errors(self.core.clone(), self.store.clone()));
-        tasks.spawn(note_directories(Noting {
+        tasks.spawn(note_homes(Noting {
             core: self.core.clone(),
             heard: self.heard.clone(),
             changing: self.changing.clone(),

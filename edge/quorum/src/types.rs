@@ -12,6 +12,9 @@ use openraft::impls::{BoxedErrorSource, InlineBatch, TokioRuntime, leader_id_std
 use openraft::raft::responder::Responder;
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, RaftTypeConfig};
+use wire::{Decoder, EncodeError, Encoder};
+
+use crate::error::Malformed;
 
 /// The library's parameters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +76,24 @@ pub(crate) fn node(broker: BrokerId) -> u64 {
 pub(crate) struct Home {
     pub(crate) address: String,
     pub(crate) directory: Uuid,
+}
+
+/// The longest address: a host's name has 255 bytes at most.
+const ADDRESS_BYTES_MAX: usize = 300;
+
+impl Home {
+    pub(crate) fn encode(&self, e: &mut Encoder) -> Result<(), EncodeError> {
+        e.uuid(self.directory);
+        e.str(&self.address, true)
+    }
+
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let (directory, address) = (d.uuid()?, d.str(true)?);
+        match address.len() {
+            ..=ADDRESS_BYTES_MAX => Ok(Self { directory, address: address.to_owned() }),
+            len => Err(Malformed(format!("an address of {len} bytes"))),
+        }
+    }
 }
 
 /// A record batch that was proposed. Its offset and its epoch are of no meaning until it is in a log.

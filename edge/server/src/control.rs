@@ -31,7 +31,7 @@ use tokio::sync::oneshot;
 use tracing::{debug, error, info, warn};
 
 use crate::clock::Clock;
-use crate::cluster::link::Link;
+use crate::cluster::link::{Link, Source};
 use crate::cluster::links::Links;
 use crate::cluster::seat::{Seat, address_of};
 use crate::requests::Outbox;
@@ -297,7 +297,7 @@ impl ControlThread {
     /// The way to the node whose controller is the active one.
     fn link_to_active(&self) -> Option<(BrokerId, Arc<Link>)> {
         let active = self.state.active.filter(|active| *active != self.node)?;
-        let by_quorum = || Some(self.links.to(active, address_of(&self.seat.voters(), active)?));
+        let by_quorum = || Some(self.links.to(active, Source::Quorum, address_of(&self.seat.voters(), active)?));
         Some((active, self.links.get(active).or_else(by_quorum)?))
     }
 

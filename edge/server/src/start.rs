@@ -20,6 +20,7 @@ use telemetry::{Build, Metrics};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
+use crate::cluster::link::Source;
 use crate::cluster::links::Links;
 use crate::cluster::seat::{Seat, SeatStart};
 use crate::cluster_service::ClusterService;
@@ -237,7 +238,7 @@ fn begin(
     let registration = registration::of(&settings, &cluster_id, &directories, bound, cluster.as_ref());
     let links = Arc::new(Links::new(Arc::clone(&identity)));
     for peer in settings.cluster_peers.iter().filter(|peer| peer.id != settings.node_id) {
-        links.to(peer.id, &peer.address.to_string());
+        links.to(peer.id, Source::Settings, &peer.address.to_string());
     }
     let (told, failed, disk) = (control.clone(), control.clone(), Arc::downgrade(&home));
     let seat = Seat::take(SeatStart {

@@ -57,14 +57,17 @@ impl Nodes {
     /// Starts nodes that found a cluster together, and waits until they serve.
     pub fn found(ids: &[i32]) -> Result<Self> {
         let mut nodes = Self::new()?;
-        let peers = nodes.peers(ids)?;
-        for id in ids {
-            nodes.spawn(*id, &[("cluster.peers", &peers)])?;
-        }
-        for id in ids {
-            nodes.wait_until_serving(*id)?;
-        }
+        nodes.start_together(ids)?;
         Ok(nodes)
+    }
+
+    /// Starts nodes that all know where all of them are, and waits until they serve.
+    pub fn start_together(&mut self, ids: &[i32]) -> Result<()> {
+        let peers = self.peers(ids)?;
+        for id in ids {
+            self.spawn(*id, &[("cluster.peers", &peers)])?;
+        }
+        ids.iter().try_for_each(|id| self.wait_until_serving(*id))
     }
 
     /// `cluster.peers` with these nodes.
@@ -72,6 +75,22 @@ impl Nodes {
         let peers: Result<Vec<String>> =
             ids.iter().map(|id| Ok(format!("{id}@{}", self.cluster_address(*id)?))).collect();
         Ok(peers?.join(","))
+    }
+
+    /// Nodes that are to listen elsewhere from now on; those of another cluster, none of which runs, that will
+    /// listen where these did.
+    pub fn move_all(&mut self) -> Result<Self> {
+        ensure!(self.running.is_empty(), "who runs cannot move");
+        let mut others = Self::new()?;
+        std::mem::swap(&mut others.places, &mut self.places);
+        Ok(others)
+    }
+
+    /// A node that does not run is to listen elsewhere from now on.
+    pub fn move_one(&mut self, id: i32) -> Result<()> {
+        ensure!(!self.running.contains_key(&id), "who runs cannot move");
+        self.places.remove(&id);
+        Ok(())
     }
 
     fn place(&mut self, id: i32) -> Result<Place> {

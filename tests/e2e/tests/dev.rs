@@ -173,7 +173,8 @@ fn a_cluster_whose_data_is_kept_goes_on_another_day_and_ends_with_its_parent() -
     }
     drop(producer);
     dev.stop()?;
-    let dev = Dev::start(port, &["--data-dir", place])?;
+    // Other nodes may have the ports by then.
+    let dev = Dev::start(conformance::free_cluster_port()?, &["--data-dir", place])?;
     read(&dev.bootstrap()?, "orders", 100)?;
     let pids = dev.pids()?;
     drop(dev);

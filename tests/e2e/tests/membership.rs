@@ -1,9 +1,14 @@
 //! Nodes join, get a vote, lose it and go, while records are written and read.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use client::admin::QuorumMember;
 use serde_json::Value;
+use vltava_e2e::churn::admin;
 use vltava_e2e::nodes::Nodes;
 use vltava_e2e::stream::{Stream, check};
+use vltava_e2e::wait;
 
 /// One of the nodes of a status.
 fn node(status: &Value, id: i32) -> Option<&Value> {
@@ -73,6 +78,87 @@ fn a_node_joins_and_takes_the_place_of_the_first() -> Result<()> {
         let found = check(&promised, &read)?;
         eprintln!("membership: {} records acknowledged, {found} found", promised.len());
         Ok(())
+    })
+}
+
+/// Where those who vote listen, as the cluster has it, for those who do not know where to look.
+fn voter_addresses(nodes: &Nodes) -> Result<Vec<(i32, String)>> {
+    let quorum = admin(&nodes.bootstrap())?.describe_quorum().wait()?;
+    let address = |voter: &QuorumMember| {
+        let (_, host, port) = voter.endpoint.clone().unwrap_or_default();
+        (voter.id.0, format!("{host}:{port}"))
+    };
+    Ok(quorum.voters.iter().map(address).collect())
+}
+
+/// Waits until the cluster has it that its voters are where they are.
+fn until_known(nodes: &mut Nodes, ids: &[i32]) -> Result<()> {
+    let are: Result<Vec<_>> = ids.iter().map(|id| Ok((*id, nodes.cluster_address(*id)?))).collect();
+    let are = are?;
+    let mut last = None;
+    let known = wait::until("the voters are known to have moved", Duration::from_secs(30), || {
+        last = Some(voter_addresses(nodes));
+        Ok(last.as_ref().is_some_and(|known| known.as_ref().is_ok_and(|known| *known == are)).then_some(()))
+    });
+    known.with_context(|| format!("they are {are:?}, the cluster has {last:?}"))
+}
+
+#[test]
+fn nodes_that_all_moved_find_each_other_and_take_no_stranger_for_one_of_them() -> Result<()> {
+    let mut strangers = None;
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.says(&["topic", "create", "orders", "--partitions", "3"])?;
+        nodes.join(4, &[1, 2, 3], &[("process.roles", "broker")])?;
+        let promised = Stream::during(&nodes.bootstrap(), "orders", Stream::goes_on)?;
+        for id in [4, 1, 2, 3] {
+            nodes.stop(id)?;
+        }
+        // Where they were there is another cluster, whose nodes have the same numbers.
+        let others = strangers.insert(nodes.move_all()?);
+        others.start_together(&[1, 2, 3])?;
+        nodes.start_together(&[1, 2, 3])?;
+        // Of those who vote it knows where they were, and of one where it is now.
+        nodes.join(4, &[3], &[("process.roles", "broker")])?;
+        nodes.until("all are in sync", is_well)?;
+        until_known(nodes, &[1, 2, 3])?;
+        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+        check(&promised, &read)?;
+        let topics = others.says(&["topic", "list"])?;
+        ensure!(!topics.contains("orders"), "{topics}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_that_moved_alone_is_found_by_those_who_know_its_old_place() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.says(&["topic", "create", "orders", "--partitions", "3"])?;
+        let old = nodes.peers(&[1, 2, 3])?;
+        nodes.join(4, &[1, 3], &[("process.roles", "broker")])?;
+        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
+            stream.goes_on()?;
+            nodes.stop(3)?;
+            nodes.move_one(3)?;
+            let new = nodes.peers(&[1, 2, 3])?;
+            nodes.start(3, &[("cluster.peers", &new)])?;
+            nodes.until("all are in sync", is_well)?;
+            until_known(nodes, &[1, 2, 3])?;
+            // One that knows the old place only finds it where the metadata say that it is; without it there
+            // would be no majority.
+            nodes.kill(1)?;
+            nodes.start(1, &[("cluster.peers", &old)])?;
+            nodes.until("all are in sync", is_well)?;
+            nodes.kill(2)?;
+            stream.goes_on()?;
+            let listen = nodes.cluster_address(4)?;
+            nodes.kill(4)?;
+            nodes.start(4, &[("process.roles", "broker"), ("cluster.listen", &listen)])?;
+            nodes.start(2, &[("cluster.peers", &old)])?;
+            nodes.until("all are in sync", is_well)?;
+            stream.goes_on()
+        })?;
+        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+        check(&promised, &read).map(drop)
     })
 }
 

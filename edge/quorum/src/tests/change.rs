@@ -95,6 +95,33 @@ fn only_the_leader_changes_anything() {
 }
 
 #[test]
+fn where_a_voter_was_moved_to_is_put_down() {
+    run(async {
+        let mut cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let moved = [1, 2, 3].into_iter().find(|id| *id != leader).expect("three nodes");
+        let disk = cluster.stop(moved).await;
+        cluster.commit("without it").await;
+        let me = Voter { address: "elsewhere:1".into(), ..voter(moved) };
+        let start = cluster.start_as(me, disk.clone(), std::sync::Arc::new(disk), Vec::new());
+        start.await.expect("it is whole");
+        cluster.node(moved).heard.marked("without it").await;
+        for id in [1, 2, 3] {
+            let began = std::time::Instant::now();
+            let knows = |voter: &Voter| voter.id.0 == moved && voter.address == "elsewhere:1";
+            while !cluster.node(id).member.voters().iter().any(knows) {
+                assert!(began.elapsed() < LONG, "{id} knows {:?}", cluster.node(id).member.voters());
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        assert_eq!(voters(&cluster, leader), [1, 2, 3]);
+        cluster.commit("with it").await;
+        cluster.check_agreement();
+    });
+}
+
+#[test]
 fn a_voter_with_an_empty_disk_is_not_who_it_was() {
     run(async {
         let mut cluster = Cluster::of([1, 2, 3]).await;

@@ -4,14 +4,14 @@ use base::{LeaderEpoch, Offset};
 use bytes::Bytes;
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 
-use super::nodes::{Cluster, directory, run};
+use super::nodes::{Cluster, run, voter};
 use crate::message::{self, Addressed, Answered, Request};
 use crate::read_request::ReadRequest;
 use crate::types::{Entry, Types, Vote, log_id};
 
 fn from(node: u64) -> Addressed {
-    let directory = directory(i32::try_from(node).expect("small"));
-    Addressed { cluster: "cluster".into(), from: node, directory, to: 1 }
+    let home = voter(i32::try_from(node).expect("small")).home();
+    Addressed { cluster: "cluster".into(), from: node, home, to: 1 }
 }
 
 async fn ask(cluster: &Cluster, who: &Addressed, request: &Request) -> Answered {
@@ -70,7 +70,6 @@ fn no_bytes_stop_a_node() {
                 bytes_max: 1_000,
                 wait_max_ms: 1,
                 may_vote: true,
-                address: "node-9:1".into(),
             }),
             Request::Snapshot(message::SnapshotPart {
                 vote,

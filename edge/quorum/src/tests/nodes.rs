@@ -149,6 +149,8 @@ pub(crate) struct Switch {
     /// The longest that one takes, in milliseconds.
     pub(crate) delay_ms: AtomicU64,
     random: AtomicU64,
+    /// Where those who asked say that they listen.
+    pub(crate) said: Mutex<BTreeMap<i32, String>>,
     /// How often each node was asked.
     pub(crate) asked: AtomicU64,
 }
@@ -172,9 +174,14 @@ impl Switch {
         self.cut.lock().clear();
     }
 
-    fn target(&self, from: i32, to: i32) -> Option<Arc<Member>> {
-        let is_cut = self.cut.lock().contains(&(from, to));
-        (!is_cut).then(|| self.nodes.lock().get(&to).cloned()).flatten()
+    /// The other node, if it can be reached: it is where it is looked for, or has said where it is.
+    fn target(&self, from: i32, to: &Voter) -> Option<Arc<Member>> {
+        if self.cut.lock().contains(&(from, to.id.0)) {
+            return None;
+        }
+        let member = self.nodes.lock().get(&to.id.0).cloned()?;
+        let said = self.said.lock().get(&to.id.0) == Some(&member.me.address);
+        (said || member.me.address == to.address).then_some(member)
     }
 
     async fn travel(&self) -> bool {
@@ -199,18 +206,22 @@ impl Network for Port {
             let gone = || SendError::Unreachable(to.address.clone());
             let lost = || SendError::NoAnswer(to.address.clone());
             let exchange = async {
-                let member = switch.target(from, to.id.0).ok_or_else(gone)?;
+                let member = switch.target(from, &to).ok_or_else(gone)?;
                 if !switch.travel().await {
                     return std::future::pending().await;
                 }
                 // What was sent arrives, even if nobody waits for the answer any more.
                 let answer = tokio::spawn(async move { member.handle(request).await }).await;
                 let answer = answer.map_err(|_| lost())?;
-                let is_back = switch.travel().await && switch.target(to.id.0, from).is_some();
+                let is_back = switch.travel().await && !switch.cut.lock().contains(&(to.id.0, from));
                 if is_back { Ok(answer) } else { Err(lost()) }
             };
             tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| Err(lost()))
         })
+    }
+
+    fn heard(&self, from: BrokerId, address: &str) {
+        self.switch.said.lock().insert(from.0, address.to_owned());
     }
 }
 

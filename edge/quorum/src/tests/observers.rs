@@ -9,7 +9,7 @@ use controller::QuorumEvent;
 use openraft::raft::AppendEntriesRequest;
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, Heard, directory, marks, run, voter};
+use super::nodes::{Cluster, Heard, marks, run, voter};
 use crate::message::{self, Addressed, Request};
 use crate::types::Vote;
 use crate::{ChangeError, Next, ObserveError, Observer, ObserverStart, SnapshotEvery};
@@ -252,7 +252,7 @@ fn who_is_called_and_then_forgotten_goes_back_to_reading() {
         cluster.commit("a").await;
         let (observer, _) = open(2, &MemoryDisk::new());
         let called = message::encode_request(
-            &Addressed { cluster: "cluster".into(), from: 1, directory: directory(1), to: 2 },
+            &Addressed { cluster: "cluster".into(), from: 1, home: voter(1).home(), to: 2 },
             &Request::Append(AppendEntriesRequest {
                 vote: Vote::new_committed(1, 1),
                 prev_log_id: None,

@@ -37,6 +37,8 @@ pub(crate) enum Refusal {
     OtherCluster { node: BrokerId, theirs: String, ours: String },
     #[error("the node at {address} is {met}, not {expected}: correct cluster.peers")]
     OtherNode { address: String, met: BrokerId, expected: BrokerId },
+    #[error("node {0} belongs to no cluster yet")]
+    NoCluster(BrokerId),
     #[error("another node has the id {0} of this one, too: give each node its own node.id")]
     SameNode(BrokerId),
     #[error("node {node} does not speak to this one: {why}")]
@@ -90,6 +92,10 @@ impl Identity {
             return Err(Refusal::OtherNode { address, met: met.node, expected });
         }
         self.check_cluster(met.node, met.cluster_id.as_deref())?;
+        // It may become one of another cluster.
+        if met.cluster_id.is_none() && self.cluster_id().is_some() {
+            return Err(Refusal::NoCluster(met.node));
+        }
         match &met.refusal {
             Some(why) => Err(Refusal::Theirs { node: met.node, why: why.clone() }),
             None => Ok(()),
@@ -136,7 +142,7 @@ mod tests {
         let node = identity(Some("ours"));
         let check = |met: Met| node.check_welcome(BrokerId(2), "b:1", &met).map_err(|why| why.to_string());
         check(met(2, Some("ours"))).unwrap();
-        check(met(2, None)).unwrap();
+        assert_eq!(check(met(2, None)).unwrap_err(), "node 2 belongs to no cluster yet");
         let why = check(met(2, Some("theirs"))).unwrap_err();
         assert!(why.contains("node 2 belongs to cluster theirs, this one to ours"), "{why}");
         let why = check(met(3, Some("ours"))).unwrap_err();

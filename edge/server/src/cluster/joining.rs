@@ -50,15 +50,28 @@ pub(crate) async fn check(identity: &Identity, settings: &BrokerSettings) -> Res
     cluster_of(identity, settings, &met).map(drop)
 }
 
-/// Those who vote, as the nodes at these addresses tell.
+/// Those who vote, as the nodes at these addresses tell; who was met is where it was met.
 pub(crate) async fn voters(identity: &Identity, addresses: &[ClusterAddress]) -> Vec<Voter> {
+    voters_of(identity, ask_all(identity, addresses).await)
+}
+
+fn voters_of(identity: &Identity, answers: Answers) -> Vec<Voter> {
     let mut voters: Vec<Voter> = Vec::new();
-    for (_, met) in ask_all(identity, addresses).await {
-        for voter in met.map(|met| met.voters).unwrap_or_default() {
+    let mut met_at = Vec::new();
+    for (address, met) in answers {
+        let Ok(met) = met else { continue };
+        if met.cluster_id.as_ref() != identity.cluster_id().as_deref() {
+            continue;
+        }
+        for voter in met.voters {
             if !voters.iter().any(|known| known.id == voter.id) {
                 voters.push(voter);
             }
         }
+        met_at.push((met.node, address));
+    }
+    for (id, address) in met_at {
+        voters.iter_mut().filter(|voter| voter.id == id).for_each(|voter| voter.address.clone_from(&address));
     }
     voters
 }
@@ -157,6 +170,19 @@ mod tests {
         assert_eq!(of(None, vec![("a:1", met(1, Some("c"), &[1, 2]))]), Ok(Some("c".to_owned())));
         assert_eq!(of(Some("c"), vec![("a:1", met(1, Some("c"), &[1, 2]))]), Ok(Some("c".to_owned())));
         assert_eq!(of(None, vec![("d:1", met(4, None, &[]))]), Ok(None), "that is this node");
+    }
+
+    #[test]
+    fn who_votes_is_where_it_was_met() {
+        let identity = Identity::new(BrokerId(4), Some("c".to_owned()));
+        let answers = vec![
+            ("a:1".to_owned(), met(1, Some("c"), &[1, 2, 3])),
+            ("b:1".to_owned(), met(2, Some("c"), &[1, 2, 3])),
+            ("s:1".to_owned(), met(3, Some("another"), &[5])),
+        ];
+        let voters = voters_of(&identity, answers);
+        let known: Vec<(i32, &str)> = voters.iter().map(|it| (it.id.0, it.address.as_str())).collect();
+        assert_eq!(known, [(1, "a:1"), (2, "b:1"), (3, "n3:1")]);
     }
 
     #[test]

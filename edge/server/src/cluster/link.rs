@@ -1,5 +1,8 @@
 //! The way to one other node: requests out, answers in, in any order.
 //!
+//! Several may say where the node listens ([`Source`]), and it may have been moved since: it is looked for at all
+//! of these addresses, and whoever answers has to be that node of this cluster.
+//!
 //! A connection is made when it is first needed, and made anew after it broke. Who asks while there is
 //! none hears so at once if the node refuses connections: that is how others learn that it died.
 
@@ -17,6 +20,7 @@ use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use wire::cluster::{ClusterRequest, Purpose, Welcome, decode_answer};
 
@@ -34,6 +38,9 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 
 /// How often a machine of which nothing is wanted is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the address that was best before is tried alone.
+const AHEAD: Duration = Duration::from_millis(20);
 
 /// Requests that wait to be written. The quorum has few in flight, and commands wait for their answers.
 const WAITING_MAX: usize = 1024;
@@ -64,12 +71,49 @@ pub(crate) enum LinkError {
     Late(BrokerId),
 }
 
+/// Who says where a node listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// The node itself, when it asked something.
+    Said,
+    /// A node of `cluster.join`.
+    Told,
+    /// The node, when it registered as a broker.
+    Registered,
+    /// The quorum's log, or one who knows it.
+    Quorum,
+    /// The settings of this node.
+    Settings,
+}
+
 /// See the module.
 pub(crate) struct Link {
     identity: Arc<Identity>,
     node: BrokerId,
-    address: Mutex<String>,
+    addresses: Mutex<Addresses>,
     open: tokio::sync::Mutex<Option<Arc<Open>>>,
+}
+
+/// Where a node may be.
+#[derive(Debug, Default)]
+struct Addresses {
+    by: BTreeMap<Source, String>,
+    /// Where it was met last.
+    met_at: Option<String>,
+}
+
+impl Addresses {
+    /// Each once, the likeliest first.
+    fn all(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let is_said = |address: &&String| self.by.values().any(|by| by == *address);
+        for address in self.met_at.iter().filter(is_said).chain(self.by.values()) {
+            if !all.contains(address) {
+                all.push(address.clone());
+            }
+        }
+        all
+    }
 }
 
 /// A connection that was made.
@@ -87,13 +131,17 @@ struct Awaited {
 }
 
 impl Link {
-    pub(crate) fn new(identity: Arc<Identity>, node: BrokerId, address: String) -> Self {
-        Self { identity, node, address: Mutex::new(address), open: tokio::sync::Mutex::new(None) }
+    pub(crate) fn new(identity: Arc<Identity>, node: BrokerId) -> Self {
+        Self { identity, node, addresses: Mutex::default(), open: tokio::sync::Mutex::new(None) }
     }
 
-    /// The node listens elsewhere from now on.
-    pub(crate) fn move_to(&self, address: &str) {
-        address.clone_into(&mut self.address.lock());
+    /// The node listens here, as somebody says.
+    pub(crate) fn note(&self, source: Source, address: &str) {
+        let mut addresses = self.addresses.lock();
+        // Who listens nowhere says an empty one.
+        if !address.is_empty() && addresses.by.get(&source).is_none_or(|by| by != address) {
+            addresses.by.insert(source, address.to_owned());
+        }
     }
 
     /// Asks, and waits for the answer at most so long.
@@ -127,20 +175,44 @@ impl Link {
             return Ok(Arc::clone(open));
         }
         *place = None;
-        let address = self.address.lock().clone();
-        let stream = connect(&self.identity, self.node, &address, Purpose::Control).await?;
-        let open = Arc::new(open(stream));
+        let open = Arc::new(open(self.connect().await?));
         *place = Some(Arc::clone(&open));
         Ok(open)
     }
 
-    /// Whether nobody listens at the node's address. A process that ends closes its sockets one after the
+    /// Connects to the node where it answers first.
+    async fn connect(&self) -> Result<TcpStream, LinkError> {
+        let addresses = self.addresses.lock().all();
+        let mut tries = JoinSet::new();
+        for (place, address) in addresses.into_iter().enumerate() {
+            let (identity, node) = (Arc::clone(&self.identity), self.node);
+            let ahead = if place == 0 { Duration::ZERO } else { AHEAD };
+            tries.spawn(async move {
+                sleep(ahead).await;
+                let made = connect(&identity, node, &address, Purpose::Control).await;
+                made.map(|stream| (stream, address))
+            });
+        }
+        let mut failures = Vec::new();
+        while let Some(tried) = tries.join_next().await {
+            match tried {
+                Ok(Ok((stream, address))) => {
+                    self.addresses.lock().met_at = Some(address);
+                    return Ok(stream);
+                }
+                Ok(Err(why)) => failures.push(why),
+                Err(_) => {}
+            }
+        }
+        Err(verdict(self.node, failures))
+    }
+
+    /// Whether nobody listens where the node should. A process that ends closes its sockets one after the
     /// other: who is let in and told nothing looks again.
     pub(crate) async fn is_dead(&self) -> bool {
-        let address = self.address.lock().clone();
         let until = Instant::now() + ENDING_MAX;
         loop {
-            match connect(&self.identity, self.node, &address, Purpose::Control).await {
+            match self.connect().await {
                 Err(LinkError::Dead { .. }) => return true,
                 Err(LinkError::Unreachable { .. }) if Instant::now() < until => sleep(LOOK_AGAIN).await,
                 _ => return false,
@@ -186,6 +258,22 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.awaited.waiting.lock().remove(&self.id);
     }
+}
+
+/// What it means that a node was met at none of its addresses: it is dead if its machine says so at one, and it
+/// can be at no other.
+fn verdict(node: BrokerId, failures: Vec<LinkError>) -> LinkError {
+    let rank = |why: &LinkError| match why {
+        LinkError::Refused(Refusal::Theirs { .. }) => 4,
+        LinkError::Unreachable { .. } | LinkError::Broken(_) | LinkError::Late(_) => 3,
+        LinkError::Dead { .. } => 2,
+        // Somebody else is there.
+        LinkError::Refused(_) => 1,
+    };
+    failures.into_iter().max_by_key(rank).unwrap_or_else(|| {
+        let why = "nobody says where it listens".to_owned();
+        LinkError::Unreachable { node, address: String::new(), why }
+    })
 }
 
 /// Connects to a node, for records, and makes sure that it is the one.
@@ -297,4 +385,43 @@ fn open(stream: TcpStream) -> Open {
 /// A node's answers are small, and it may be silent for long.
 fn limits() -> FrameLimits {
     FrameLimits { bytes_max: FRAME_BYTES_MAX, idle_max: Duration::from_secs(3600), ..FrameLimits::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_be_at_one_of_its_addresses_is_not_dead() {
+        let node = BrokerId(2);
+        let dead = || LinkError::Dead { node, address: "a:1".to_owned() };
+        let silent =
+            || LinkError::Unreachable { node, address: "b:1".to_owned(), why: "nobody answers".to_owned() };
+        let stranger = || {
+            let address = "c:1".to_owned();
+            LinkError::Refused(Refusal::OtherNode { address, met: BrokerId(3), expected: node })
+        };
+        let theirs = || LinkError::Refused(Refusal::Theirs { node, why: "no".to_owned() });
+        let is_dead = |failures: Vec<LinkError>| matches!(verdict(node, failures), LinkError::Dead { .. });
+        assert!(is_dead(vec![dead()]) && is_dead(vec![dead(), dead()]));
+        assert!(is_dead(vec![dead(), stranger()]) && is_dead(vec![stranger(), dead()]));
+        assert!(!is_dead(vec![dead(), silent()]) && !is_dead(vec![silent(), dead()]));
+        assert!(!is_dead(vec![dead(), theirs()]), "that is the node itself");
+        assert!(!is_dead(vec![stranger()]) && !is_dead(Vec::new()), "nothing is known of it");
+    }
+
+    #[test]
+    fn each_address_is_tried_once_and_the_last_good_one_first() {
+        let mut addresses = Addresses::default();
+        for (source, address) in
+            [(Source::Settings, "old:1"), (Source::Quorum, "old:1"), (Source::Said, "new:1")]
+        {
+            addresses.by.insert(source, address.to_owned());
+        }
+        assert_eq!(addresses.all(), ["new:1", "old:1"]);
+        addresses.met_at = Some("old:1".to_owned());
+        assert_eq!(addresses.all(), ["old:1", "new:1"]);
+        addresses.by.retain(|source, _| *source == Source::Said);
+        assert_eq!(addresses.all(), ["new:1"], "nobody says the other any more");
+    }
 }

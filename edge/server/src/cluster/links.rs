@@ -8,7 +8,7 @@ use metadata::Image;
 use parking_lot::Mutex;
 
 use super::identity::Identity;
-use super::link::Link;
+use super::link::{Link, Source};
 
 /// See the module. Bounded by the nodes that the settings and the metadata name.
 pub(crate) struct Links {
@@ -21,13 +21,11 @@ impl Links {
         Self { identity, links: Mutex::default() }
     }
 
-    /// The way to a node that listens at an address.
-    pub(crate) fn to(&self, node: BrokerId, address: &str) -> Arc<Link> {
+    /// The way to a node that listens at an address, as somebody says.
+    pub(crate) fn to(&self, node: BrokerId, source: Source, address: &str) -> Arc<Link> {
         let mut links = self.links.lock();
-        let link = links
-            .entry(node)
-            .or_insert_with(|| Arc::new(Link::new(Arc::clone(&self.identity), node, address.to_owned())));
-        link.move_to(address);
+        let link = links.entry(node).or_insert_with(|| Arc::new(Link::new(Arc::clone(&self.identity), node)));
+        link.note(source, address);
         Arc::clone(link)
     }
 
@@ -35,7 +33,7 @@ impl Links {
     pub(crate) fn note_brokers(&self, image: &Image, ids: &BTreeSet<BrokerId>) {
         for id in ids.iter().filter(|id| **id != self.identity.node) {
             if let Some(at) = image.broker(*id).and_then(|broker| broker.cluster_address()) {
-                self.to(*id, &at.address());
+                self.to(*id, Source::Registered, &at.address());
             }
         }
     }

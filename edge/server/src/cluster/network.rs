@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::BrokerId;
 use bytes::Bytes;
 use quorum::{Network, SendError, Sending, Voter};
 use wire::cluster::ClusterRequest;
 
-use super::link::LinkError;
+use super::link::{LinkError, Source};
 use super::links::Links;
 
 /// See the module.
@@ -15,7 +16,7 @@ pub(crate) struct QuorumNetwork(pub(crate) Arc<Links>);
 
 impl Network for QuorumNetwork {
     fn send(&self, to: &Voter, request: Bytes, deadline: Duration) -> Sending {
-        let link = self.0.to(to.id, &to.address);
+        let link = self.0.to(to.id, Source::Quorum, &to.address);
         Box::pin(async move {
             let answer = link.ask(ClusterRequest::Quorum(&request), deadline).await;
             answer.map(Bytes::from).map_err(|why| match why {
@@ -25,5 +26,9 @@ impl Network for QuorumNetwork {
                 LinkError::Broken(_) | LinkError::Late(_) => SendError::NoAnswer(why.to_string()),
             })
         })
+    }
+
+    fn heard(&self, from: BrokerId, address: &str) {
+        self.0.to(from, Source::Said, address);
     }
 }

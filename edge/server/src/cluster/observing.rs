@@ -13,6 +13,7 @@ use tracing::{debug, info};
 use wire::cluster::ClusterRequest;
 
 use super::joining;
+use super::link::Source;
 use super::links::Links;
 
 /// How long a voter may wait for something to tell.
@@ -110,7 +111,7 @@ fn ask(with: &Following<'_>, observer: &Observer, to: &Voter) -> Asked {
         Ok(request) => request,
         Err(why) => return Asked::Nobody(why.to_string()),
     };
-    let link = with.links.to(to.id, &to.address);
+    let link = with.links.to(to.id, Source::Quorum, &to.address);
     until_called(with, async {
         match link.ask(ClusterRequest::Quorum(&request), patience).await {
             Ok(answer) => Asked::Answered(answer),
@@ -166,6 +167,9 @@ impl Choice {
             tokio::time::sleep(ASK_AGAIN_AFTER).await;
             Asked::Nobody(String::new())
         });
+        for voter in &found {
+            with.links.to(voter.id, Source::Told, &voter.address);
+        }
         self.bootstrap = found;
         match waited {
             Asked::Ended(ended) => Some(ended),

@@ -29,6 +29,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tracing::{debug, info};
 
+use super::link::Source;
 use super::links::Links;
 use super::network::QuorumNetwork;
 use super::observing::{self, Ended, Following};
@@ -141,7 +142,7 @@ impl Seat {
                 "this node follows the metadata without a vote"
             }
         };
-        refuse(me.directory, why)
+        refuse(me, why)
     }
 
     /// Has another lead the quorum, if this node does: it is about to stop, and nobody should have to find out by
@@ -172,7 +173,7 @@ impl Seat {
         let mut place = self.place.lock();
         if matches!(&*place, Place::Observer(known) if *known != voters) {
             for voter in voters.iter().filter(|voter| voter.id != self.start.me.id) {
-                self.start.links.to(voter.id, &voter.address);
+                self.start.links.to(voter.id, Source::Quorum, &voter.address);
             }
             *place = Place::Observer(voters);
         }
