@@ -362,6 +362,7 @@ fn own(
         node_id: owner.node_id,
         directory_id: fresh_id,
         metadata_directory: owner.metadata_directory.unwrap_or(fresh_id),
+        joins: false,
     });
     if properties.directory_id.is_zero() {
         properties.directory_id = fresh_id;

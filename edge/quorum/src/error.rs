@@ -39,6 +39,15 @@ pub enum OpenError {
         /// Up to where it was durable.
         durable: Offset,
     },
+    /// A node that is to join a cluster, and does not say which nodes are in it.
+    #[error(
+        "this node began to join cluster {cluster}, and was ended before it had its metadata: start it with \
+         cluster.join, as before, or give it an empty data directory to begin anew"
+    )]
+    NeverJoined {
+        /// The cluster.
+        cluster: String,
+    },
     /// A record that this release cannot read.
     #[error(
         "the metadata log has {error} at offset {offset}; it was written by another release or by Apache Kafka. To \

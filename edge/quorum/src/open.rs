@@ -117,8 +117,8 @@ pub fn has_log(disk: &dyn Disk, log_dir: &Path) -> Result<bool, OpenError> {
     scan::has_log(disk, log_dir, &log_dir_of(log_dir))
 }
 
-/// Whether the log in a directory names a node a member of the quorum; `None` if there is no log. Who is a
-/// member is started as one, who is not observes.
+/// Whether the log in a directory names a node a member of the quorum; `None` if there is no log, or nobody is in
+/// it: the first start ended before it had begun. Who is a member is started as one, who is not observes.
 pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, id: BrokerId) -> Result<Option<bool>, OpenError> {
     disk.create_dir(log_dir)?;
     if !has_log(disk.as_ref(), log_dir)? {
@@ -126,8 +126,9 @@ pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, id: BrokerId) -> Result<Op
     }
     let id = crate::types::node(id);
     let found = open(disk, log_dir, id)?;
-    let is_named = found.memory.members.get_node(&id).is_some();
-    Ok(Some(found.is_alone || is_named))
+    let (mut nodes, is_alone) = (found.memory.members.nodes().peekable(), found.is_alone);
+    let is_void = nodes.peek().is_none() && !is_alone;
+    Ok((!is_void).then(|| is_alone || nodes.any(|(node, _)| *node == id)))
 }
 
 fn newest_checkpoint(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, OpenError> {

@@ -228,7 +228,8 @@ impl Opening<'_> {
             metadata_directory,
         };
         if is_new && self.is_new_cluster {
-            claim(disk.as_ref(), &owner).map_err(|error| unusable(error.into()))?;
+            let joins = !self.settings.cluster_join.is_empty();
+            claim(disk.as_ref(), &owner, joins).map_err(|error| unusable(error.into()))?;
         }
         let here = PathBuf::new();
         let (marks, contents) =
@@ -256,13 +257,15 @@ impl Opening<'_> {
 }
 
 /// Makes a directory this node's although there are partitions in it already: there is no cluster yet
-/// that they could be missing from, so they were put there to be taken in.
-fn claim(disk: &dyn Disk, owner: &Owner) -> Result<(), DiskError> {
+/// that they could be missing from, so they were put there to be taken in. Whether it joins is put down with it:
+/// if nothing else comes of this start, the next one must not take it for a founder.
+fn claim(disk: &dyn Disk, owner: &Owner, joins: bool) -> Result<(), DiskError> {
     let properties = MetaProperties {
         cluster_id: owner.cluster_id.clone().unwrap_or_default(),
         node_id: owner.node_id,
         directory_id: Uuid::from_random(random()),
         metadata_directory: owner.metadata_directory.unwrap_or(Uuid::ZERO),
+        joins,
     };
     disk.replace(Path::new(META_PROPERTIES_FILE), properties.format().as_bytes())
 }

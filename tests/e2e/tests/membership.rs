@@ -235,6 +235,33 @@ fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
 }
 
 #[test]
+fn who_was_to_join_never_founds_the_cluster_anew() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.join(4, &[1], &[])?;
+        nodes.kill(4)?;
+        // As a crash leaves it that comes before the first of the metadata: all it has is whose it is.
+        for entry in std::fs::read_dir(nodes.data_dir(4))? {
+            let path = entry?.path();
+            match path.file_name().and_then(|name| name.to_str()) {
+                Some("meta.properties") => {}
+                _ if path.is_dir() => std::fs::remove_dir_all(path)?,
+                _ => std::fs::remove_file(path)?,
+            }
+        }
+        let listen = nodes.cluster_address(4)?;
+        let said = nodes.refused(4, &[("cluster.listen", &listen)])?;
+        ensure!(said.contains("began to join cluster") && said.contains("cluster.join"), "{said}");
+        let said = nodes.refused(4, &[])?;
+        ensure!(said.contains("began to join cluster"), "{said}");
+        nodes.join(4, &[1], &[])?;
+        let status = nodes.status()?;
+        ensure!(votes(&status) == [1, 2, 3], "{status:#}");
+        ensure!(node(&status, 4).is_some_and(|node| node["quorum"] == "follows"), "{status:#}");
+        Ok(())
+    })
+}
+
+#[test]
 fn who_does_not_belong_is_told_and_disturbs_nobody() -> Result<()> {
     Nodes::found(&[1, 2, 3])?.told(|nodes| {
         nodes.join(4, &[1], &[("process.roles", "broker")])?;

@@ -133,6 +133,7 @@ mod tests {
             node_id: BrokerId(1),
             directory_id: Uuid([id; 16]),
             metadata_directory: Uuid([home; 16]),
+            joins: false,
         };
         Root { properties: Some(properties), ..root(path) }
     }

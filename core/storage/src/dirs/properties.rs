@@ -6,15 +6,18 @@
 //!   node.id=1
 //!   directory.id=TtJdFzJ2SYq2XQ3pQWg0Mg
 //!   vltava.metadata.directory.id=TtJdFzJ2SYq2XQ3pQWg0Mg
+//!   vltava.joins=true
 //! ```
 //!
-//! The last one is ours: it names the directory that has the metadata log, so that a node which was
-//! started without it does not begin a new one. Kafka passes over what it does not know.
+//! The last two are ours. One names the directory that has the metadata log, so that a node which was
+//! started without it does not begin a new one. The other is there if the node began its life in a cluster that
+//! others had founded: it never founds that cluster itself. Kafka passes over what it does not know.
 
 use base::{BrokerId, Uuid};
 
 const VERSION: &str = "1";
 const METADATA_DIRECTORY: &str = "vltava.metadata.directory.id";
+const JOINS: &str = "vltava.joins";
 
 /// Whose a log directory is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct MetaProperties {
     pub directory_id: Uuid,
     /// The directory of this node that has the metadata log; zero if it does not say.
     pub metadata_directory: Uuid,
+    /// Whether others had founded the cluster when the node came to it.
+    pub joins: bool,
 }
 
 /// Why `meta.properties` cannot be read.
@@ -51,12 +56,15 @@ pub enum PropertiesError {
 impl MetaProperties {
     /// The text of the file.
     pub fn format(&self) -> String {
-        let Self { cluster_id, node_id, directory_id, metadata_directory } = self;
+        let Self { cluster_id, node_id, directory_id, metadata_directory, joins } = self;
         let mut text = format!(
             "version={VERSION}\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n"
         );
         if !metadata_directory.is_zero() {
             text += &format!("{METADATA_DIRECTORY}={metadata_directory}\n");
+        }
+        if *joins {
+            text += &format!("{JOINS}=true\n");
         }
         text
     }
@@ -84,6 +92,7 @@ impl MetaProperties {
             node_id: BrokerId(node_id.parse().map_err(|_| bad("node.id", node_id))?),
             directory_id: id("directory.id")?,
             metadata_directory: id(METADATA_DIRECTORY)?,
+            joins: find(JOINS) == Some("true"),
         })
     }
 }
@@ -106,7 +115,7 @@ mod tests {
         assert_eq!(found.node_id, BrokerId(7));
         assert_eq!(found.directory_id.to_string(), "TtJdFzJ2SYq2XQ3pQWg0Mg");
         assert_eq!(MetaProperties::parse(found.format().as_bytes()), Ok(found.clone()));
-        let ours = MetaProperties { metadata_directory: Uuid([3; 16]), ..found };
+        let ours = MetaProperties { metadata_directory: Uuid([3; 16]), joins: true, ..found };
         assert_eq!(MetaProperties::parse(ours.format().as_bytes()), Ok(ours));
     }
 

@@ -180,10 +180,16 @@ impl Seat {
     }
 
     fn begin(&self) -> Result<Begun, OpenError> {
-        let SeatStart { settings, home, me, .. } = &self.start;
-        let is_founder = settings.cluster_join.is_empty() && settings.roles.controller;
+        let SeatStart { settings, home, me, cluster_id, .. } = &self.start;
         let is_member = is_member(Arc::clone(&home.disk), &PathBuf::new(), me.id)?;
-        match settings.roles.controller && is_member.unwrap_or(is_founder) {
+        let is_founder = || match settings.cluster_join.is_empty() {
+            true if home.marks.lock().properties().joins => {
+                Err(OpenError::NeverJoined { cluster: cluster_id.clone() })
+            }
+            is_founder => Ok(is_founder),
+        };
+        let is_member = is_member.map_or_else(is_founder, Ok)?;
+        match settings.roles.controller && is_member {
             true => Ok(Begun::Member(self.join(self.founders())?)),
             false => Ok(Begun::Observer(Box::new(self.observe()?))),
         }
