@@ -27,7 +27,7 @@ use crate::checkpoint::{CheckpointError, PartitionOffsets, read_offsets, write_o
 use crate::disk::{Disk, DiskError};
 use crate::layout::{
     CLEAN_SHUTDOWN_FILE, DirName, HIGH_WATERMARKS_FILE, LOG_STARTS_FILE, META_PROPERTIES_FILE,
-    RECOVERY_POINTS_FILE, deleted_dir_name, parse_dir_name, partition_dir,
+    RECOVERY_POINTS_FILE, deleted_dir_name, parse_dir_name, partition_dir, stray_dir_name,
 };
 
 pub use properties::{MetaProperties, PropertiesError};
@@ -296,7 +296,17 @@ impl LogDir {
     /// Renames a partition's directory so that it is no partition any more, durably; its entries in the
     /// checkpoints go with the next save. The name it has then; `unique` must be new.
     pub fn set_aside(&mut self, partition: &TopicPartition, unique: Uuid) -> Result<String, DiskError> {
-        let name = deleted_dir_name(partition, unique);
+        self.rename(partition, deleted_dir_name(partition, unique))
+    }
+
+    /// Renames a directory that has the partition's name and is not its log, durably, so that it is never served
+    /// and never removed; its entries in the checkpoints go with the next save. The name it has then; `unique`
+    /// must be new.
+    pub fn set_stray(&mut self, partition: &TopicPartition, unique: Uuid) -> Result<String, DiskError> {
+        self.rename(partition, stray_dir_name(partition, unique))
+    }
+
+    fn rename(&mut self, partition: &TopicPartition, name: String) -> Result<String, DiskError> {
         self.disk.rename(&partition_dir(&self.path, partition), &self.path.join(&name))?;
         self.disk.sync_dir(&self.path)?;
         self.forgotten.insert(partition.clone());

@@ -1,6 +1,6 @@
 //! The log directories at start: locked, known to be this node's, and looked through.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -235,7 +235,7 @@ impl Opening<'_> {
         let (marks, contents) =
             LogDir::open(Arc::clone(&disk), here, &owner, Uuid::from_random(random())).map_err(unusable)?;
         for name in &contents.aside {
-            warn!(dir = %root.display(), name, "left alone: moved or given up by another program");
+            warn!(dir = %root.display(), name, "left alone: set aside before, or moved by another program; remove it once nobody wants its records");
         }
         let mut partitions = BTreeMap::new();
         for name in contents.partitions {
@@ -300,19 +300,37 @@ pub(crate) fn is_unfinished(disk: &dyn Disk, dir: &Path) -> bool {
 }
 
 impl Directory {
-    /// Takes out of the way what a crash has left of topics that were deleted.
-    ///
-    /// Behind an orderly stop nothing is left: what is there then, somebody has put there.
-    pub(crate) fn finish_deletions(&mut self, deleted: &BTreeSet<TopicId>) {
-        if self.clean {
-            return;
-        }
+    /// Deletes the logs of these partitions.
+    pub(crate) fn delete(&mut self, is_gone: impl Fn(TopicId, &TopicPartition) -> bool) {
         let Self { dir, partitions, .. } = self;
-        let is_deleted = |whose: &mut Whose| matches!(whose, Whose::Topic(id) if deleted.contains(id));
-        for (name, _) in partitions.extract_if(.., |_, whose| is_deleted(whose)) {
+        let is_gone = |name: &TopicPartition, whose: &mut Whose| match whose {
+            Whose::Topic(id) => is_gone(*id, name),
+            Whose::Nobodys | Whose::Unreadable(_) => false,
+        };
+        for (name, _) in partitions.extract_if(.., is_gone) {
             if let Some(aside) = dir.mark(|marks| marks.set_aside(&name, Uuid::from_random(random()))) {
-                info!(dir = %dir.path.display(), partition = %name, "partition deleted, as was decided before a crash");
+                info!(dir = %dir.path.display(), partition = %name, "partition deleted, as was decided while this broker was not there");
                 dir.discard(aside);
+            }
+        }
+    }
+
+    /// Sets logs aside that nobody knows, with their records.
+    pub(crate) fn set_aside(&mut self, is_stray: impl Fn(TopicId, &TopicPartition) -> bool) {
+        let Self { dir, partitions, .. } = self;
+        let is_stray = |name: &TopicPartition, whose: &mut Whose| match whose {
+            Whose::Topic(id) => is_stray(*id, name),
+            Whose::Nobodys | Whose::Unreadable(_) => false,
+        };
+        for (name, _) in partitions.extract_if(.., is_stray) {
+            let files = dir.disk.list(Path::new(&name.to_string())).unwrap_or_default();
+            let bytes: u64 = files.iter().map(|file| file.len).sum();
+            if let Some(aside) = dir.mark(|marks| marks.set_stray(&name, Uuid::from_random(random()))) {
+                warn!(
+                    dir = %dir.path.display(), partition = %name, aside, bytes,
+                    "set aside the log of a partition that this broker does not have: the cluster does not know it, or has it \
+                     elsewhere; remove it once nobody wants its records"
+                );
             }
         }
     }

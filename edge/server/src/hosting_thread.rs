@@ -8,11 +8,11 @@
 //! finds then is what the others know of it.
 
 mod bring_up;
+mod gone;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 
-use base::{BrokerEpoch, TopicId, Uuid};
+use base::{BrokerEpoch, Uuid};
 use controller::{AssignReplicasToDirs, Command, ControllerError, PARTITIONS_PER_COMMAND_MAX};
 use metadata::{Delta, Image};
 use tracing::error;
@@ -22,6 +22,8 @@ use crate::directories::Directories;
 use crate::followers::Followers;
 use crate::hosting::Hosting;
 use crate::partition::PartitionCell;
+
+use gone::Gone;
 
 /// See the module.
 pub(crate) struct HostingThread {
@@ -37,9 +39,9 @@ pub(crate) struct HostingThread {
     had_a_life: bool,
     /// Whether it was looked for topics that another program left.
     has_adopted: bool,
-    /// Topics that were deleted before the logs are open. If one of them is still on a disk, a crash came
-    /// between the decision and what it was to lead to.
-    deleted: BTreeSet<TopicId>,
+    /// What was taken from this broker before its logs are open. If some of it is still on a disk, the broker was
+    /// away, or a crash came between the decision and what it was to lead to.
+    gone: Gone,
 }
 
 /// The node stops before what was to be done is done.
@@ -64,7 +66,7 @@ impl HostingThread {
             incarnation,
             had_a_life: false,
             has_adopted: false,
-            deleted: BTreeSet::new(),
+            gone: Gone::default(),
         }
     }
 
@@ -91,7 +93,7 @@ impl HostingThread {
     fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
         if self.directories.is_some() {
             if self.hosting.settings.roles.broker {
-                self.deleted.extend(delta.topics_deleted.keys());
+                self.gone.note(self.hosting.node, &self.hosting.image.load(), &image, delta);
             }
             let me = image.broker(self.hosting.node);
             self.had_a_life |= me.is_some_and(|broker| broker.incarnation != self.incarnation);

@@ -84,6 +84,17 @@ pub(crate) fn open_all(
     recovery
 }
 
+/// Sets aside what has no place in the metadata, which know of this life of the broker and so of all that was
+/// decided before it. Only what says whose it is: of the rest a person has to tell.
+pub(crate) fn set_strays_aside(hosting: &Hosting, directories: &mut [Directory], image: &Image) {
+    let is_ours = |topic: TopicId, name: &TopicPartition| {
+        let topic = image.topic_by_id(topic).filter(|topic| topic.name == name.topic);
+        let partition = topic.and_then(|topic| topic.partition(name.partition));
+        partition.is_some_and(|partition| partition.replicas.contains(&hosting.node))
+    };
+    directories.iter_mut().for_each(|directory| directory.set_aside(|topic, name| !is_ours(topic, name)));
+}
+
 /// The directory that a partition of this node was assigned to; `None` inside if to none yet.
 #[expect(clippy::option_option, reason = "a partition of another node, and one that is nowhere yet")]
 fn assigned(hosting: &Hosting, partition: &Partition) -> Option<Option<Uuid>> {
@@ -111,7 +122,7 @@ fn named(directories: &[Directory]) -> Named {
 
 fn stray(name: &TopicPartition, directory: &Directory) {
     let dir = directory.dir.path.display();
-    warn!(partition = %name, %dir, "directory of no topic of this cluster: left as it is");
+    warn!(partition = %name, %dir, "directory of no partition of this broker: left as it is");
 }
 
 /// Tells of what has the partition's name and is not the log that was decided on.

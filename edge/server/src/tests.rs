@@ -376,12 +376,20 @@ fn a_directory_of_another_topic_shadows_nothing() {
     copy(&site.at(&format!("{home}/t-0")), &stray);
     let foreign = storage::checkpoint::format_partition_metadata(TopicId(Uuid::from_random(99)));
     fs::write(stray.join("partition.metadata"), foreign).unwrap();
+    let records = fs::read(log_file(&stray)).unwrap();
     for dirs in [["a", "b"], ["b", "a"]] {
         let life = site.start(&dirs);
         assert_eq!((life.offline(), life.bounds(topic, 0)), (0, Some((0, 5))));
-        assert!(log_file(&stray).exists());
         life.stop();
+        assert!(!stray.exists(), "it was set aside");
+        assert_eq!(fs::read(log_file(&set_aside(&site.at(other)))).unwrap(), records);
     }
+}
+
+/// The one directory that was set aside as nobody's.
+fn set_aside(dir: &Path) -> PathBuf {
+    let is_stray = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with("-stray");
+    fs::read_dir(dir).unwrap().map(Result::unwrap).find(is_stray).unwrap().path()
 }
 
 #[test]
@@ -396,9 +404,7 @@ fn a_stray_log_gives_way_with_its_records_even_if_its_name_is_long() {
     let topic = life.create(&name, 1).id;
     assert_eq!(life.append(topic, 0, 1), Some(1));
     life.stop();
-    let is_stray = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with("-stray");
-    let kept = fs::read_dir(site.at("a")).unwrap().map(Result::unwrap).find(is_stray).unwrap();
-    assert_eq!(fs::read(log_file(&kept.path())).unwrap(), b"records of somebody");
+    assert_eq!(fs::read(log_file(&set_aside(&site.at("a")))).unwrap(), b"records of somebody");
 }
 
 #[test]

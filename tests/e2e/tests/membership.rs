@@ -1,8 +1,10 @@
 //! Nodes join, get a vote, lose it and go, while records are written and read.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use base::BrokerId;
 use client::admin::QuorumMember;
 use serde_json::Value;
 use vltava_e2e::churn::admin;
@@ -231,6 +233,69 @@ fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
         let replicas = self::replicas(nodes, "two")?;
         ensure!(replicas.iter().all(|of| of.len() == 2), "{replicas:?}");
         Ok(())
+    })
+}
+
+/// The names in a directory that begin so.
+fn named(dir: &Path, beginning: &str) -> Result<Vec<String>> {
+    let names = std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<Result<Vec<String>>>()?;
+    names.retain(|name| name.starts_with(beginning));
+    Ok(names)
+}
+
+#[test]
+fn what_was_taken_from_a_broker_that_was_away_goes_and_what_nobody_knows_is_set_aside() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        let three = ["--partitions", "2", "--replication-factor", "3"];
+        for topic in ["gone", "kept", "dropped"] {
+            nodes.says(&[&["topic", "create", topic], &three[..]].concat())?;
+        }
+        nodes.says(&["topic", "create", "moved", "--partitions", "6", "--replication-factor", "2"])?;
+        let promised = Stream::during(&nodes.bootstrap(), "kept", Stream::goes_on)?;
+        let (peers, data) = (nodes.peers(&[1, 2, 3])?, nodes.data_dir(3));
+        for (deleted, is_orderly) in [("gone", true), ("dropped", false)] {
+            match is_orderly {
+                true => nodes.stop(3)?,
+                false => nodes.kill(3)?,
+            }
+            nodes.says(&["topic", "delete", deleted, "--yes"])?;
+            if is_orderly {
+                let admin = admin(&nodes.bootstrap())?;
+                let others = || vec![BrokerId(1), BrokerId(2)];
+                for begun in admin.reassign((0..6).map(|index| ("moved", index, others()))).wait() {
+                    begun?;
+                }
+                wait::until("it has moved", Duration::from_secs(30), || {
+                    let replicas = replicas(nodes, "moved")?;
+                    Ok(replicas.iter().all(|of| !of.contains(&3)).then_some(()))
+                })?;
+            }
+            ensure!(named(&data, &format!("{deleted}-"))?.len() == 2, "it was away");
+            // One of which the cluster never knew.
+            let stray = data.join("unknown-0");
+            std::fs::create_dir(&stray)?;
+            std::fs::write(stray.join("partition.metadata"), "version: 0\ntopic_id: AQEBAQEBAQEBAQEBAQEBAQ\n")?;
+            std::fs::write(stray.join("00000000000000000000.log"), deleted)?;
+            nodes.start(3, &[("cluster.peers", &peers)])?;
+            nodes.until("all are in sync", is_well)?;
+            wait::until("what was deleted is gone", Duration::from_secs(30), || {
+                Ok(named(&data, &format!("{deleted}-"))?.is_empty().then_some(()))
+            })?;
+            wait::until("what was moved is gone", Duration::from_secs(30), || {
+                Ok(named(&data, "moved-")?.is_empty().then_some(()))
+            })?;
+            ensure!(!stray.exists(), "it is left");
+        }
+        let strays = named(&data, "unknown-0.")?;
+        ensure!(strays.len() == 2 && strays.iter().all(|name| name.ends_with("-stray")), "{strays:?}");
+        let records = |name: &String| std::fs::read_to_string(data.join(name).join("00000000000000000000.log"));
+        let mut records = strays.iter().map(records).collect::<std::io::Result<Vec<_>>>()?;
+        records.sort();
+        ensure!(records == ["dropped", "gone"], "{records:?}");
+        ensure!(nodes.log(3).contains("set aside the log of a partition"), "{}", nodes.log(3));
+        let read = nodes.says(&["consume", "kept", "-e", "-f", "%p %o %s\\n"])?;
+        check(&promised, &read).map(drop)
     })
 }
 

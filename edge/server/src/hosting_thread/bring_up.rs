@@ -12,9 +12,13 @@ use super::{HostingThread, Stopping};
 use crate::directories::{Directories, Directory};
 use crate::recovery;
 
-/// Takes out of the way what was to be deleted when the last life ended, before anything else looks at it.
+/// Takes out of the way what was taken from this broker while it was away or about to end, before anything else
+/// looks at it.
 pub(crate) fn finish_deletions(thread: &HostingThread, directories: &mut Directories) {
-    directories.all.iter_mut().for_each(|directory| directory.finish_deletions(&thread.deleted));
+    for directory in &mut directories.all {
+        let after_crash = !directory.clean;
+        directory.delete(|topic, name| thread.gone.has(topic, name, after_crash));
+    }
 }
 
 /// Opens the logs of this node and puts them in service.
@@ -22,8 +26,11 @@ pub(crate) fn open(thread: &HostingThread, directories: Directories) -> Result<(
     let hosting = &thread.hosting;
     let image = hosting.image.load_full();
     let home = directories.home;
-    let all = directories.all;
+    let mut all = directories.all;
     let paths = recovery::note_paths(hosting, home, &all, &image);
+    if thread.had_a_life {
+        recovery::set_strays_aside(hosting, &mut all, &image);
+    }
     let recovered = recovery::open_all(hosting, &all, &image, &paths);
     if let Some(largest) = recovery::largest_producer_id(&recovered.cells) {
         let command = SkipProducerIds { broker: hosting.node, largest };
