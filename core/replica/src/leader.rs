@@ -110,6 +110,11 @@ impl Leader {
         known.is_some_and(|known| follower.epoch == BrokerEpoch::NONE || follower.epoch >= known.broker_epoch)
     }
 
+    /// Where the log of each follower ends; [`Offset::NONE`] if it did not say yet.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = Offset> {
+        self.followers.values().map(|follower| follower.end)
+    }
+
     pub(crate) fn isr(&self) -> &[BrokerId] {
         self.isr.committed()
     }

@@ -84,6 +84,14 @@ impl Partition {
         u64::try_from(committed.0 - self.log.end().0).unwrap_or(0)
     }
 
+    /// How many records the follower lacks that is furthest behind, as far as it said; all of them if it said
+    /// nothing yet. 0 if this replica does not lead.
+    pub fn followers_lag(&self) -> u64 {
+        let Role::Leader(leader) = &self.role else { return 0 };
+        let end = leader.ends().map(|end| end.max(self.log.start())).min();
+        end.map_or(0, |end| u64::try_from(self.log.end().0 - end.0).unwrap_or(0))
+    }
+
     /// Whether it may read here.
     fn check_reader(&self, reader: Reader) -> Result<(), FetchError> {
         match (&self.role, reader) {

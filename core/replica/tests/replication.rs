@@ -458,3 +458,21 @@ fn a_follower_says_how_much_it_lacks_of_what_is_committed() {
     assert_eq!(lag(&mut cluster, 2), 5);
     assert_eq!(lag(&mut cluster, 1), 0, "a leader lacks nothing");
 }
+
+#[test]
+fn a_leader_says_how_much_the_slowest_of_its_followers_lacks() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    let lag = |cluster: &Cluster, id: i32| cluster.replicas[&id].followers_lag();
+    assert_eq!(lag(&cluster, 1), 0);
+    cluster.append(1, 5);
+    assert_eq!(lag(&cluster, 1), 5, "nobody has said anything");
+    cluster.fetch(2).expect("it follows");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(lag(&cluster, 1), 5, "the other has not");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(lag(&cluster, 1), 5, "it had nothing when it asked");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!(lag(&cluster, 1), 0);
+    cluster.append(1, 2);
+    assert_eq!((lag(&cluster, 1), lag(&cluster, 2)), (2, 0), "who follows leads nobody");
+}

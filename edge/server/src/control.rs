@@ -27,6 +27,7 @@ use controller::{
     Command, CommandId, Controller, ControllerError, Effect, MetadataQuorum, QuorumCommand, QuorumEvent,
 };
 use metadata::Delta;
+use telemetry::Metrics;
 use tokio::sync::oneshot;
 use tracing::{debug, error, info, warn};
 
@@ -75,6 +76,7 @@ pub(crate) struct ControlThread {
     pub(crate) table: Arc<PartitionTable>,
     pub(crate) has_room: Box<dyn Fn() -> bool + Send>,
     pub(crate) lag_max: Duration,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) on_serving: Option<oneshot::Sender<()>>,
     pub(crate) on_may_stop: Option<oneshot::Sender<()>>,
@@ -173,9 +175,7 @@ impl ControlThread {
         }
         if now.elapsed >= self.state.lag_check_at {
             self.state.lag_check_at = now.elapsed + LAG_CHECK_EVERY;
-            for cell in self.table.all() {
-                cell.act(|partition, out| partition.check_isr(now, self.lag_max, out));
-            }
+            self.check_replicas(now);
             self.give_up_lost()?;
         }
         self.ask_for_in_sync_sets(now)
@@ -198,6 +198,7 @@ impl ControlThread {
                     self.probe_suspects(now);
                 }
                 self.step(|controller, out| controller.on_event(now, event, out))?;
+                self.metrics.replication.controller_active.set(self.controller.is_active().into());
                 if self.lifecycle.is_none() && self.state.active.is_some() {
                     self.serving();
                 }
@@ -297,7 +298,8 @@ impl ControlThread {
     /// The way to the node whose controller is the active one.
     fn link_to_active(&self) -> Option<(BrokerId, Arc<Link>)> {
         let active = self.state.active.filter(|active| *active != self.node)?;
-        let by_quorum = || Some(self.links.to(active, Source::Quorum, address_of(&self.seat.voters(), active)?));
+        let by_quorum =
+            || Some(self.links.to(active, Source::Quorum, address_of(&self.seat.voters(), active)?));
         Some((active, self.links.get(active).or_else(by_quorum)?))
     }
 

@@ -310,6 +310,28 @@ impl Hosting {
         cell.follow(inbox);
     }
 
+    /// Counts what became of the partitions that this node leads.
+    pub(crate) fn count_changes(&self, image: &Image, delta: &Delta) {
+        let (before, replication) = (self.image.load(), &self.metrics.replication);
+        for (topic, index) in &delta.partitions_changed {
+            let (before, after) = (before.partition(*topic, *index), image.partition(*topic, *index));
+            let (Some(before), Some(after)) = (before, after) else { continue };
+            if after.leader != self.node {
+                continue;
+            }
+            if before.isr.iter().any(|id| !after.isr.contains(id)) {
+                replication.isr_shrinks.inc();
+            }
+            if after.isr.iter().any(|id| !before.isr.contains(id)) {
+                replication.isr_expands.inc();
+            }
+            let is_elected = after.leader_epoch > before.leader_epoch;
+            if is_elected && after.recovering && !before.isr.contains(&self.node) {
+                replication.unclean_elections.inc();
+            }
+        }
+    }
+
     /// Shows how much there is.
     pub(crate) fn count(&self, image: &Image) {
         let state = &self.metrics.state;

@@ -103,6 +103,7 @@ impl HostingThread {
         }
         if !delta.is_empty() {
             // Partitions are there before clients can hear of them, and gone after.
+            self.hosting.count_changes(&image, delta);
             let made = self.hosting.make_new(&image, delta);
             self.serve(&image, made)?;
             self.hosting.reconfigure(&image, delta);

@@ -12,6 +12,7 @@
 //! **Invariant:** decides nothing that the core could: it reads clocks, holds locks, and carries
 //! effects to where they are done.
 
+mod census; // what is shown of the cluster
 mod clock;
 mod cluster; // the other nodes
 mod cluster_service;

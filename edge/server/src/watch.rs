@@ -7,6 +7,7 @@ use http::{HttpState, Readiness};
 use net::Listener;
 use telemetry::{Metrics, WatchKind};
 
+use crate::census::{Census, Counted};
 use crate::node::Node;
 
 /// Shows the numbers of a node that are not counted by the metrics themselves.
@@ -46,8 +47,77 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
         gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
     }
+    replication(node);
     if let Some(listener) = listener {
         connections(node, listener);
+    }
+}
+
+/// How one number of a [`Census`] is shown: its name, what it means, and labels.
+type Counts = (&'static str, &'static str, &'static [(&'static str, &'static str)], fn(&Census) -> u64);
+
+/// Kafka's UnderReplicatedPartitions, UnderMinIsrPartitionCount and so on.
+const CENSUS: &[Counts] = &[
+    ("vltava_partitions_led", "Partitions that this broker leads.", &[], |it| it.led),
+    (
+        "vltava_partitions_under_replicated",
+        "Partitions led here of which fewer replicas are in sync than there should be.",
+        &[],
+        |it| it.under_replicated,
+    ),
+    (
+        "vltava_partitions_under_min_isr",
+        "Partitions led here that take no records from producers with acks=all, for want of replicas in sync.",
+        &[],
+        |it| it.under_min_isr,
+    ),
+    (
+        "vltava_partitions_at_min_isr",
+        "Partitions led here of which not one more replica may fall out of sync.",
+        &[],
+        |it| it.at_min_isr,
+    ),
+    (
+        "vltava_partitions_reassigning",
+        "Partitions led here of which replicas are on their way in or out.",
+        &[],
+        |it| it.reassigning,
+    ),
+    ("vltava_cluster_partitions", "Partitions of the cluster.", &[], |it| it.partitions),
+    (
+        "vltava_cluster_partitions_without_leader",
+        "Partitions of the cluster that nobody leads who could.",
+        &[],
+        |it| it.without_leader,
+    ),
+    (
+        "vltava_cluster_partitions_not_led_by_preferred",
+        "Partitions of the cluster that another leads than the first of their replicas.",
+        &[],
+        |it| it.not_preferred,
+    ),
+    (
+        "vltava_cluster_brokers",
+        "Brokers of the cluster: those that may lead and serve, and those that may not.",
+        &[("state", "active")],
+        |it| it.brokers_active,
+    ),
+    (
+        "vltava_cluster_brokers",
+        "Brokers of the cluster: those that may lead and serve, and those that may not.",
+        &[("state", "fenced")],
+        |it| it.brokers_fenced,
+    ),
+];
+
+fn replication(node: &Arc<Node>) {
+    let counted = Arc::new(Counted::default());
+    for &(name, help, labels, of) in CENSUS {
+        let (node_of, counted) = (Arc::downgrade(node), Arc::clone(&counted));
+        node.metrics.watch(WatchKind::Gauge, name, help, labels, move || {
+            let Some(node) = node_of.upgrade() else { return 0 };
+            of(&counted.get(&node.image.load(), node.settings.node_id, &node.settings.fixed))
+        });
     }
 }
 

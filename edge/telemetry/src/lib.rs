@@ -19,6 +19,7 @@ pub use exposition::TextFormat;
 pub use logging::{LoggingError, init_logging};
 pub use meters::{Counter, Gauge, Histogram};
 pub use metrics::{
-    Build, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics, StateMetrics, WatchKind,
+    Build, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics, ReplicationMetrics,
+    StateMetrics, WatchKind,
 };
 pub use requests::{ApiMetrics, RequestMetrics};

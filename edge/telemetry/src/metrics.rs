@@ -89,6 +89,23 @@ pub struct StateMetrics {
     pub fetch_sessions: Gauge,
 }
 
+/// Numbers about replicas.
+#[derive(Debug, Default)]
+pub struct ReplicationMetrics {
+    /// Times that replicas left the in-sync set of a partition that this broker leads.
+    pub isr_shrinks: Counter,
+    /// Times that replicas came into it.
+    pub isr_expands: Counter,
+    /// Times that this broker came to lead a partition of which it may lack records that were committed.
+    pub unclean_elections: Counter,
+    /// Committed records that the replica of this broker lacks which follows and lacks most.
+    pub follower_lag_records_max: Gauge,
+    /// Records of which the follower lacks most that is furthest behind a leader on this broker.
+    pub leader_lag_records_max: Gauge,
+    /// 1 if this node's controller is the active one.
+    pub controller_active: Gauge,
+}
+
 /// How a watched number behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchKind {
@@ -112,6 +129,8 @@ pub struct Metrics {
     pub log: LogMetrics,
     /// What there is at the moment.
     pub state: StateMetrics,
+    /// Replicas.
+    pub replication: ReplicationMetrics,
     /// What software connects.
     pub clients: Clients,
     watched: Mutex<Vec<Watched>>,
@@ -138,6 +157,7 @@ impl Metrics {
             fetch: FetchMetrics::default(),
             log: LogMetrics::default(),
             state: StateMetrics::default(),
+            replication: ReplicationMetrics::default(),
             clients: Clients::default(),
             watched: Mutex::default(),
             build,
@@ -272,6 +292,49 @@ impl Metrics {
         )
     }
 
+    fn encode_replication(&self, page: &mut Page<'_>) -> fmt::Result {
+        let replication = &self.replication;
+        for (name, help, counter) in [
+            (
+                "vltava_isr_shrinks",
+                "Times that replicas left the in-sync set of a partition led here.",
+                &replication.isr_shrinks,
+            ),
+            (
+                "vltava_isr_expands",
+                "Times that replicas came into the in-sync set of a partition led here.",
+                &replication.isr_expands,
+            ),
+            (
+                "vltava_elections_unclean",
+                "Times that this broker came to lead although committed records may be missing here.",
+                &replication.unclean_elections,
+            ),
+        ] {
+            page.counter(name, help, counter.get())?;
+        }
+        for (name, help, gauge) in [
+            (
+                "vltava_follower_lag_records_max",
+                "Committed records that a replica here lacks which follows, at most.",
+                &replication.follower_lag_records_max,
+            ),
+            (
+                "vltava_leader_lag_records_max",
+                "Records that a follower of a partition led here lacks, at most.",
+                &replication.leader_lag_records_max,
+            ),
+            (
+                "vltava_controller_active",
+                "Whether this node's controller is the active one.",
+                &replication.controller_active,
+            ),
+        ] {
+            page.gauge(name, help, gauge.get())?;
+        }
+        Ok(())
+    }
+
     fn encode_watched(&self, page: &mut Page<'_>) -> fmt::Result {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for family in watched.chunk_by(|a, b| a.name == b.name) {
@@ -336,6 +399,7 @@ impl Collector for Everything {
         self.0.encode_traffic(&mut page)?;
         self.0.encode_log(&mut page)?;
         self.0.encode_state(&mut page)?;
+        self.0.encode_replication(&mut page)?;
         self.0.encode_watched(&mut page)?;
         self.0.encode_process(&mut page)
     }

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::wait;
+use crate::{http, wait};
 
 /// How long a node may take to serve, or to stop.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -115,6 +115,13 @@ impl Nodes {
             .filter(|id| !self.deaf.contains(id))
             .map(|id| format!("127.0.0.1:{}", self.places[id].kafka));
         ports.collect::<Vec<_>>().join(",")
+    }
+
+    /// The numbers that a node shows.
+    pub fn metrics(&self, id: i32) -> Result<BTreeMap<String, f64>> {
+        let place = self.places.get(&id).context("it was started")?;
+        let page = http::get(([127, 0, 0, 1], place.http).into(), "/metrics")?;
+        http::metrics(&page.body)
     }
 
     /// A node's data.

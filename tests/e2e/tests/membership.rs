@@ -275,7 +275,10 @@ fn what_was_taken_from_a_broker_that_was_away_goes_and_what_nobody_knows_is_set_
             // One of which the cluster never knew.
             let stray = data.join("unknown-0");
             std::fs::create_dir(&stray)?;
-            std::fs::write(stray.join("partition.metadata"), "version: 0\ntopic_id: AQEBAQEBAQEBAQEBAQEBAQ\n")?;
+            std::fs::write(
+                stray.join("partition.metadata"),
+                "version: 0\ntopic_id: AQEBAQEBAQEBAQEBAQEBAQ\n",
+            )?;
             std::fs::write(stray.join("00000000000000000000.log"), deleted)?;
             nodes.start(3, &[("cluster.peers", &peers)])?;
             nodes.until("all are in sync", is_well)?;
@@ -289,7 +292,8 @@ fn what_was_taken_from_a_broker_that_was_away_goes_and_what_nobody_knows_is_set_
         }
         let strays = named(&data, "unknown-0.")?;
         ensure!(strays.len() == 2 && strays.iter().all(|name| name.ends_with("-stray")), "{strays:?}");
-        let records = |name: &String| std::fs::read_to_string(data.join(name).join("00000000000000000000.log"));
+        let records =
+            |name: &String| std::fs::read_to_string(data.join(name).join("00000000000000000000.log"));
         let mut records = strays.iter().map(records).collect::<std::io::Result<Vec<_>>>()?;
         records.sort();
         ensure!(records == ["dropped", "gone"], "{records:?}");
@@ -323,6 +327,65 @@ fn who_was_to_join_never_founds_the_cluster_anew() -> Result<()> {
         ensure!(votes(&status) == [1, 2, 3], "{status:#}");
         ensure!(node(&status, 4).is_some_and(|node| node["quorum"] == "follows"), "{status:#}");
         Ok(())
+    })
+}
+
+/// What all these nodes count together.
+fn sum(nodes: &Nodes, ids: &[i32], name: &str) -> Result<f64> {
+    ids.iter()
+        .map(|id| nodes.metrics(*id)?.get(name).copied().with_context(|| format!("{id} has no {name}")))
+        .sum()
+}
+
+fn until_sum(nodes: &Nodes, ids: &[i32], name: &str, is: f64) -> Result<()> {
+    let mut last = None;
+    let waited = wait::until(name, Duration::from_secs(30), || {
+        last = Some(sum(nodes, ids, name)?);
+        Ok((last == Some(is)).then_some(()))
+    });
+    waited.with_context(|| format!("{name} is {last:?} and should be {is}"))
+}
+
+#[test]
+fn who_looks_at_the_numbers_sees_a_broker_go_and_come_back() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        let all = [1, 2, 3];
+        nodes.says(&["topic", "create", "orders", "--partitions", "6"])?;
+        nodes.says(&["topic", "create", "alone", "--partitions", "3", "--replication-factor", "1"])?;
+        nodes.until("all are in sync", is_well)?;
+        until_sum(nodes, &all, "vltava_partitions_led", 9.0)?;
+        until_sum(nodes, &all, "vltava_partitions_under_replicated", 0.0)?;
+        until_sum(nodes, &all, "vltava_controller_active", 1.0)?;
+        until_sum(nodes, &all, "vltava_partitions_at_min_isr", 3.0)?;
+        until_sum(nodes, &[1], "vltava_cluster_brokers{state=\"active\"}", 3.0)?;
+        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
+            stream.goes_on()?;
+            let peers = nodes.peers(&all)?;
+            nodes.kill(3)?;
+            let left = [1, 2];
+            until_sum(nodes, &left, "vltava_partitions_under_replicated", 6.0)?;
+            until_sum(nodes, &left, "vltava_partitions_under_min_isr", 0.0)?;
+            until_sum(nodes, &left, "vltava_controller_active", 1.0)?;
+            for id in left {
+                until_sum(nodes, &[id], "vltava_cluster_brokers{state=\"fenced\"}", 1.0)?;
+                until_sum(nodes, &[id], "vltava_cluster_partitions_without_leader", 1.0)?;
+            }
+            ensure!(sum(nodes, &left, "vltava_isr_shrinks_total")? > 0.0, "somebody left");
+            let expands = sum(nodes, &left, "vltava_isr_expands_total")?;
+            stream.goes_on()?;
+            wait::until("leaders see how far it is behind", Duration::from_secs(30), || {
+                Ok((sum(nodes, &left, "vltava_leader_lag_records_max")? > 0.0).then_some(()))
+            })?;
+            nodes.start(3, &[("cluster.peers", &peers)])?;
+            nodes.until("all are in sync", is_well)?;
+            until_sum(nodes, &all, "vltava_partitions_under_replicated", 0.0)?;
+            until_sum(nodes, &all, "vltava_cluster_partitions_without_leader", 0.0)?;
+            ensure!(sum(nodes, &left, "vltava_isr_expands_total")? > expands, "somebody came back");
+            ensure!(sum(nodes, &all, "vltava_elections_unclean_total")? == 0.0, "nobody asked for any");
+            stream.goes_on()
+        })?;
+        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+        check(&promised, &read).map(drop)
     })
 }
 

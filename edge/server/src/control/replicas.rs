@@ -17,6 +17,21 @@ use super::{ControlFailed, ControlThread, RETRY_AFTER};
 const PROPOSALS_PER_REQUEST: usize = 1_000;
 
 impl ControlThread {
+    /// Looks at all replicas for those that have fallen behind.
+    pub(super) fn check_replicas(&self, now: Now) {
+        let (mut behind, mut left_behind) = (0, 0);
+        for cell in self.table.all() {
+            cell.act(|partition, out| {
+                partition.check_isr(now, self.lag_max, out);
+                behind = behind.max(partition.lag());
+                left_behind = left_behind.max(partition.followers_lag());
+            });
+        }
+        let replication = &self.metrics.replication;
+        replication.follower_lag_records_max.set(behind);
+        replication.leader_lag_records_max.set(left_behind);
+    }
+
     pub(super) fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {
         let Some(broker_epoch) = self.lifecycle.as_ref().and_then(Lifecycle::epoch) else { return Ok(()) };
         if now.elapsed < self.state.proposals_at {

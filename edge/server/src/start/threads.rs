@@ -98,6 +98,7 @@ pub(crate) fn start_threads(
         table: Arc::clone(&hosting.table),
         has_room: Box::new(move || dirs.iter().any(|dir| !dir.is_retired() && dir.has_room())),
         lag_max: settings.replica_lag_max,
+        metrics: Arc::clone(&node.metrics),
         clock: hosting.clock,
         on_serving: Some(on_serving),
         on_may_stop: Some(on_may_stop),
