@@ -198,6 +198,7 @@ impl BrokerSettings {
         let cluster_listen = reader.address("cluster.listen")?;
         let joins = !cluster_join.is_empty();
         check_place(node_id, roles, (&cluster_peers, own.is_some()), (joins, cluster_listen.is_some()))?;
+        check_told(own.as_ref().or(cluster_listen.as_ref()))?;
         let home = own.as_ref().or(cluster_listen.as_ref().filter(|_| joins));
         let listeners = if roles.broker { reader.listeners_at(home)? } else { Vec::new() };
         Ok(Self {
@@ -272,6 +273,23 @@ impl BrokerSettings {
     /// What clients are told to connect to.
     pub fn advertised_listeners(&self) -> &[Listener] {
         self.advertised.as_deref().unwrap_or(&self.listeners)
+    }
+
+    /// Where the other nodes are told to connect: the node's own entry in `cluster.peers`, or where it listens.
+    pub fn cluster_address(&self) -> Option<&ClusterAddress> {
+        let own = self.cluster_peers.iter().find(|peer| peer.id == self.node_id);
+        own.map(|peer| &peer.address).or(self.cluster_listen.as_ref())
+    }
+}
+
+/// Checks that others can do something with what they are told.
+fn check_told(address: Option<&ClusterAddress>) -> Result<(), SettingError> {
+    match address.filter(|address| address.is_unspecified()) {
+        Some(address) => Err(SettingError::Conflict(format!(
+            "other nodes would be told to connect to {address}, which is every address and so none: name the host by which \
+             they reach this node, in its entry of cluster.peers or in cluster.listen"
+        ))),
+        None => Ok(()),
     }
 }
 

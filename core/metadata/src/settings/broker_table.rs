@@ -42,7 +42,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("The `cluster.listen` of one or more nodes, as host:port, whose cluster an empty node joins as a broker without a vote; `vltava cluster add` gives it one. Once it has joined, who belongs to the cluster is in its metadata.")
         .why("Not set: the node founds a cluster, with the others of `cluster.peers` or alone."),
     fixed("cluster.listen", String, None, Any)
-        .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own.")
+        .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own. They are told this node's entry in `cluster.peers`, if it has one, so that it may listen elsewhere: on 0.0.0.0, say.")
         .why("Not set: this node's own entry in `cluster.peers`; a node that is alone listens to nobody."),
     fixed("cluster.peers", List, None, Any)
         .doc("The nodes that found the cluster, as id@host:port of each one's `cluster.listen`, the same on all of them. Once there is a cluster, who belongs to it is in its metadata.")

@@ -69,6 +69,11 @@ impl ClusterAddress {
         let address = self.host.parse::<std::net::IpAddr>();
         address.map_or_else(|_| self.host == "localhost", |address| address.is_loopback())
     }
+
+    /// Whether it is every address of a machine, which is one to listen on and none to connect to.
+    pub fn is_unspecified(&self) -> bool {
+        self.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_unspecified())
+    }
 }
 
 impl fmt::Display for ClusterAddress {

@@ -456,6 +456,8 @@ fn a_node_without_a_place_in_a_cluster_does_not_start() {
         (vec![peers, ("process.roles", "broker")], "cluster.peers names nodes that vote"),
         (vec![peers, join], "set one of them"),
         (vec![fourth, listen, ("cluster.join", "10.0.0.1")], "cluster.join"),
+        (vec![fourth, ("cluster.listen", "0.0.0.0:19092"), join], "told to connect to 0.0.0.0:19092"),
+        (vec![("cluster.peers", "1@[::]:19092,2@b:1")], "told to connect to [::]:19092"),
     ] {
         let refused = BrokerSettings::parse(given.clone()).expect_err(why).to_string();
         assert!(refused.contains(why), "{given:?}: {refused}");
@@ -464,4 +466,8 @@ fn a_node_without_a_place_in_a_cluster_does_not_start() {
     let told: Vec<String> = settings.cluster_join.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["10.0.0.1:19092", "[::1]:19092"]);
     assert_eq!(settings.listeners[0].host, "10.0.0.4", "clients are served where nodes are");
+    let told = |settings: &BrokerSettings| settings.cluster_address().map(ToString::to_string);
+    assert_eq!(told(&settings).as_deref(), Some("10.0.0.4:19092"));
+    let everywhere = BrokerSettings::parse([peers, ("cluster.listen", "0.0.0.0:19092")]).expect("it has one");
+    assert_eq!(told(&everywhere).as_deref(), Some("10.0.0.1:19092"));
 }

@@ -100,7 +100,7 @@ fn cluster_of(
     settings: &BrokerSettings,
     met: &Answers,
 ) -> Result<Option<String>, JoinError> {
-    let own = settings.cluster_listen.as_ref().map(ToString::to_string);
+    let own = settings.cluster_address().map(ToString::to_string);
     let mut found = None;
     for (address, met) in met {
         // A list for all nodes may name this one, too.

@@ -27,7 +27,6 @@ pub(crate) struct Founded {
 
 /// The listener for nodes, which answers who this one is from the beginning.
 pub(crate) struct ClusterListener {
-    pub(crate) address: String,
     pub(crate) service: Arc<OnceLock<ClusterService>>,
     pub(crate) stop: StopSwitch,
     pub(crate) task: tokio::task::JoinHandle<()>,
@@ -79,5 +78,5 @@ fn listen_to_nodes(at: &ClusterAddress, identity: &Arc<Identity>) -> Result<Clus
     let task = tokio::spawn(listener.serve(io, stop.watch(), move |connection| {
         cluster_service::serve(Arc::clone(&identity), Arc::clone(&known), connection, watch.clone())
     }));
-    Ok(ClusterListener { address: at.to_string(), service, stop, task })
+    Ok(ClusterListener { service, stop, task })
 }

@@ -22,7 +22,7 @@ pub(crate) fn of(
     cluster: Option<&ClusterListener>,
 ) -> RegisterBroker {
     let (after_crash, previous_epoch, in_doubt) = directories.last_stop();
-    let cluster_address = cluster.and(settings.cluster_listen.as_ref()).map(|at| Endpoint {
+    let cluster_address = cluster.and(settings.cluster_address()).map(|at| Endpoint {
         listener: Endpoint::CLUSTER.to_owned(),
         host: at.host.clone(),
         port: at.port,
@@ -66,6 +66,6 @@ pub(crate) fn voter(
     home: &LogDirectory,
     listener: Option<&ClusterListener>,
 ) -> Voter {
-    let address = listener.map_or_else(String::new, |listener| listener.address.clone());
+    let address = listener.and(settings.cluster_address()).map(ToString::to_string).unwrap_or_default();
     Voter { id: settings.node_id, address, directory: home.id }
 }
