@@ -26,7 +26,7 @@ use metadata::{Image, Partition};
 
 use super::process::PartitionKey;
 use super::process::cell::{Cell, View};
-use super::truth::{Replica, Truth};
+use super::truth::{History, Replica, Truth};
 use crate::violation::Violation;
 
 /// The end of a log that was cut off.
@@ -55,13 +55,17 @@ pub(crate) struct Look<'a> {
 
 /// Looks at a replica.
 pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation>) {
-    let Some(history) = truth.histories.get(&look.key) else { return };
+    let Some(history) = truth.histories.get_mut(&look.key) else { return };
+    if look.after.has_failed && look.before.is_some_and(|before| !before.has_failed) {
+        history.doubt(look.node, false, look.decided);
+    }
     let verified = match (look.before, truth.replicas.get(&(look.key, look.node))) {
         (Some(_), Some(replica)) => replica.verified,
         _ => look.after.start,
     };
     let cut_to = look.cuts.iter().map(|cut| cut.to).min().unwrap_or(Offset(i64::MAX));
     let is_broken = history.is_broken;
+    let history: &History = history;
     i14_marks::check(look, history, found);
     i03_dense_monotone::check(look, history, found);
     i18_one_leader::check(look, truth, found);
@@ -86,6 +90,9 @@ pub(crate) fn look_at_metadata(before: &Image, after: &Image, truth: &mut Truth,
                 continue;
             }
             let key = (topic.id, partition.index);
+            if let Some(history) = truth.histories.get_mut(&key) {
+                history.judge(partition);
+            }
             i18_one_leader::check_metadata(key, was, partition, found);
             i19_clean_elections::check(key, was, partition, truth, found);
             i20_isr_by_controller::check(key, was, partition, after, truth, found);

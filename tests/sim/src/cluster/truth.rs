@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{BrokerId, LeaderEpoch, Offset};
 use metadata::settings::FlushPolicy;
+use metadata::{Image, Partition};
 use records::Scratch;
 use storage::Log;
 
 use super::process::PartitionKey;
 use super::process::cell::View;
-use super::quorum::broker;
+use super::quorum::{broker, node_of};
 use crate::trace::hash;
 use crate::world::World as LogWorld;
 
@@ -44,13 +45,13 @@ pub(crate) struct History {
     pub(crate) batches: Vec<Stored>,
     pub(crate) end: Offset,
     pub(crate) reigns: BTreeMap<LeaderEpoch, Reign>,
-    /// Nodes that ended without order where not only what is durable counts, and were not in sync since:
-    /// they cannot vouch for what they have.
+    /// Nodes that were counted on and cannot vouch for what they have, where not only what is durable counts:
+    /// they ended without order or gave its log directory up, and did not come to be in sync since.
     pub(crate) doubtful: BTreeSet<usize>,
     /// Those of them that lost something.
     pub(crate) robbed: BTreeSet<usize>,
-    /// More nodes ended without order than the settings allow for, and data were lost: nothing is claimed any
-    /// more.
+    /// More nodes failed than the settings allow for, nobody was left who could vouch for all of it, and data
+    /// were lost: nothing is claimed any more.
     pub(crate) is_broken: bool,
 }
 
@@ -112,6 +113,24 @@ impl History {
         if self.counts_durable() { view.durable } else { view.end }
     }
 
+    /// A node cannot vouch for its replica from here on. It matters if it was counted on.
+    pub(crate) fn doubt(&mut self, node: usize, has_lost: bool, decided: Option<&Partition>) {
+        let Some(decided) = decided.filter(|_| !self.counts_durable()) else { return };
+        if self.doubtful.contains(&node) || counted_on(decided).any(|at| at == node) {
+            self.doubtful.insert(node);
+            self.robbed.extend(has_lost.then_some(node));
+            self.judge(decided);
+        }
+    }
+
+    /// Looks whether anybody is left who can vouch for all of it. As many as `min.insync.replicas` have it,
+    /// and may be fewer than are in sync by the time the last of them fails.
+    pub(crate) fn judge(&mut self, decided: &Partition) {
+        let has_nobody = counted_on(decided).all(|node| self.doubtful.contains(&node));
+        // Processes that are killed lose nothing: without a power cut nothing may be lost at all.
+        self.is_broken |= has_nobody && self.doubtful.len() >= self.isr_min && !self.robbed.is_empty();
+    }
+
     /// The value of a record that was committed.
     pub(crate) fn value_at(&self, offset: Offset) -> Option<u64> {
         let place = self.batches.partition_point(|batch| batch.next <= offset);
@@ -141,6 +160,11 @@ impl History {
     }
 }
 
+/// Those who have all that was committed, as far as the metadata know.
+fn counted_on(decided: &Partition) -> impl Iterator<Item = usize> {
+    decided.isr.iter().chain(decided.eligible()).map(|id| node_of(*id))
+}
+
 impl Truth {
     /// The replicas of a partition, by node.
     pub(crate) fn replicas_of(&self, key: PartitionKey) -> impl Iterator<Item = (usize, &Replica)> {
@@ -155,22 +179,16 @@ impl Truth {
     }
 
     /// A process has ended.
-    pub(crate) fn on_down(&mut self, node: usize, how: How) {
+    pub(crate) fn on_down(&mut self, node: usize, how: How, image: &Image) {
         for ((key, at), replica) in &mut self.replicas {
             if *at != node {
                 continue;
             }
             replica.is_up = false;
-            let Some(history) = self.histories.get_mut(key) else { continue };
-            if how == How::InOrder || history.counts_durable() {
-                continue;
+            let has_lost = how == How::PowerCut && replica.view.durable < replica.view.end;
+            if let Some(history) = self.histories.get_mut(key).filter(|_| how != How::InOrder) {
+                history.doubt(node, has_lost, image.partition(key.0, key.1).map(|it| &**it));
             }
-            history.doubtful.insert(node);
-            if how == How::PowerCut && replica.view.durable < replica.view.end {
-                history.robbed.insert(node);
-            }
-            // Processes that are killed lose nothing: without a power cut nothing may be lost at all.
-            history.is_broken |= history.doubtful.len() >= history.isr_min && !history.robbed.is_empty();
         }
     }
 }

@@ -23,7 +23,11 @@ pub(crate) fn check(
     for id in is.isr.iter().filter(|id| !was.isr.contains(id)) {
         let node = node_of(*id);
         let is_alive = image.broker(*id).is_some_and(|broker| !broker.fenced);
-        let Some(replica) = replicas.get(&(key, node)).filter(|replica| replica.is_up && is_alive) else {
+        let known = replicas.get(&(key, node));
+        let Some(replica) = known.filter(|replica| replica.is_up && is_alive) else {
+            // Whoever goes down while it is about to be in sync was counted on.
+            let has_lost = known.is_some_and(|replica| replica.view.durable < replica.view.end);
+            history.doubt(node, has_lost, Some(is));
             continue;
         };
         if history.is_broken {

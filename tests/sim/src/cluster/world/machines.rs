@@ -93,7 +93,7 @@ impl World {
     /// Nobody is there any more: the other ends of its connections hear of it, sooner or later.
     pub(super) fn gone(&mut self, node: usize, how: How) {
         self.quorum.on_down(node);
-        self.truth.on_down(node, how);
+        self.truth.on_down(node, how, &self.quorum.image());
         self.nodes[node].paused_until = 0;
         for (conn, way) in self.net.of(Place::Node(node)) {
             let is_silent = how == How::PowerCut && self.random.chance(self.options.silent_per_thousand);
