@@ -116,8 +116,10 @@ impl<'a> Revision<'a> {
 
     /// All that follows; `None` if nothing changes.
     pub(crate) fn settle(mut self, rules: &Rules<impl Fn(BrokerId) -> bool>) -> Option<PartitionChange> {
-        self.finish_reassignment(rules.insync_min);
         self.keep_eligible(rules.insync_min);
+        if self.finish_reassignment(rules.insync_min) {
+            self.keep_eligible(rules.insync_min);
+        }
         let (leader, is_new) = self.elect(rules);
         let is_new = is_new || (self.takes_away() && leader != BrokerId::NONE);
         self.remember_last_leader(leader);
@@ -130,22 +132,25 @@ impl<'a> Revision<'a> {
         self.before.replicas.iter().any(|id| !self.replicas.contains(id))
     }
 
-    /// Once all who come are in sync, those who go are gone (KIP-455); but never does that alone take the
-    /// in-sync set below its minimum.
-    fn finish_reassignment(&mut self, insync_min: usize) {
+    /// Once all who come are in sync, those who go are gone (KIP-455); but never are those who have all that was
+    /// committed, in sync or eligible, fewer than the minimum because of that alone. Whether they are gone.
+    fn finish_reassignment(&mut self, insync_min: usize) -> bool {
         if self.adding.is_empty() && self.removing.is_empty() {
-            return;
+            return false;
         }
-        let stays = |id: &&BrokerId| !self.removing.contains(id);
-        let isr: Vec<BrokerId> = self.isr.iter().filter(stays).copied().collect();
-        let replicas: Vec<BrokerId> = self.replicas.iter().filter(stays).copied().collect();
-        let enough = insync_min.min(replicas.len()).min(self.isr.len()).max(1);
-        if isr.len() < enough || !self.adding.iter().all(|id| isr.contains(id)) {
-            return;
+        let those_who_stay = |ids: &[BrokerId]| -> Vec<BrokerId> {
+            ids.iter().filter(|id| !self.removing.contains(id)).copied().collect()
+        };
+        let (isr, replicas) = (those_who_stay(&self.isr), those_who_stay(&self.replicas));
+        let have_all = isr.len() + those_who_stay(&self.eligible).len();
+        let enough = insync_min.min(replicas.len()).min(self.isr.len() + self.eligible.len());
+        if isr.is_empty() || have_all < enough || !self.adding.iter().all(|id| isr.contains(id)) {
+            return false;
         }
         (self.isr, self.replicas) = (isr, replicas);
         self.adding.clear();
         self.removing.clear();
+        true
     }
 
     fn keep_eligible(&mut self, insync_min: usize) {

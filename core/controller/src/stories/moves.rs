@@ -117,6 +117,20 @@ fn a_partition_moves_when_those_who_come_are_in_sync() {
 }
 
 #[test]
+fn who_goes_stays_while_the_minimum_is_not_kept_without_it() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    stage.alter("a", 0, &[1, 3]).expect("2 is far behind");
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "3@1 isr=3 elr=1", "what was acknowledged is on 1 and 3");
+    stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
+    assert_eq!(stage.line("a", 0), "3@1 isr=3 elr=1 removing=1", "without 1 it would be on 3 alone");
+    stage.alter("a", 0, &[3, 2]).expect("2 has caught up");
+    assert_eq!(stage.line("a", 0), "3@2 isr=3,2");
+    assert_eq!(&stage.partition("a", 0).replicas[..], [3, 2].map(BrokerId));
+}
+
+#[test]
 fn a_move_can_be_taken_back_or_turned_elsewhere() {
     let mut stage = Stage::with(&[1, 2, 3, 4]);
     stage.topic("a", &[&[1, 2]], "1");
