@@ -217,9 +217,12 @@ impl Partition {
     pub fn cut(&mut self, now: Now, out: &mut Effects<Effect>) -> Result<(), FollowError> {
         let Some(at) = self.cut_to.take().filter(|_| !self.failed) else { return Ok(()) };
         let (from, committed) = (self.log.end(), self.high_watermark);
-        let to = self.log.truncate(now, ..at).map_err(|error| self.lookup(error, out))?;
+        let cut = self.log.truncate(now, ..at);
+        // A disk that fails in the middle of it may have cut all the same.
+        let to = self.log.end();
         self.high_watermark = committed.min(to);
         out.push(Effect::Truncated { from, to, committed });
+        cut.map_err(|error| self.lookup(error, out))?;
         out.push(Effect::FetchOn);
         self.check();
         Ok(())

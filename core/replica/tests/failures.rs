@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uuid};
+use base::{BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uuid};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
-use vltava_replica::{AppendError, Effect, Fetch, FetchError, Fetched, FlushPolicy, OffsetSpec, Partition};
+use vltava_replica::{
+    AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, OffsetSpec,
+    Partition,
+};
 use world::lead;
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
@@ -179,6 +182,40 @@ fn a_file_that_fails_a_change_takes_its_partition_offline() {
     assert_eq!(story.errors(), ["offline: rename"]);
     assert!(matches!(story.append(), Err(AppendError::Retired)));
     assert!(story.partition.is_failed());
+}
+
+#[test]
+fn a_cut_that_fails_midway_leaves_nothing_committed_beyond_the_end() {
+    let mut story = Story::new(FlushPolicy::Os);
+    (0..3).for_each(|_| {
+        story.append().expect("memory");
+    });
+    assert_eq!(story.partition.high_watermark(), Offset(3));
+    let (me, other) = (BrokerId(1), BrokerId(2));
+    let by_another = |partition_epoch| Assignment {
+        leader: Some(other),
+        leader_epoch: LeaderEpoch(1),
+        partition_epoch,
+        replicas: vec![me, other],
+        isr: vec![other],
+        is_recovering: true,
+    };
+    story.partition.assign(NOW, &by_another(1), &mut story.out);
+    let said = FromLeader {
+        epoch: LeaderEpoch(1),
+        high_watermark: Offset(1),
+        log_start: Offset(0),
+        diverging: Some((LeaderEpoch(0), Offset(1))),
+        records: &[],
+    };
+    story.partition.on_fetched(NOW, &said, &mut story.out).expect("it was elected without having them");
+    assert_eq!(story.errors(), Vec::<String>::new());
+    story.disk.fail(Some("set_len"));
+    story.partition.cut(NOW, &mut story.out).expect_err("told to fail");
+    assert_eq!(story.errors(), ["retire: set_len"]);
+    assert_eq!((story.partition.log().end(), story.partition.high_watermark()), (Offset(1), Offset(1)));
+    // What comes after checks that it is so.
+    story.partition.assign(NOW, &by_another(2), &mut story.out);
 }
 
 #[test]
