@@ -5,7 +5,7 @@ use base::Offset;
 use super::{Look, i03_dense_monotone, i15_committed_by_all, i17_epochs, violation};
 use crate::cluster::process::PartitionKey;
 use crate::cluster::process::cell::Cell;
-use crate::cluster::truth::{History, Truth, read};
+use crate::cluster::truth::{History, Replica, Truth, read};
 use crate::violation::Violation;
 
 const NAME: &str = "I16 same prefix";
@@ -27,9 +27,10 @@ pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violatio
     }
     let mut nodes = vec![(look.node, upto)];
     if is_new {
-        // Who was counted on has it, too.
+        // Who was counted on has it, too; a directory that was given up is read by nobody.
+        let is_there = |replica: &Replica| replica.is_up && !replica.view.has_failed;
         let others =
-            truth.replicas_of(look.key).filter(|(node, replica)| *node != look.node && replica.is_up);
+            truth.replicas_of(look.key).filter(|(node, replica)| *node != look.node && is_there(replica));
         let who_has = others.filter(|(_, replica)| history.counted(&replica.view) >= history.end);
         let counted: Vec<_> = who_has.map(|(node, _)| (node, history.end)).collect();
         let is_in_sync = |node: usize| {
