@@ -8,6 +8,7 @@
 
 pub mod api; // one file an API
 pub mod call;
+pub mod directories; // what a broker has when it starts
 pub mod fetch_session;
 pub mod gate;
 pub mod host; // the doors

@@ -10,7 +10,7 @@ use crate::command::{AssignReplicasToDirs, InDoubt, RegisterBroker, UnregisterBr
 use crate::controller::Controller;
 use crate::electorate::is_online;
 use crate::error::ControllerError;
-use crate::revision::{IfNobody, Revision, counts_on, directory_of};
+use crate::revision::{IfNobody, Revision, counts_on};
 
 impl Controller {
     /// Begins a broker's life. A new incarnation ends the one before it, whose epoch is stale from then on,
@@ -86,7 +86,7 @@ impl Controller {
         };
         let all_in_doubt = from_another_life || command.in_doubt == InDoubt::Everything;
         let is_in_doubt = |topic: TopicId, partition: &Partition| {
-            let directory = directory_of(partition, broker.id);
+            let directory = partition.directory_of(broker.id);
             all_in_doubt
                 || listed.contains(&(topic, partition.index))
                 || directory.is_some_and(|directory| !is_online(&broker.log_dirs, directory))
@@ -170,7 +170,7 @@ impl Controller {
         let change = |&(topic, index, directory): &(TopicId, PartitionIndex, Uuid)| {
             let topic = self.image.topic_by_id(topic)?;
             let partition = topic.partition(index)?;
-            directory_of(partition, id).filter(|known| *known != directory)?;
+            partition.directory_of(id).filter(|known| *known != directory)?;
             let revision = || Revision::of(topic.id, partition);
             // What cannot be served has nothing that others could count on.
             let in_doubt =

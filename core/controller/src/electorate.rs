@@ -9,7 +9,7 @@ use metadata::settings::{
 use metadata::{Broker, ConfigMap, ConfigResource, Image, MetadataRecord, Partition, PartitionChange, Topic};
 
 use crate::controller::Controller;
-use crate::revision::{Election, IfNobody, Revision, Rules, directory_of};
+use crate::revision::{Election, IfNobody, Revision, Rules};
 
 /// See the module.
 pub(crate) struct Electorate<'a> {
@@ -50,7 +50,7 @@ impl<'a> Electorate<'a> {
 
     /// Whether a broker's replica of this partition can lead it, if it has all that is committed.
     pub(crate) fn can_lead(&self, partition: &Partition, id: BrokerId) -> bool {
-        self.can_lead_from(id, directory_of(partition, id))
+        self.can_lead_from(id, partition.directory_of(id))
     }
 
     fn can_lead_from(&self, id: BrokerId, directory: Option<Uuid>) -> bool {

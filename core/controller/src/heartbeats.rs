@@ -20,7 +20,7 @@ use crate::command::{BrokerHeartbeat, BrokerSuspected, HeartbeatReply};
 use crate::controller::Controller;
 use crate::electorate::is_online;
 use crate::error::ControllerError;
-use crate::revision::{IfNobody, Revision, directory_of};
+use crate::revision::{IfNobody, Revision};
 use crate::sessions::Heard;
 
 type Records = Vec<MetadataRecord>;
@@ -97,7 +97,7 @@ impl Controller {
         let after = Broker { fenced, log_dirs: usable.clone(), ..broker.clone() };
         let electorate = self.electorate_with(broker.id, Some(after));
         let changes = electorate.revise_all(|topic, partition| {
-            let directory = directory_of(partition, broker.id)?;
+            let directory = partition.directory_of(broker.id)?;
             let is_lost = usable.is_empty() || !is_online(&usable, directory);
             is_lost.then(|| Revision::of(topic.id, partition).in_doubt(broker.id))?
         });

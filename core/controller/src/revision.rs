@@ -253,7 +253,7 @@ impl<'a> Revision<'a> {
     fn directories(&self) -> Vec<Uuid> {
         let of = |id: &BrokerId| match self.assigned {
             Some((assigned, directory)) if assigned == *id => directory,
-            _ => directory_of(self.before, *id).unwrap_or(Partition::DIRECTORY_UNASSIGNED),
+            _ => self.before.directory_of(*id).unwrap_or(Partition::DIRECTORY_UNASSIGNED),
         };
         self.replicas.iter().map(of).collect()
     }
@@ -262,10 +262,4 @@ impl<'a> Revision<'a> {
 /// Whether a broker's replica is in sync or eligible.
 pub(crate) fn counts_on(partition: &Partition, broker: BrokerId) -> bool {
     partition.isr.contains(&broker) || partition.eligible().contains(&broker)
-}
-
-/// The directory of a broker's replica.
-pub(crate) fn directory_of(partition: &Partition, broker: BrokerId) -> Option<Uuid> {
-    let place = partition.replicas.iter().position(|replica| *replica == broker)?;
-    partition.directories.get(place).copied()
 }

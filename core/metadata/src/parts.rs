@@ -132,6 +132,12 @@ impl Partition {
     /// The directory of a replica whose log cannot be served: it is damaged or gone, or its files failed.
     pub const DIRECTORY_LOST: Uuid = Uuid(2u128.to_be_bytes());
 
+    /// The directory of a broker's replica; `None` if it has none.
+    pub fn directory_of(&self, broker: BrokerId) -> Option<Uuid> {
+        let place = self.replicas.iter().position(|replica| *replica == broker)?;
+        self.directories.get(place).copied()
+    }
+
     /// Replicas that left the in-sync set but have all that was committed.
     pub fn eligible(&self) -> &[BrokerId] {
         self.unsettled.as_ref().map_or(&[], |unsettled| &unsettled.eligible)

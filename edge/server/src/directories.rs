@@ -7,8 +7,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{BrokerEpoch, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
-use controller::InDoubt;
+use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
+use broker::directories::{Found, LastStop, last_stop};
 use disk::{DirLock, FlushPool, FsDisk, LockError};
 use metadata::settings::BrokerSettings;
 use quorum::METADATA_TOPIC;
@@ -142,29 +142,18 @@ impl Directories {
         Ok(Self { all: all.into_iter().flatten().collect(), home })
     }
 
-    /// What the last stop left: whether it was a crash, the life that was stopped in good order, and the
-    /// replicas that may lack what they once acknowledged.
-    pub(crate) fn last_stop(&self) -> (bool, Option<BrokerEpoch>, InDoubt) {
-        let used: Vec<&Directory> = self.all.iter().filter(|directory| !directory.is_new).collect();
-        if used.is_empty() {
-            return (false, None, InDoubt::Everything);
-        }
-        let unclean: Vec<&&Directory> = used.iter().filter(|directory| !directory.clean).collect();
-        if unclean.is_empty() {
-            let epochs =
-                used.iter().map(|directory| directory.dir.marks.lock().clean_shutdown().unwrap_or(-1));
-            let epoch = epochs.min().filter(|epoch| *epoch >= 0).map(BrokerEpoch);
-            return (false, epoch, InDoubt::Nothing);
-        }
-        let lax = unclean.iter().flat_map(|directory| {
-            directory.checkpoints.lax.keys().filter_map(|name| match directory.partitions.get(name) {
-                Some(Whose::Topic(id)) => Some((*id, name.partition)),
-                _ => None,
-            })
-        });
-        let lax: Vec<_> = lax.collect();
-        let in_doubt = if lax.is_empty() { InDoubt::Nothing } else { InDoubt::Partitions(lax) };
-        (true, None, in_doubt)
+    /// What the last stop left.
+    pub(crate) fn last_stop(&self) -> LastStop {
+        let found = |directory: &Directory| {
+            let lax =
+                directory.checkpoints.lax.keys().filter_map(|name| match directory.partitions.get(name) {
+                    Some(Whose::Topic(id)) => Some((*id, name.partition)),
+                    _ => None,
+                });
+            let clean = directory.dir.marks.lock().clean_shutdown();
+            Found { is_new: directory.is_new, clean, lax: lax.collect() }
+        };
+        last_stop(&self.all.iter().map(found).collect::<Vec<_>>())
     }
 }
 

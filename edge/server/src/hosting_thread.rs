@@ -147,10 +147,8 @@ impl HostingThread {
     /// directories they are: a log that takes records and is not there later must be missed.
     pub(crate) fn serve(&self, image: &Image, cells: Vec<Arc<PartitionCell>>) -> Result<(), Stopping> {
         let is_known = |cell: &&Arc<PartitionCell>| {
-            image.partition(cell.topic, cell.name.partition).is_some_and(|partition| {
-                let place = partition.replicas.iter().position(|replica| *replica == self.hosting.node);
-                place.and_then(|place| partition.directories.get(place)) == Some(&cell.dir.id)
-            })
+            let partition = image.partition(cell.topic, cell.name.partition);
+            partition.and_then(|partition| partition.directory_of(self.hosting.node)) == Some(cell.dir.id)
         };
         let unknown: Vec<_> = cells.iter().filter(|cell| !is_known(cell)).collect();
         for some in unknown.chunks(PARTITIONS_PER_COMMAND_MAX) {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, Offset, ProducerId, TopicId, TopicPartition, Uuid};
+use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
+use broker::directories::place;
 use broker::partition::log_settings;
 use metadata::{Image, Partition, Topic};
-use storage::dirs::locate::{Lost, Place, Whose, locate};
+use storage::dirs::locate::{Lost, Place, Whose};
 use storage::disk::Failed;
 use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
@@ -55,15 +56,12 @@ pub(crate) fn open_all(
     let (mut wanted, mut unmade) = (Vec::new(), Vec::new());
     for topic in image.topics() {
         for partition in topic.partitions() {
-            let Some(assigned) = assigned(hosting, partition) else { continue };
+            if !partition.replicas.contains(&hosting.node) {
+                continue;
+            }
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
             let here = named.remove(&name).unwrap_or_default();
-            let place = match assigned {
-                Some(Partition::DIRECTORY_LOST) => {
-                    found_again(hosting, partition, locate(None, &ids, topic.id, &here))
-                }
-                assigned => locate(assigned, &ids, topic.id, &here),
-            };
+            let Some(place) = place(hosting.node, topic.id, partition, &ids, &here) else { continue };
             warn_of_others(&name, directories, topic.id, &here, &place);
             match place {
                 Place::Open(at) => wanted.push(Wanted { topic, partition, at }),
@@ -93,21 +91,6 @@ pub(crate) fn set_strays_aside(hosting: &Hosting, directories: &mut [Directory],
         partition.is_some_and(|partition| partition.replicas.contains(&hosting.node))
     };
     directories.iter_mut().for_each(|directory| directory.set_aside(|topic, name| !is_ours(topic, name)));
-}
-
-/// The directory that a partition of this node was assigned to; `None` inside if to none yet.
-#[expect(clippy::option_option, reason = "a partition of another node, and one that is nowhere yet")]
-fn assigned(hosting: &Hosting, partition: &Partition) -> Option<Option<Uuid>> {
-    let place = partition.replicas.iter().position(|replica| *replica == hosting.node)?;
-    let directory = partition.directories.get(place).copied();
-    Some(directory.filter(|id| *id != Partition::DIRECTORY_UNASSIGNED))
-}
-
-/// A log that could not be served before, and was looked for everywhere. In none of the directories it is made
-/// anew if another has what it had, and leads.
-fn found_again(hosting: &Hosting, partition: &Partition, place: Place) -> Place {
-    let is_led = partition.leader != BrokerId::NONE && partition.leader != hosting.node;
-    if place == Place::Make && !is_led { Place::Offline(Lost::Nowhere) } else { place }
 }
 
 fn named(directories: &[Directory]) -> Named {
@@ -327,7 +310,9 @@ pub(crate) fn note_paths(
     let mut paths: KnownPaths = String::from_utf8_lossy(&stored).lines().filter_map(parse).collect();
     let used: BTreeSet<Uuid> = image
         .topics()
-        .flat_map(|topic| topic.partitions().iter().filter_map(|partition| assigned(hosting, partition)?))
+        .flat_map(|topic| {
+            topic.partitions().iter().filter_map(|partition| partition.directory_of(hosting.node))
+        })
         .collect();
     paths.retain(|id, _| used.contains(id));
     for directory in directories {

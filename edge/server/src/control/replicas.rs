@@ -1,12 +1,10 @@
 //! What the replicas of this broker want of the controller: other in-sync sets, and to be given up.
 
 use base::Now;
+use broker::directories::give_up;
 use broker::lifecycle::Lifecycle;
 use broker::replication::PartitionKey;
-use controller::{
-    AlterPartition, AlterPartitions, AssignReplicasToDirs, Command, PARTITIONS_PER_COMMAND_MAX, Reply,
-};
-use metadata::Partition;
+use controller::{AlterPartition, AlterPartitions, Command, Reply};
 use replica::{AlterIsr, IsrAnswer};
 use tracing::debug;
 
@@ -70,22 +68,9 @@ impl ControlThread {
     /// Has it known of logs that cannot be served: others are in sync and lead in their stead. It is said until it
     /// is so.
     pub(super) fn give_up_lost(&mut self) -> Result<(), ControlFailed> {
-        let image = self.controller.image();
-        let is_news = |&(topic, index): &PartitionKey| {
-            let partition = image.partition(topic, index);
-            partition.is_some_and(|partition| {
-                let place = partition.replicas.iter().position(|replica| *replica == self.node);
-                let directory = place.and_then(|place| partition.directories.get(place));
-                // Of one that nobody else has there is nothing to give up: it is said where it should be.
-                partition.replicas.len() > 1 && directory != Some(&Partition::DIRECTORY_LOST)
-            })
-        };
-        let lost = self.table.lost().into_iter().filter(is_news).take(PARTITIONS_PER_COMMAND_MAX);
-        let replicas: Vec<_> = lost.map(|(topic, index)| (topic, index, Partition::DIRECTORY_LOST)).collect();
-        if replicas.is_empty() {
-            return Ok(());
+        match give_up(self.node, self.controller.image(), self.table.lost()) {
+            Some(command) => self.give(Asker::Nobody, command),
+            None => Ok(()),
         }
-        let command = AssignReplicasToDirs { broker: self.node, replicas };
-        self.give(Asker::Nobody, Command::AssignReplicasToDirs(command))
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use base::Uuid;
+use broker::directories::LastStop;
 use controller::RegisterBroker;
 use metadata::settings::{BrokerSettings, SecurityProtocol};
 use metadata::{Endpoint, FEATURES};
@@ -21,7 +22,7 @@ pub(crate) fn of(
     bound: Option<SocketAddr>,
     cluster: Option<&ClusterListener>,
 ) -> RegisterBroker {
-    let (after_crash, previous_epoch, in_doubt) = directories.last_stop();
+    let LastStop { after_crash, previous_epoch, in_doubt } = directories.last_stop();
     let cluster_address = cluster.and(settings.cluster_address()).map(|at| Endpoint {
         listener: Endpoint::CLUSTER.to_owned(),
         host: at.host.clone(),
