@@ -126,13 +126,14 @@ impl<'a> Electorate<'a> {
             if !of.is_none_or(|broker| partition.replicas.contains(&broker)) {
                 return None;
             }
-            let revision = Revision::of(topic.id, partition);
-            match partition.leader {
-                BrokerId::NONE => Some(revision),
-                // It has stopped and kept its place, for nobody could take it then.
-                leader if self.broker(leader).is_none_or(|it| it.fenced) => Some(revision.without(leader)),
-                _ => None,
+            let is_absent = |id: BrokerId| self.broker(id).is_none_or(|it| it.fenced);
+            if partition.leader != BrokerId::NONE && !is_absent(partition.leader) {
+                return None;
             }
+            // Who has stopped and kept its place, for nobody could take it then, holds up nobody who can now.
+            let absent = partition.isr.iter().copied().filter(|id| is_absent(*id));
+            let absent = absent.chain([partition.leader]);
+            Some(absent.fold(Revision::of(topic.id, partition), Revision::without))
         });
         vacant.collect()
     }

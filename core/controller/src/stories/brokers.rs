@@ -362,3 +362,18 @@ fn a_stranger_does_not_take_the_number_of_one_that_lives() {
     assert_ne!(stage.epoch_of(1), before);
     stage.run(Command::RegisterBroker(stranger)).expect("the one before has not shown that it lives");
 }
+
+#[test]
+fn who_stopped_alone_in_sync_holds_up_nobody_who_is_eligible() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[3, 1, 2]], "3");
+    stage.die(&[1]);
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "3@0 isr=3 elr=1,2");
+    stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(3) });
+    assert_eq!(stage.line("a", 0), "3@0 isr=3 elr=1,2", "it keeps its place for its next life");
+    stage.come(&after_power_cut(2, 22));
+    assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=1,3 last=3", "2 may lack something, 3 does not");
+    stage.come(&again(1, 11));
+    assert_eq!(stage.line("a", 0), "1@2 isr=1 elr=3");
+}
