@@ -27,6 +27,8 @@ pub(crate) enum ClientAct {
     /// Be stepped at this time, in microseconds.
     Wake(u64),
     Say(String),
+    /// Something that happens too often to be read.
+    Hum(String),
     /// A producer was told where a record is.
     Acked {
         key: PartitionKey,

@@ -118,8 +118,7 @@ impl World {
                 continue;
             };
             let has_disk = |node: usize| {
-                let process =
-                    self.nodes[node].process.as_ref().filter(|process| process.has_failed_directory());
+                let process = self.nodes[node].process.as_ref().filter(|process| process.needs_repair());
                 let is_good = |cell: &Arc<Cell>| cell.with(|partition| !partition.is_failed());
                 process.is_none_or(|process| process.cells.get(&key).is_some_and(is_good))
             };
@@ -159,7 +158,7 @@ impl World {
         self.mend(|_, _| true);
         self.quorum.calm();
         for node in 0..self.nodes.len() {
-            if self.nodes[node].process.as_ref().is_some_and(Process::has_failed_directory) {
+            if self.nodes[node].process.as_ref().is_some_and(Process::needs_repair) {
                 // Its disk was repaired: somebody starts it again.
                 self.end(node, false);
             }

@@ -115,6 +115,7 @@ pub(crate) struct Process {
     doors: Arc<Doors>,
     pub(crate) outbox: Arc<Outbox>,
     placing: host::Placing,
+    offline: BTreeMap<PartitionKey, host::Offline>,
     incoming: BTreeMap<ConnId, serve::Incoming>,
     waiters: BTreeMap<WaiterId, ConnId>,
     commands: command::Commands,

@@ -175,7 +175,7 @@ impl ProducerClient {
                     Effect::Done { batch, first, records, is_last, outcome } => {
                         let base = outcome.as_ref().ok().and_then(|written| written.base_offset);
                         if let Err(error) = &outcome {
-                            acts.push(ClientAct::Say(format!("{records} records failed: {error}")));
+                            acts.push(ClientAct::Hum(format!("{records} records failed: {error}")));
                             self.failed += records as u64;
                         }
                         self.settle((batch, first, is_last), records, base, acts);

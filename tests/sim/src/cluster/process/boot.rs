@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Effects, Uuid};
+use broker::directories::LastStop;
 use broker::lifecycle::{Lifecycle, LifecycleTimes};
 use broker::replication::Proposals;
 use controller::{Controller, ControllerSettings, InDoubt, RegisterBroker};
@@ -65,6 +66,7 @@ impl Process {
             doors: Arc::new(Doors::new(salt)),
             outbox: Arc::new(Outbox::default()),
             placing: Placing::default(),
+            offline: BTreeMap::new(),
             incoming: BTreeMap::new(),
             waiters: BTreeMap::new(),
             commands: Commands::default(),
@@ -93,7 +95,7 @@ impl Process {
             port,
             security_protocol: 0,
         };
-        let (after_crash, previous_epoch, in_doubt) = self.last_stop();
+        let LastStop { after_crash, previous_epoch, in_doubt } = self.last_stop();
         let is_silent = self.plant == Some(Plant::DoubtUnsaid);
         let in_doubt = if is_silent { InDoubt::Nothing } else { in_doubt };
         let registration = RegisterBroker {

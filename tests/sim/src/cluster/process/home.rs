@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{BrokerEpoch, Now, Offset, TopicId, TopicPartition, Uuid};
-use controller::InDoubt;
+use base::{Now, Offset, TopicId, TopicPartition, Uuid};
+use broker::directories::{Found, LastStop, give_up, last_stop};
 use storage::checkpoint::{PartitionOffsets, read_partition_metadata};
+use storage::dirs::locate::Whose;
 use storage::dirs::{Checkpoints, LogDir, LogDirError, Owner};
 use storage::disk::{Disk, DiskError};
 use storage::layout::{META_PROPERTIES_FILE, partition_dir};
 
-use super::{CLUSTER, Process};
+use super::command::Asker;
+use super::{CLUSTER, PartitionKey, Process};
 use crate::cluster::quorum::broker;
 
 /// A log directory.
@@ -71,44 +73,65 @@ impl Home {
 }
 
 impl Process {
-    /// What the last stop left: whether it was a crash, the life that was stopped in good order, and what may
-    /// be missing of what was acknowledged. Where nothing counted that was not durable, nothing is.
-    pub(super) fn last_stop(&self) -> (bool, Option<BrokerEpoch>, InDoubt) {
-        let used: Vec<&Home> = self.homes.iter().filter(|home| !home.is_new).collect();
-        let unclean: Vec<&&Home> = used.iter().filter(|home| home.was_clean.is_none()).collect();
-        if used.is_empty() {
-            return (false, None, InDoubt::Everything);
-        }
-        if unclean.is_empty() {
-            let epoch = used.iter().filter_map(|home| home.was_clean).min();
-            return (false, epoch.map(BrokerEpoch), InDoubt::Nothing);
-        }
-        let lax = unclean.iter().flat_map(|home| {
+    /// What the last stop left.
+    pub(super) fn last_stop(&self) -> LastStop {
+        let found = |home: &Home| {
             let lax = home.dir.checkpoints().lax.keys().filter(|name| home.found.contains(name));
-            lax.filter_map(|name| Some((home.whose(name)?, name.partition)))
-        });
-        let lax: Vec<_> = lax.collect();
-        (true, None, if lax.is_empty() { InDoubt::Nothing } else { InDoubt::Partitions(lax) })
+            let lax = lax.filter_map(|name| Some((home.whose(name)?, name.partition)));
+            Found { is_new: home.is_new, clean: home.was_clean, lax: lax.collect() }
+        };
+        last_stop(&self.homes.iter().map(found).collect::<Vec<_>>())
     }
 
-    /// Where a partition is, or shall be: where it lies, else where it was assigned to, else where there are
-    /// fewest.
-    pub(super) fn home_for(&self, topic: TopicId, name: &TopicPartition, assigned: Option<Uuid>) -> usize {
-        let usable = || (0..self.homes.len()).filter(|at| !self.homes[*at].has_failed);
-        let is_here = |at: &usize| self.homes[*at].whose(name) == Some(topic);
-        let is_assigned = |at: &usize| Some(self.homes[*at].dir.id()) == assigned;
+    /// What lay under a name when the process began, and in which of the directories.
+    pub(super) fn named(&self, name: &TopicPartition) -> Vec<(usize, Whose)> {
+        let whose = |home: &Home| match read_partition_metadata(&*self.disk, &home.partition_dir(name)) {
+            Ok(whose) => whose.map(Whose::Topic),
+            Err(why) => Some(Whose::Unreadable(why.to_string())),
+        };
+        let all = self.homes.iter().enumerate().filter(|(_, home)| home.found.contains(name));
+        all.filter_map(|(at, home)| Some((at, whose(home)?))).collect()
+    }
+
+    /// Where a new log is made: where there are fewest.
+    pub(super) fn home_for_new(&self) -> usize {
+        let usable = (0..self.homes.len()).filter(|at| !self.homes[*at].has_failed);
         let count = |at: &usize| self.cells.values().filter(|cell| cell.home == *at).count();
-        let known = usable().find(is_here).or_else(|| usable().find(is_assigned));
-        known.or_else(|| usable().min_by_key(count)).expect("the first has not failed")
+        usable.min_by_key(count).expect("the first has not failed")
     }
 
-    /// Whether a directory has failed in the life of this process.
-    pub(crate) fn has_failed_directory(&self) -> bool {
-        self.homes.iter().any(|home| home.has_failed)
+    /// Partitions whose logs cannot be served although their directories are as good as any.
+    pub(super) fn lost(&self) -> Vec<PartitionKey> {
+        let is_well = |home: usize| !self.homes[home].has_failed;
+        let failed = self.cells.values().filter(|cell| is_well(cell.home) && cell.with(|it| it.is_failed()));
+        let offline = self.offline.iter().filter(|(_, offline)| offline.home.is_some_and(is_well));
+        failed.map(|cell| cell.key).chain(offline.map(|(key, _)| *key)).collect()
     }
 
-    /// A directory failed.
+    /// Whether a partition that lies in a directory, or should, cannot be served: of its log nobody knows, and
+    /// the next start looks at it again.
+    pub(super) fn has_offline_in(&self, at: usize) -> bool {
+        self.offline.values().any(|offline| offline.home == Some(at))
+            || self.cells.values().any(|cell| cell.home == at && cell.with(|it| it.is_failed()))
+    }
+
+    /// Has it known which logs cannot be served, until it is.
+    pub(super) fn give_up_lost(&mut self, now: Now) {
+        if let Some(command) = give_up(self.id, &self.image, self.lost()) {
+            self.give(now, Asker::Nobody, &command);
+        }
+    }
+
+    /// Whether anything of it could not be served in the life of this process.
+    pub(crate) fn needs_repair(&self) -> bool {
+        self.homes.iter().any(|home| home.has_failed) || !self.offline.is_empty() || !self.lost().is_empty()
+    }
+
+    /// A disk refused something: if nothing is known of the directory any more, it is given up.
     pub(super) fn on_disk_error(&mut self, now: Now, home: usize, error: &DiskError) {
+        if !error.is_of_directory() {
+            return self.say(format!("the disk refused: {error}"));
+        }
         if home == 0 {
             return self.fail(format!("the disk failed: {error}"));
         }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Now, Offset, TopicPartition, Uuid};
+use broker::directories::place;
 use broker::host::HostedPartition;
 use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
 use controller::{AssignReplicasToDirs, Command};
 use metadata::settings::TopicSettings;
 use metadata::{ConfigResource, Delta, Partition, Topic};
 use replica::PartitionSettings;
+use storage::dirs::locate::Place;
 use storage::disk::DiskError;
 use storage::layout::stray_dir_name;
 use storage::{Known, Log, LogSettings, OpenError};
@@ -19,6 +21,17 @@ use super::command::Asker;
 use super::home::Home;
 use super::{PartitionKey, Process};
 use crate::cluster::plant::Plant;
+
+/// A partition of this node that has no log which could be served.
+pub(super) struct Offline {
+    name: TopicPartition,
+    /// The directory that its log is in, or should be in.
+    pub(super) home: Option<usize>,
+    /// Whether it is in there.
+    has_log: bool,
+    /// Whether it has no log yet, and one can be made.
+    is_unmade: bool,
+}
 
 /// Logs that are there and take no records yet: first it has to be written down where they are.
 #[derive(Default)]
@@ -39,8 +52,9 @@ impl Process {
             self.say("acts on the metadata".to_owned());
             let topics: Vec<Arc<Topic>> = self.image.topics().cloned().collect();
             for topic in topics {
-                topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition));
+                topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition, true));
             }
+            self.give_up_lost(now);
         }
         if let Some(lifecycle) = &mut self.lifecycle {
             lifecycle.on_image(now, &self.image);
@@ -64,32 +78,38 @@ impl Process {
             .cloned()
             .collect::<Vec<_>>()
         {
-            topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition));
+            topic.partitions().iter().for_each(|partition| self.host(now, &topic, partition, false));
         }
         for key in delta.partitions_added.iter().chain(&delta.partitions_changed) {
             let topic = self.image.topic_by_id(key.0).cloned();
             if let Some(topic) = topic
                 && let Some(partition) = topic.partition(key.1)
             {
-                self.host(now, &topic, partition);
+                self.host(now, &topic, partition, false);
             }
         }
         for id in delta.topics_deleted.keys() {
             let gone: Vec<_> = self.cells.keys().filter(|(topic, _)| topic == id).copied().collect();
             gone.into_iter().for_each(|key| self.discard(now, key));
+            let gone: Vec<_> = self.offline.keys().filter(|(topic, _)| topic == id).copied().collect();
+            gone.into_iter().for_each(|key| self.discard_offline(now, key));
         }
         self.reconfigure(delta);
     }
 
-    /// Has one partition be here what the metadata say.
-    fn host(&mut self, now: Now, topic: &Topic, partition: &Partition) {
+    /// Has one partition be here what the metadata say. `is_start` is whether logs are looked for where they
+    /// were.
+    fn host(&mut self, now: Now, topic: &Topic, partition: &Partition, is_start: bool) {
         let key = (topic.id, partition.index);
         let is_replica = partition.replicas.contains(&self.id);
         let Some(cell) = self.cells.get(&key).cloned() else {
-            if is_replica {
-                self.open(now, topic, partition);
-            }
-            return;
+            return match is_replica {
+                true if self.offline.get(&key).is_none_or(|offline| offline.is_unmade) => {
+                    self.open(now, topic, partition, is_start);
+                }
+                true => {}
+                false => self.discard_offline(now, key),
+            };
         };
         if !is_replica {
             return self.discard(now, key);
@@ -101,23 +121,43 @@ impl Process {
         cell.act(|it, out| it.assign(now, &assignment(partition), out));
     }
 
-    fn open(&mut self, now: Now, topic: &Topic, partition: &Partition) {
+    fn open(&mut self, now: Now, topic: &Topic, partition: &Partition, is_start: bool) {
         let key = (topic.id, partition.index);
         let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
         let settings = Arc::new(self.topic_settings(topic));
-        let place = partition.replicas.iter().position(|id| *id == self.id);
-        let assigned = place.and_then(|place| partition.directories.get(place)).copied();
-        let is_lost =
-            |home: &Home| home.has_failed && (Some(home.dir.id()) == assigned || home.found.contains(&name));
-        if self.homes.iter().any(is_lost) {
-            return self.say(format!("{name} is in a directory that has failed"));
-        }
-        let at = self.home_for(topic.id, &name, assigned);
-        let (log, high_watermark) = match self.open_log(now, at, topic, &name, &settings) {
-            Ok(opened) => opened,
-            Err(OpenError::Disk(why)) => return self.on_disk_error(now, at, &why),
-            Err(why) => return self.fail(format!("{name} cannot be opened: {why}")),
+        let ids: Vec<Uuid> = self.homes.iter().map(|home| home.dir.id()).collect();
+        let place = match is_start {
+            true => place(self.id, topic.id, partition, &ids, &self.named(&name)),
+            false => Some(Place::Make),
         };
+        let (at, opened) = match place {
+            Some(Place::Open(at)) => (at, self.open_log(now, at, &name, &settings)),
+            Some(Place::Make) => {
+                let at = self.home_for_new();
+                (at, self.make_log(now, at, topic, &name, &settings).map_err(OpenError::Disk))
+            }
+            Some(Place::Offline(lost)) => {
+                self.say(format!("{name} is offline: {lost:?}"));
+                let (home, is_unmade) = (lost.at(), false);
+                self.offline.insert(key, Offline { name, home, has_log: false, is_unmade });
+                return;
+            }
+            None => return,
+        };
+        let (log, high_watermark) = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                self.say(format!("{name} is offline: {why}"));
+                if let OpenError::Disk(why) = &why {
+                    self.on_disk_error(now, at, why);
+                }
+                let is_unmade = place == Some(Place::Make);
+                let home = (!is_unmade).then_some(at);
+                self.offline.insert(key, Offline { name, home, has_log: !is_unmade, is_unmade });
+                return;
+            }
+        };
+        self.offline.remove(&key);
         let high_watermark =
             if self.plant == Some(Plant::CommittedToTheEnd) { log.end() } else { high_watermark };
         let epochs: Vec<_> = log.epochs().map(|(epoch, start)| (epoch.0, start.0)).collect();
@@ -127,7 +167,7 @@ impl Process {
         let opened = replica::Partition::open(self.id, log, high_watermark, own);
         let cell = Cell::new((key, name, at), opened, settings, &self.outbox);
         self.cells.insert(key, Arc::clone(&cell));
-        if assigned == Some(self.homes[at].dir.id()) {
+        if partition.directory_of(self.id) == Some(self.homes[at].dir.id()) {
             self.doors.serve(Arc::clone(&cell));
         } else {
             self.placing.waiting.insert(key, Arc::clone(&cell));
@@ -140,31 +180,39 @@ impl Process {
         &mut self,
         now: Now,
         at: usize,
-        topic: &Topic,
         name: &TopicPartition,
         settings: &TopicSettings,
     ) -> Result<(Log, Offset), OpenError> {
-        let disk = Arc::clone(&self.disk);
+        let log_settings = tiny(log_settings(settings, self.settings.producer_id_expiration));
+        let home = &self.homes[at];
+        let (recovery_point, log_start, high_watermark) = home.noted(name);
+        let clean = home.was_clean.is_some();
+        let known = Known { recovery_point, log_start, clean, adopted: false };
+        let (log, _) = Log::open(Arc::clone(&self.disk), home.partition_dir(name), log_settings, known, now)?;
+        let start = log.start();
+        Ok((log, high_watermark.unwrap_or(start)))
+    }
+
+    /// A new log in one of the directories.
+    fn make_log(
+        &mut self,
+        now: Now,
+        at: usize,
+        topic: &Topic,
+        name: &TopicPartition,
+        settings: &TopicSettings,
+    ) -> Result<(Log, Offset), DiskError> {
         let log_settings = tiny(log_settings(settings, self.settings.producer_id_expiration));
         let unique = Uuid::from_random(broker::host::Host::random(&*self.doors));
         let home = &mut self.homes[at];
         let path = home.partition_dir(name);
-        let is_there = disk.list(&path).is_ok();
-        if is_there && home.whose(name) == Some(topic.id) {
-            let (recovery_point, log_start, high_watermark) = home.noted(name);
-            let clean = home.was_clean.is_some() && home.found.contains(name);
-            let known = Known { recovery_point, log_start, clean, adopted: false };
-            let (log, _) = Log::open(disk, path, log_settings, known, now)?;
-            let start = log.start();
-            return Ok((log, high_watermark.unwrap_or(start)));
-        }
-        if is_there {
+        if self.disk.list(&path).is_ok() {
             make_way(home, name, unique)?;
         }
         let is_lax = !flush_policy(settings).counts_durable();
         home.dir.forget([name.clone()])?;
         home.dir.note_lax(is_lax.then(|| name.clone()))?;
-        Ok((Log::create(disk, path, topic.id, log_settings, now)?, Offset::ZERO))
+        Ok((Log::create(Arc::clone(&self.disk), path, topic.id, log_settings, now)?, Offset::ZERO))
     }
 
     pub(super) fn partition_settings(&self, settings: &TopicSettings) -> PartitionSettings {
@@ -184,13 +232,23 @@ impl Process {
         self.unfollow(key);
         cell.retire();
         self.flushes.remove(&key);
+        self.set_aside(now, cell.home, &cell.name);
+    }
+
+    /// A partition is none of this node's any more, and could not be served.
+    fn discard_offline(&mut self, now: Now, key: PartitionKey) {
+        if let Some(Offline { name, home: Some(home), has_log: true, .. }) = self.offline.remove(&key) {
+            self.set_aside(now, home, &name);
+        }
+    }
+
+    fn set_aside(&mut self, now: Now, home: usize, name: &TopicPartition) {
         let unique = Uuid::from_random(broker::host::Host::random(&*self.doors));
-        let home = &mut self.homes[cell.home];
-        home.found.remove(&cell.name);
-        if !home.has_failed
-            && let Err(why) = home.dir.set_aside(&cell.name, unique)
+        self.homes[home].found.remove(name);
+        if !self.homes[home].has_failed
+            && let Err(why) = self.homes[home].dir.set_aside(name, unique)
         {
-            self.on_disk_error(now, cell.home, &why);
+            self.on_disk_error(now, home, &why);
         }
     }
 

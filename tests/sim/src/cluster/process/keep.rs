@@ -36,15 +36,16 @@ impl Process {
             Effect::Truncated { from, to, committed } => {
                 self.acts.push_back(Act::Truncated { key, from, to, committed });
             }
-            Effect::Retire(error) => self.on_cell_error(now, key, &error),
-            Effect::Offline(error) => self.fail(format!("a file failed: {error}")),
+            Effect::Retire(error) | Effect::Offline(error) => self.on_cell_error(now, key, &error),
             Effect::Refused(error) => self.say(format!("the disk refused: {error}")),
         }
     }
 
     fn on_cell_error(&mut self, now: Now, key: PartitionKey, error: &DiskError) {
-        let home = self.cells.get(&key).map_or(0, |cell| cell.home);
-        self.on_disk_error(now, home, error);
+        if let Some(cell) = self.cells.get(&key).cloned() {
+            cell.retire();
+            self.on_disk_error(now, cell.home, error);
+        }
     }
 
     fn cut(&mut self, now: Now, key: PartitionKey, upto: Offset) {
@@ -118,6 +119,7 @@ impl Process {
             for cell in self.cells.values() {
                 cell.act(|partition, out| partition.check_isr(now, lag_max, out));
             }
+            self.give_up_lost(now);
         }
         if now.elapsed >= self.upkeep.checkpoint_at {
             self.upkeep.checkpoint_at = now.elapsed + self.times.checkpoint_every;
@@ -151,7 +153,7 @@ impl Process {
         let mut is_clean = self.is_acting;
         let homes = if self.is_acting { self.homes.len() } else { 0 };
         for at in 0..homes {
-            if self.homes[at].has_failed {
+            if self.homes[at].has_failed || self.has_offline_in(at) {
                 is_clean = false;
             } else if let Err(why) = self.close_home(at) {
                 self.on_disk_error(now, at, &why);

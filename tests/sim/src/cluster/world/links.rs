@@ -109,6 +109,7 @@ impl World {
                     self.queue.push(at, Event::Client(client));
                 }
                 ClientAct::Wake(_) => {}
+                ClientAct::Hum(what) => self.hum(|| format!("client {client}: {what}")),
                 ClientAct::Say(what) => self.say(format_args!("client {client}: {what}")),
                 told => self.told(client, &told),
             }

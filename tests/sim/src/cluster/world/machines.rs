@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use storage::dirs::LogDirError;
+
 use super::{Event, World};
 use crate::cluster::net::{Parcel, Place};
 use crate::cluster::process::Process;
@@ -42,6 +44,7 @@ impl World {
                 match halted {
                     Some(Halt::Power) => self.nodes[node].has_power = false,
                     Some(Halt::Process) => self.nodes[node].disk.kill_process(),
+                    None if matches!(why, LogDirError::Disk(_)) => {}
                     None => self.found.push(Violation { invariant: "nodes start", what: why.to_string() }),
                 }
                 return self.start_later(node, 100_000);
