@@ -113,6 +113,9 @@ mod tests {
     const TOPIC: TopicId = TopicId(Uuid([7; 16]));
     const HERE: Uuid = Uuid([1; 16]);
 
+    /// A crash, the life that was ended, what is in doubt.
+    type Left = (bool, Option<i64>, InDoubt);
+
     #[test]
     fn what_the_last_stop_left() {
         let key = |index| (TOPIC, PartitionIndex(index));
@@ -124,21 +127,20 @@ mod tests {
             lax: lax.iter().map(|index| key(*index)).collect(),
         };
         let partitions = |all: &[i32]| InDoubt::Partitions(all.iter().map(|index| key(*index)).collect());
-        // Its name, the directories, and: a crash, the life that was ended, in doubt.
-        let cases: &[(&str, &[Found], bool, Option<i64>, InDoubt)] = &[
-            ("all are new", &[new(), new()], false, None, InDoubt::Everything),
-            ("in order", &[clean(5), clean(5)], false, Some(5), InDoubt::Nothing),
-            ("an old disk among them", &[clean(5), clean(3)], false, Some(3), InDoubt::Nothing),
-            ("one more disk", &[clean(5), new()], false, Some(5), InDoubt::Nothing),
-            ("never registered", &[clean(-1)], false, None, InDoubt::Nothing),
-            ("a crash, all of it durable", &[crashed(&[])], true, None, InDoubt::Nothing),
-            ("a crash", &[crashed(&[1, 2]), crashed(&[3])], true, None, partitions(&[1, 2, 3])),
-            ("a crash after half a stop", &[clean(5), crashed(&[1])], true, None, partitions(&[1])),
+        let cases: &[(&str, &[Found], Left)] = &[
+            ("all are new", &[new(), new()], (false, None, InDoubt::Everything)),
+            ("in order", &[clean(5), clean(5)], (false, Some(5), InDoubt::Nothing)),
+            ("an old disk among them", &[clean(5), clean(3)], (false, Some(3), InDoubt::Nothing)),
+            ("one more disk", &[clean(5), new()], (false, Some(5), InDoubt::Nothing)),
+            ("never registered", &[clean(-1)], (false, None, InDoubt::Nothing)),
+            ("a crash, all of it durable", &[crashed(&[])], (true, None, InDoubt::Nothing)),
+            ("a crash", &[crashed(&[1, 2]), crashed(&[3])], (true, None, partitions(&[1, 2, 3]))),
+            ("a crash after half a stop", &[clean(5), crashed(&[1])], (true, None, partitions(&[1]))),
         ];
-        for (name, found, after_crash, epoch, in_doubt) in cases {
+        for (name, found, wanted) in cases {
             let left = last_stop(found);
             let got = (left.after_crash, left.previous_epoch.map(|epoch| epoch.0), left.in_doubt);
-            assert_eq!(got, (*after_crash, *epoch, in_doubt.clone()), "{name}");
+            assert_eq!(&got, wanted, "{name}");
         }
     }
 
