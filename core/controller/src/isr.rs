@@ -28,6 +28,9 @@ impl Controller {
             let (expected, got) = (leader.epoch, command.broker_epoch);
             return Err(ControllerError::StaleBrokerEpoch { expected, got });
         }
+        if command.partitions.iter().any(|asked| self.is_ahead(asked)) {
+            return Err(ControllerError::NotController { active: None });
+        }
         let electorate = self.electorate();
         let mut seen = BTreeSet::new();
         let mut records = Vec::new();
@@ -42,6 +45,15 @@ impl Controller {
         });
         let outcomes = outcomes.collect();
         Ok((outcomes, records))
+    }
+
+    /// Whether a leader knows more of its partition than this controller: then another one is active, and this one
+    /// was not told yet. What it would say of the partition is of the past, and may never be so again.
+    fn is_ahead(&self, asked: &AlterPartition) -> bool {
+        let known = self.find_partition(asked.topic, asked.partition);
+        known.is_ok_and(|(_, known)| {
+            asked.leader_epoch > known.leader_epoch || asked.partition_epoch > known.partition_epoch
+        })
     }
 
     fn alter_partition(

@@ -52,6 +52,10 @@ fn answer(outcome: Result<PartitionAltered, ControllerError>) -> IsrAnswer {
         Ok(PartitionAltered { isr, partition_epoch, .. }) => IsrAnswer::Altered { isr, partition_epoch },
         // It was compared with the partition as the leader knows it, so no copy of it was taken before.
         Err(ControllerError::IneligibleReplica(_) | ControllerError::InvalidRequest(_)) => IsrAnswer::Refused,
+        // Deleted, or not known yet by a controller that was deposed and not told: the metadata will say.
+        Err(ControllerError::UnknownTopicId(_) | ControllerError::UnknownPartition { .. }) => {
+            IsrAnswer::Unknown
+        }
         // Something changed the partition, and that may have been a copy of it.
         Err(_) => IsrAnswer::Outdated,
     }

@@ -12,6 +12,26 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, ControllerError>) -> ErrorCode {
 }
 
 #[test]
+fn a_controller_that_knows_less_than_a_leader_says_nothing_of_its_partition() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "2");
+    let asked = stage.alteration("a", 0, &[1, 2]);
+    let mut later = [asked.clone(), asked];
+    later[0].partition_epoch += 1;
+    later[1].leader_epoch.0 += 1;
+    for asked in later {
+        let partitions = vec![asked];
+        let command = AlterPartitions { broker: BrokerId(1), broker_epoch: stage.epoch_of(1), partitions };
+        let refused = stage.run(Command::AlterPartitions(command));
+        assert_eq!(
+            refused,
+            Err(ControllerError::NotController { active: None }),
+            "it was deposed, and not told"
+        );
+    }
+}
+
+#[test]
 fn an_in_sync_set_changes_only_if_nothing_else_did() {
     let mut stage = Stage::with(&[1, 2, 3]);
     stage.topic("a", &[&[1, 2, 3]], "2");
