@@ -66,5 +66,8 @@ pub const PARTITIONS_MAX: usize = 200_000;
 /// Records of one batch where a command's may be split: far below what a batch holds.
 pub const RECORDS_PER_BATCH: usize = 10_000;
 
+/// What the records of one batch may take: half of what a quorum takes (Kafka's limit of a metadata batch).
+pub const BATCH_BYTES_MAX: usize = 4 << 20;
+
 /// Producer ids that a broker is given at a time, as in Kafka.
 pub const PRODUCER_IDS_PER_BLOCK: i64 = 1_000;

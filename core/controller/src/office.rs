@@ -56,6 +56,8 @@ pub(crate) struct Term {
 pub(crate) struct Batch {
     /// The records.
     pub(crate) records: Vec<MetadataRecord>,
+    /// What they take.
+    pub(crate) bytes: usize,
     /// How many of them were proposed, once they are gone.
     pub(crate) len: usize,
     /// What they change.

@@ -16,12 +16,12 @@ use std::time::Duration;
 use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
 use metadata::{Delta, Image, MetadataRecord};
 
-use crate::RECORDS_PER_BATCH;
 use crate::command::{Command, Reply};
 use crate::controller::Controller;
 use crate::error::ControllerError;
 use crate::office::{Batch, CommandId, Office, Term};
 use crate::quorum::{Committed, Proposal, QuorumEvent};
+use crate::{BATCH_BYTES_MAX, RECORDS_PER_BATCH};
 
 /// Batches that may be on their way at a time: enough to hide that each takes a round trip and two flushes,
 /// few enough that commands gather in the next one meanwhile.
@@ -82,6 +82,10 @@ impl Controller {
         }
         self.note_pause(now);
         let (result, records) = match self.handle(now, command) {
+            Ok((_, records)) if !command.may_be_split() && bytes_of(&records) > BATCH_BYTES_MAX => {
+                let why = "The records of one request would take too much: ask for less at a time.".into();
+                (Err(ControllerError::PolicyViolation(why)), Vec::new())
+            }
             Ok((reply, records)) => (Ok(reply), records),
             Err(refused) => (Err(refused), Vec::new()),
         };
@@ -239,16 +243,21 @@ impl Controller {
         let Office::Held(term) = &mut self.office else { return };
         let mut rest = records;
         while !rest.is_empty() {
-            let together = if may_be_split { RECORDS_PER_BATCH.min(rest.len()) } else { rest.len() };
+            let together = if may_be_split { part_of_a_batch(&rest) } else { rest.len() };
             let later = rest.split_off(together);
             let chunk = std::mem::replace(&mut rest, later);
+            let bytes = bytes_of(&chunk);
             term.records_waiting += chunk.len();
-            let has_room = |batch: &&mut Batch| batch.records.len() + chunk.len() <= RECORDS_PER_BATCH;
+            let has_room = |batch: &&mut Batch| {
+                batch.records.len() + chunk.len() <= RECORDS_PER_BATCH
+                    && batch.bytes + bytes <= BATCH_BYTES_MAX
+            };
             let batch = match term.forming.back_mut().filter(has_room) {
                 Some(batch) => batch,
                 None => term.forming.push_back_mut(Batch::default()),
             };
             chunk.iter().for_each(|record| self.image.replay(record, &mut batch.delta));
+            batch.bytes += bytes;
             match batch.records.is_empty() {
                 true => batch.records = chunk,
                 false => batch.records.extend(chunk),
@@ -283,5 +292,32 @@ impl Controller {
             out.push(Effect::Propose(Proposal { epoch: term.epoch, records }));
             term.proposed.push_back(batch);
         }
+    }
+}
+
+/// How many of the records go in one batch: one at least.
+fn part_of_a_batch(records: &[MetadataRecord]) -> usize {
+    let mut scratch = Vec::new();
+    let ends = records.iter().take(RECORDS_PER_BATCH).scan(0_usize, |end, record| {
+        *end = end.saturating_add(bytes_of_one(record, &mut scratch));
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= BATCH_BYTES_MAX).count().max(1)
+}
+
+/// What records take in a batch.
+fn bytes_of(records: &[MetadataRecord]) -> usize {
+    let mut scratch = Vec::new();
+    records.iter().fold(0, |all, record| all.saturating_add(bytes_of_one(record, &mut scratch)))
+}
+
+fn bytes_of_one(record: &MetadataRecord, scratch: &mut Vec<u8>) -> usize {
+    /// Its length, its number and its time, at most.
+    const AROUND: usize = 24;
+    scratch.clear();
+    match record.encode(scratch) {
+        Ok(()) => scratch.len() + AROUND,
+        // What cannot be written fits nowhere.
+        Err(_) => usize::MAX,
     }
 }

@@ -43,6 +43,39 @@ fn a_reply_waits_until_all_it_builds_on_is_committed() {
 }
 
 #[test]
+fn no_batch_is_larger_than_a_quorum_takes() {
+    let large = |count: usize| {
+        let throttled = ("0:1,".repeat(7_999) + "0:1").into_boxed_str();
+        let name = "leader.replication.throttled.replicas";
+        let topics = (0..count).map(|index| NewTopic {
+            name: format!("large-{index}-of-{count}"),
+            partitions: 1,
+            replication_factor: 1,
+            assignments: Default::default(),
+            configs: vec![(name.to_owned(), Some(throttled.to_string()))],
+            random: (index as u128) << 64 | count as u128,
+        });
+        Command::CreateTopics(CreateTopics { topics: topics.collect(), validate_only: false })
+    };
+    let mut stage = Stage::with(&[1]);
+    stage.is_slow = true;
+    for count in 40..50 {
+        stage.give(large(count));
+    }
+    while let Some(proposal) = stage.proposed.front() {
+        let mut bytes = Vec::new();
+        proposal.records.iter().for_each(|record| record.encode(&mut bytes).expect("it can be written"));
+        assert!(bytes.len() <= BATCH_BYTES_MAX, "{} bytes", bytes.len());
+        stage.commit_one();
+    }
+    assert!(stage.answers.drain(..).all(|(_, result, _)| result.is_ok()));
+    let id = stage.give(large(300));
+    let (answered, result, _) = stage.answers.pop().expect("it is refused at once");
+    assert!(answered == id && matches!(result, Err(ControllerError::PolicyViolation(_))), "{result:?}");
+    assert!(stage.image().topic("large-0-of-300").is_none());
+}
+
+#[test]
 fn the_controller_before_has_to_be_heard_sooner_than_others() {
     let mut stage = Stage::with(&[1, 2, 3]);
     stage.topic("a", &[&[2, 3, 1], &[3, 2, 1]], "2");
