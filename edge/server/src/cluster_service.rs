@@ -65,9 +65,10 @@ pub(crate) async fn serve(
     let Some(there) = service.get() else { return };
     match purpose {
         Purpose::Control => {
-            control(&service, node, stream, stop.clone()).await;
+            let was_asked = control(&service, node, stream, stop.clone()).await;
             drop(seat);
-            if !stop.is_stopped() {
+            // Who asked nothing only looked whether this node is there: to look back would go on for ever.
+            if was_asked && !stop.is_stopped() {
                 suspect(there, node).await;
             }
         }
@@ -117,8 +118,14 @@ async fn greet(
     }
 }
 
-/// Answers what a node asks, each as soon as it is done.
-async fn control(service: &Arc<OnceLock<ClusterService>>, node: BrokerId, stream: TcpStream, mut stop: Stop) {
+/// Answers what a node asks, each as soon as it is done. Whether it asked anything.
+async fn control(
+    service: &Arc<OnceLock<ClusterService>>,
+    node: BrokerId,
+    stream: TcpStream,
+    mut stop: Stop,
+) -> bool {
+    let mut was_asked = false;
     let (read, mut write) = stream.into_split();
     let limits = FrameLimits {
         bytes_max: FRAME_BYTES_MAX,
@@ -150,6 +157,7 @@ async fn control(service: &Arc<OnceLock<ClusterService>>, node: BrokerId, stream
             Err(FrameError::Idle(_)) => continue,
             Err(_) => break,
         };
+        was_asked = true;
         let (service, answers) = (Arc::clone(service), answers.clone());
         let work: Work = match request {
             ClusterRequest::Hello(_) => break,
@@ -174,6 +182,7 @@ async fn control(service: &Arc<OnceLock<ClusterService>>, node: BrokerId, stream
     }
     drop(answers);
     writer.abort();
+    was_asked
 }
 
 enum Work {

@@ -228,6 +228,12 @@ impl Nodes {
         Ok(())
     }
 
+    /// Stops a node's clock, or lets it go on.
+    pub fn signal(&self, id: i32, signal: Signal) -> Result<()> {
+        let child = self.running.get(&id).context("it runs")?;
+        Ok(kill_process(Pid::from_child(child), signal)?)
+    }
+
     /// Ends a node as a crash does.
     pub fn kill(&mut self, id: i32) -> Result<()> {
         let mut child = self.running.remove(&id).context("it runs")?;

@@ -1,9 +1,13 @@
-//! A partition whose leader goes is served by the next one at once, whatever its followers wait for there.
+//! A partition whose leader goes is served by the next one at once, whatever its followers wait for there; and one that
+//! was not gone after all is left in peace.
 
+use std::fs;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use client::producer::{Acks, Producer, Record};
+use rustix::process::Signal;
 use vltava_e2e::nodes::Nodes;
 
 /// Long enough to tell it from everything else.
@@ -44,5 +48,49 @@ fn followers_do_not_wait_for_their_last_question_to_ask_the_next_leader() -> Res
         // What it led is led by the others now.
         nodes.stop(1)?;
         write(nodes, "busy")
+    })
+}
+
+/// How long is looked whether nodes connect to each other again and again.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// As many connections as nothing needs that is well.
+const CONNECTIONS_MAX: usize = 100;
+
+/// Connections to these ports that have ended in the last minute, and those that stand.
+fn connections(ports: &[u16]) -> Result<usize> {
+    let table = fs::read_to_string("/proc/net/tcp")?;
+    let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
+    let is_theirs = |line: &&str| {
+        let mut addresses = line.split_whitespace().skip(1).take(2);
+        addresses.any(|address| port(address).is_some_and(|port| ports.contains(&port)))
+    };
+    Ok(table.lines().filter(is_theirs).count())
+}
+
+#[test]
+fn who_is_looked_for_and_lives_looks_for_nobody() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        let leader = nodes.status()?["quorum"]["leader"].as_i64().unwrap_or_default();
+        nodes.signal(leader as i32, Signal::STOP)?;
+        let others = nodes.until("another leads", |status| status["quorum"]["leader"] != leader);
+        nodes.signal(leader as i32, Signal::CONT)?;
+        others?;
+        nodes.until("it is there again", |status| {
+            status["nodes"].as_array().is_some_and(|nodes| nodes.iter().all(|node| node["up"] == true))
+        })?;
+        let ports: Result<Vec<u16>> = [1, 2, 3]
+            .map(|id| {
+                let address = nodes.cluster_address(id)?;
+                Ok(address.rsplit(':').next().context("it has a port")?.parse()?)
+            })
+            .into_iter()
+            .collect();
+        let ports = ports?;
+        let before = connections(&ports)?;
+        thread::sleep(LOOK);
+        let since = connections(&ports)?.saturating_sub(before);
+        ensure!(since < CONNECTIONS_MAX, "{since} connections between nodes in {LOOK:?}");
+        Ok(())
     })
 }
