@@ -90,6 +90,8 @@ pub(crate) struct State {
     proposals: Proposals,
     /// Before this no in-sync sets are asked for, after a request that got nowhere.
     proposals_at: Duration,
+    /// The answer to the last request, and the end of the metadata that partitions are to be told of before.
+    proposals_decided: Option<(Offset, controller::Reply)>,
     lag_check_at: Duration,
     applied: Offset,
     /// The end of the metadata that the hosting thread was told of.
@@ -214,6 +216,7 @@ impl ControlThread {
                 self.state.applied = image.end();
                 self.of_life(|lifecycle| lifecycle.on_image(now, &image));
                 self.state.waiting.on_applied(image.end());
+                self.tell_in_sync_sets(now);
             }
             News::LogsOpen => {
                 // Before this broker is unfenced, and may be told to lead.
@@ -398,7 +401,7 @@ impl ControlThread {
                 self.say_why_not(&result);
                 self.live(|lifecycle, out| lifecycle.on_answer(now, result.as_ref(), out))?;
             }
-            Asker::Proposals => self.on_in_sync_sets(now, result.ok()),
+            Asker::Proposals => self.on_sets_decided(now, result, end),
             Asker::Nobody => {}
         }
         Ok(())

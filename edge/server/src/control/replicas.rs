@@ -1,6 +1,6 @@
 //! What the replicas of this broker want of the controller: other in-sync sets, and to be given up.
 
-use base::Now;
+use base::{Now, Offset};
 use broker::directories::give_up;
 use broker::lifecycle::Lifecycle;
 use broker::replication::PartitionKey;
@@ -9,7 +9,7 @@ use replica::{AlterIsr, IsrAnswer};
 use tracing::debug;
 
 use super::waiting::Asker;
-use super::{ControlFailed, ControlThread, RETRY_AFTER};
+use super::{ControlFailed, ControlThread, Decision, RETRY_AFTER};
 
 /// In-sync sets that one request asks for.
 const PROPOSALS_PER_REQUEST: usize = 1_000;
@@ -52,7 +52,23 @@ impl ControlThread {
         self.give(Asker::Proposals, Command::AlterPartitions(command))
     }
 
-    /// The controller answered what leaders asked for, or nobody did.
+    /// The controller answered what leaders asked for.
+    pub(super) fn on_sets_decided(&mut self, now: Now, result: Decision, end: Offset) {
+        let Ok(reply) = result else { return self.on_in_sync_sets(now, None) };
+        self.state.proposals_decided = Some((end, reply));
+        self.tell_in_sync_sets(now);
+    }
+
+    /// Tells the leaders once they were told all that the controller knew by then: with the settings of before, one
+    /// would count on too few when its set becomes smaller.
+    pub(super) fn tell_in_sync_sets(&mut self, now: Now) {
+        let applied = self.state.applied;
+        if let Some((_, reply)) = self.state.proposals_decided.take_if(|(end, _)| *end <= applied) {
+            self.on_in_sync_sets(now, Some(reply));
+        }
+    }
+
+    /// The controller answered, or nobody did.
     pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
         for ((topic, partition), proposal, answer) in self.state.proposals.on_answered(reply) {
             if answer == IsrAnswer::Unknown {
