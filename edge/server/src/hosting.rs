@@ -91,6 +91,9 @@ impl Hosting {
     /// Makes the logs of what is new, and of what could not be made before. They are not in the table
     /// yet: first it has to be written down where they are.
     pub(crate) fn make_new(&self, image: &Image, delta: &Delta) -> Vec<Arc<PartitionCell>> {
+        // Whose name is given anew goes first: the directories have the same names, too.
+        let replaced = delta.topics_deleted.values().filter(|gone| image.topic(gone.name.as_str()).is_some());
+        replaced.for_each(|gone| self.remove(self.table.remove(gone.id)));
         let mut new = Vec::new();
         for topic in delta.topics_created.iter().filter_map(|id| image.topic_by_id(*id)) {
             let settings = self.topic_settings(image, topic);
@@ -208,17 +211,19 @@ impl Hosting {
             partition.is_some_and(|partition| !partition.replicas.contains(&self.node))
         });
         let moved_away = moved_away.map(|(topic, index)| self.table.remove_one(*topic, *index));
-        for (cells, offline) in deleted.chain(moved_away) {
-            for cell in cells {
-                cell.follow(None);
-                cell.retire();
-                cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
-                self.discard(&cell.dir, &cell.name);
-            }
-            for Offline { name, dir, has_log, .. } in offline {
-                if let Some(dir) = dir.filter(|_| has_log) {
-                    self.discard(&dir, &name);
-                }
+        deleted.chain(moved_away).for_each(|gone| self.remove(gone));
+    }
+
+    fn remove(&self, (cells, offline): (Vec<Arc<PartitionCell>>, Vec<Offline>)) {
+        for cell in cells {
+            cell.follow(None);
+            cell.retire();
+            cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
+            self.discard(&cell.dir, &cell.name);
+        }
+        for Offline { name, dir, has_log, .. } in offline {
+            if let Some(dir) = dir.filter(|_| has_log) {
+                self.discard(&dir, &name);
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use base::{BrokerId, Offset};
+use base::{BrokerId, Offset, TopicName};
 use controller::{BrokerHeartbeat, RegisterBroker};
-use metadata::Partition;
+use metadata::{MetadataRecord, NewPartition, Partition};
 
 use super::*;
+use crate::hosting::Hosting;
+use crate::requests::Outbox;
 
 const OTHER: BrokerId = BrokerId(77);
 
@@ -106,5 +108,49 @@ fn a_log_that_cannot_be_served_is_not_counted_on_until_it_is_mended() {
     let home = life.started.node.dirs[0].id;
     assert_eq!((life.offline(), life.bounds(shared, 0)), (0, Some((0, 5))));
     life.wait_for(shared, "it is there again", |partition| partition.directories[0] == home);
+    life.stop();
+}
+
+/// A node that lagged hears at once of a topic's end and of another of its name.
+#[test]
+fn a_topic_that_comes_with_the_end_of_one_of_its_name_keeps_its_log() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let node = &life.started.node;
+    let hosting = Hosting {
+        node: life.me(),
+        settings: node.settings.clone(),
+        table: Arc::clone(&node.partitions),
+        dirs: node.dirs.clone(),
+        clock: node.clock,
+        metrics: Arc::clone(&node.metrics),
+        image: Arc::clone(&node.image),
+        outbox: Arc::new(Outbox::default()),
+        throttles: Arc::clone(&node.throttles),
+    };
+    let [old, new] = [7, 8].map(|id| TopicId(Uuid([id; 16])));
+    let made = |id| {
+        let (name, replicas) = (TopicName::new("t").unwrap(), || vec![life.me()]);
+        let partition = NewPartition::first(id, PartitionIndex(0), replicas(), replicas());
+        [MetadataRecord::Topic(metadata::NewTopic { name, id }), MetadataRecord::Partition(partition)]
+    };
+    let mut image = node.image.load_full();
+    for records in
+        [Vec::from(made(old)), [vec![MetadataRecord::RemoveTopic(old)], Vec::from(made(new))].concat()]
+    {
+        let (next, delta) = image.after(&records, image.end().next());
+        hosting.table.add(hosting.make_new(&next, &delta));
+        hosting.clear(&next, &delta);
+        image = Arc::new(next);
+        let topic = image.topic("t").unwrap().id;
+        assert_eq!(life.append(topic, 0, 5), Some(5));
+    }
+    assert!(life.bounds(old, 0).is_none());
+    assert!(!fs::read(log_file(&site.at("a/t-0"))).unwrap().is_empty(), "it is where it is looked for");
+    let is_stray = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with("-stray");
+    assert!(
+        !fs::read_dir(site.at("a")).unwrap().map(Result::unwrap).any(is_stray),
+        "the old one is nobody's"
+    );
     life.stop();
 }

@@ -71,6 +71,13 @@ impl Process {
         if !was_acting {
             return;
         }
+        // Before another of the name is made: the directories have the same names, too.
+        for id in delta.topics_deleted.keys() {
+            let gone: Vec<_> = self.cells.keys().filter(|(topic, _)| topic == id).copied().collect();
+            gone.into_iter().for_each(|key| self.discard(now, key));
+            let gone: Vec<_> = self.offline.keys().filter(|(topic, _)| topic == id).copied().collect();
+            gone.into_iter().for_each(|key| self.discard_offline(now, key));
+        }
         for topic in delta
             .topics_created
             .iter()
@@ -87,12 +94,6 @@ impl Process {
             {
                 self.host(now, &topic, partition, false);
             }
-        }
-        for id in delta.topics_deleted.keys() {
-            let gone: Vec<_> = self.cells.keys().filter(|(topic, _)| topic == id).copied().collect();
-            gone.into_iter().for_each(|key| self.discard(now, key));
-            let gone: Vec<_> = self.offline.keys().filter(|(topic, _)| topic == id).copied().collect();
-            gone.into_iter().for_each(|key| self.discard_offline(now, key));
         }
         self.reconfigure(delta);
     }
