@@ -34,7 +34,7 @@ use crate::throttles::Throttles;
 const MAKING_THREADS: usize = 16;
 
 /// Writes down which logs are about to count records that are not on media yet.
-fn note_lax(dir: &LogDirectory, names: Vec<TopicPartition>) {
+pub(crate) fn note_lax(dir: &LogDirectory, names: Vec<TopicPartition>) {
     if !names.is_empty() {
         dir.mark(|marks| marks.note_lax(names));
     }

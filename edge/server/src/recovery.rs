@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::{Offset, ProducerId, TopicId, TopicPartition, Uuid};
 use broker::directories::place;
-use broker::partition::log_settings;
+use broker::partition::{flush_policy, log_settings};
 use metadata::{Image, Partition, Topic};
 use storage::dirs::locate::{Lost, Place, Whose};
 use storage::disk::Failed;
@@ -15,7 +15,7 @@ use storage::{Known, Log, OpenError};
 use tracing::{debug, error, info, warn};
 
 use crate::directories::Directory;
-use crate::hosting::{Hosting, Unmade};
+use crate::hosting::{Hosting, Unmade, note_lax};
 use crate::partition::PartitionCell;
 use crate::table::Offline;
 use crate::threads::on_threads;
@@ -186,6 +186,7 @@ fn open_found(
     wanted: Vec<Wanted<'_>>,
     image: &Image,
 ) -> Recovery {
+    note_lax_ones(hosting, directories, &wanted, image);
     let producer_expiry = hosting.producer_expiry(image);
     let opened = std::thread::scope(|scope| {
         let open_in = |at: usize| {
@@ -208,6 +209,20 @@ fn open_found(
     }
     end_adoptions(directories, &recovery.cells);
     recovery
+}
+
+/// Whatever made them so since they were noted last - other settings, another directory - logs that count records
+/// before these are durable are noted before they take any.
+fn note_lax_ones(hosting: &Hosting, directories: &[Directory], wanted: &[Wanted<'_>], image: &Image) {
+    let mut topics = BTreeMap::new();
+    let mut lax: Vec<Vec<TopicPartition>> = directories.iter().map(|_| Vec::new()).collect();
+    for Wanted { topic, partition, at } in wanted {
+        let is_lax = || !flush_policy(&hosting.topic_settings(image, topic)).counts_durable();
+        if *topics.entry(topic.id).or_insert_with(is_lax) {
+            lax[*at].push(TopicPartition { topic: topic.name.clone(), partition: partition.index });
+        }
+    }
+    directories.iter().zip(lax).for_each(|(directory, names)| note_lax(&directory.dir, names));
 }
 
 /// What was written by another program and is open now is this node's own.

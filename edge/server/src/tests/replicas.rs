@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use base::{BrokerId, Offset, TopicName};
-use controller::{BrokerHeartbeat, RegisterBroker};
+use controller::{BrokerHeartbeat, InDoubt, RegisterBroker};
 use metadata::{MetadataRecord, NewPartition, Partition};
 
 use super::*;
+use crate::directories::{Directories, Locked};
 use crate::hosting::Hosting;
 use crate::requests::Outbox;
 
@@ -31,7 +32,7 @@ impl Life {
             log_dirs: vec![Uuid([78; 16])],
             after_crash: false,
             previous_epoch: None,
-            in_doubt: controller::InDoubt::Nothing,
+            in_doubt: InDoubt::Nothing,
             is_voter: false,
         }));
         let Reply::RegisterBroker(epoch) = registered else { panic!("{registered:?}") };
@@ -153,4 +154,32 @@ fn a_topic_that_comes_with_the_end_of_one_of_its_name_keeps_its_log() {
         "the old one is nobody's"
     );
     life.stop();
+}
+
+/// Under `ack` nothing is in doubt, so it is not noted which logs there are; others have to be, also those that
+/// were made under `ack`, or elsewhere.
+#[test]
+fn what_a_log_counted_since_it_was_opened_is_in_doubt_after_a_crash() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    life.stop();
+    for (dir, is_lax) in [("a", false), ("a", true), ("b", true)] {
+        let policy = if is_lax { "os" } else { "ack" };
+        let life = site.start_with(&["a", "b"], &[("flush.policy", policy)]);
+        assert!(life.dir_of(topic, 0).starts_with(site.at(dir)));
+        let node = Arc::clone(&life.started.node);
+        site.kill(life);
+        let locked = Locked::lock(&node.settings).unwrap();
+        let found = Directories::open(locked, &node.cluster_id, &node.settings, &node.metrics).unwrap();
+        let left = found.last_stop();
+        let lax = vec![(topic, PartitionIndex(0))];
+        let in_doubt = if is_lax { InDoubt::Partitions(lax) } else { InDoubt::Nothing };
+        assert_eq!((left.after_crash, left.in_doubt), (true, in_doubt), "{policy} in {dir}");
+        drop((found, node));
+        if is_lax && dir == "a" {
+            fs::rename(site.at("a/t-0"), site.at("b/t-0")).unwrap();
+        }
+    }
 }

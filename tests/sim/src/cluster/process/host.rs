@@ -185,7 +185,9 @@ impl Process {
         settings: &TopicSettings,
     ) -> Result<(Log, Offset), OpenError> {
         let log_settings = tiny(log_settings(settings, self.settings.producer_id_expiration));
-        let home = &self.homes[at];
+        let home = &mut self.homes[at];
+        let is_lax = !flush_policy(settings).counts_durable();
+        home.dir.note_lax(is_lax.then(|| name.clone())).map_err(OpenError::Disk)?;
         let (recovery_point, log_start, high_watermark) = home.noted(name);
         let clean = home.was_clean.is_some();
         let known = Known { recovery_point, log_start, clean, adopted: false };
