@@ -15,7 +15,7 @@ use storage::disk::DiskError;
 use storage::{DeleteError, LookupError};
 
 use crate::partition::{Effect, Partition};
-use crate::role::{Following, Role};
+use crate::role::{Cut, Following, Role};
 
 /// What a follower asks its leader for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Partition {
         if self.failed {
             return NextFetch::Nothing;
         }
-        if self.cut_to.is_some() || self.own_end() < self.log.end() {
+        if self.cut.is_some() || self.own_end() < self.log.end() {
             return NextFetch::AfterItsDisk(leader);
         }
         NextFetch::Ask(FollowerFetch {
@@ -152,7 +152,6 @@ impl Partition {
     /// The leader's log does not reach to where this one ends, or starts behind it.
     pub fn on_out_of_range(
         &mut self,
-        now: Now,
         epoch: LeaderEpoch,
         (start, end): (Offset, Offset),
         out: &mut Effects<Effect>,
@@ -164,8 +163,7 @@ impl Partition {
         }
         if self.log.end() < start {
             // All that was here was deleted there meanwhile.
-            self.log.truncate_fully_and_start_at(now, start).map_err(|error| self.disk(error, out))?;
-            self.high_watermark = start;
+            self.begin_cut(Cut::All(start), out);
         }
         Ok(())
     }
@@ -207,22 +205,40 @@ impl Partition {
         if at < high_watermark && !may_lose {
             return Err(FollowError::CommittedDiverges { epoch, end, high_watermark });
         }
-        self.cut_to = Some(at);
-        out.push(Effect::LowerRecoveryPoint(at.min(self.log.recovery_point())));
+        self.begin_cut(Cut::From(at), out);
         Ok(())
+    }
+
+    fn begin_cut(&mut self, cut: Cut, out: &mut Effects<Effect>) {
+        let upto = match cut {
+            Cut::From(at) if at > self.log.start() => at.min(self.log.recovery_point()),
+            // Nothing stays, and a crash may leave no segment that tells where the log was.
+            Cut::From(_) | Cut::All(_) => Offset::ZERO,
+        };
+        self.cut = Some(cut);
+        out.push(Effect::LowerRecoveryPoint(upto));
     }
 
     /// Cuts the log as was decided, now that its recovery point is lowered: should a crash come in between,
     /// what is missing is not taken for what was lost.
     pub fn cut(&mut self, now: Now, out: &mut Effects<Effect>) -> Result<(), FollowError> {
-        let Some(at) = self.cut_to.take().filter(|_| !self.failed) else { return Ok(()) };
-        let (from, committed) = (self.log.end(), self.high_watermark);
-        let cut = self.log.truncate(now, ..at);
-        // A disk that fails in the middle of it may have cut all the same.
-        let to = self.log.end();
-        self.high_watermark = committed.min(to);
-        out.push(Effect::Truncated { from, to, committed });
-        cut.map_err(|error| self.lookup(error, out))?;
+        let Some(cut) = self.cut.take().filter(|_| !self.failed) else { return Ok(()) };
+        match cut {
+            Cut::From(at) => {
+                let (from, committed) = (self.log.end(), self.high_watermark);
+                let cut = self.log.truncate(now, ..at);
+                // A disk that fails in the middle of it may have cut all the same.
+                let to = self.log.end();
+                self.high_watermark = committed.min(to);
+                out.push(Effect::Truncated { from, to, committed });
+                cut.map_err(|error| self.lookup(error, out))?;
+            }
+            Cut::All(start) => {
+                let emptied = self.log.truncate_fully_and_start_at(now, start);
+                emptied.map_err(|error| self.disk(error, out))?;
+                self.high_watermark = start;
+            }
+        }
         out.push(Effect::FetchOn);
         self.check();
         Ok(())

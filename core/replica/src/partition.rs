@@ -18,7 +18,7 @@ use crate::fetch::FetchError;
 use crate::flush::FlushPolicy;
 use crate::isr::{AlterIsr, IsrAnswer};
 use crate::leader::{Leader, Leadership};
-use crate::role::{Following, Role};
+use crate::role::{Cut, Following, Role};
 
 /// What the caller of a step has to do, in order, after the step.
 #[derive(Debug)]
@@ -107,8 +107,8 @@ pub struct Partition {
     pub(crate) epoch: LeaderEpoch,
     pub(crate) settings: PartitionSettings,
     pub(crate) high_watermark: Offset,
-    /// Where the log is to be cut once its recovery point is lowered.
-    pub(crate) cut_to: Option<Offset>,
+    /// What is to be given up of the log once its recovery point is lowered.
+    pub(crate) cut: Option<Cut>,
     /// Bytes and records appended since the last flush was asked for.
     unflushed_bytes: u64,
     unflushed_records: u64,
@@ -130,7 +130,7 @@ impl Partition {
             epoch: LeaderEpoch::NONE,
             settings,
             high_watermark,
-            cut_to: None,
+            cut: None,
             unflushed_bytes: 0,
             unflushed_records: 0,
             unflushed_since: Duration::ZERO,
@@ -160,13 +160,13 @@ impl Partition {
             _ if assignment.leader == Some(self.me) => {
                 let leader = Leader::new(now, self.me, self.log.end(), leadership);
                 self.role = Role::Leader(leader);
-                self.cut_to = None;
+                self.cut = None;
                 out.push(Effect::RoleChanged);
             }
             _ => {
                 let (leader, may_lose) = (assignment.leader, assignment.is_recovering);
                 self.role = Role::Follower(Following { leader, may_lose, committed: Offset::NONE });
-                self.cut_to = None;
+                self.cut = None;
                 out.push(Effect::RoleChanged);
             }
         }

@@ -23,3 +23,12 @@ pub(crate) struct Following {
     /// Up to where the leader said last that its log is committed, which may be beyond this one's end.
     pub(crate) committed: Offset,
 }
+
+/// What a follower is to give up of its log, once its recovery point is lowered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// All from here on.
+    From(Offset),
+    /// Everything: the log goes on here, behind its end.
+    All(Offset),
+}

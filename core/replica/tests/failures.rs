@@ -10,7 +10,7 @@ use base::{BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uu
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
-use storage::{FlushScope, Log, LogSettings};
+use storage::{FlushScope, Known, Log, LogSettings};
 use vltava_replica::{
     AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, OffsetSpec,
     Partition,
@@ -40,6 +40,20 @@ impl Story {
         builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
         self.partition.append(NOW, &batch, true, &mut self.out).map(|appended| appended.base_offset)
+    }
+
+    /// Another leads from here on.
+    fn follow(&mut self) {
+        let assignment = Assignment {
+            leader: Some(BrokerId(2)),
+            leader_epoch: LeaderEpoch(1),
+            partition_epoch: 1,
+            replicas: vec![BrokerId(1), BrokerId(2)],
+            isr: vec![BrokerId(2)],
+            is_recovering: false,
+        };
+        self.partition.assign(NOW, &assignment, &mut self.out);
+        self.out.drain().for_each(drop);
     }
 
     fn flush(&mut self) {
@@ -216,6 +230,47 @@ fn a_cut_that_fails_midway_leaves_nothing_committed_beyond_the_end() {
     assert_eq!((story.partition.log().end(), story.partition.high_watermark()), (Offset(1), Offset(1)));
     // What comes after checks that it is so.
     story.partition.assign(NOW, &by_another(2), &mut story.out);
+}
+
+/// All that a replica has was deleted at its leader's, and a crash comes while it drops its own.
+#[test]
+fn a_log_that_a_crash_left_half_emptied_is_not_taken_for_damaged() {
+    for operation in ["rename", "replace", "open"] {
+        for well in 0.. {
+            let mut story = Story::new(FlushPolicy::Os);
+            (0..9).for_each(|at| assert_eq!(story.append().expect("memory"), Offset(at)));
+            story.flush_of(FlushScope::Checkpoint);
+            // It is not written down yet where the log starts.
+            story.partition.delete_records(Some(Offset(4)), &mut story.out).expect("it leads");
+            while let Some(removal) = story.partition.retain_plan(NOW, &mut story.out) {
+                story.partition.on_removed(removal.run(), &mut story.out);
+            }
+            let mut recovery_point = story.partition.log().recovery_point();
+            assert_eq!((story.partition.log().start(), recovery_point), (Offset(4), Offset(9)));
+            story.follow();
+            story.disk.fail_once(operation, well);
+            let bounds = (Offset(500), Offset(600));
+            let mut done = story.partition.on_out_of_range(LeaderEpoch(1), bounds, &mut story.out);
+            for effect in story.out.drain().collect::<Vec<_>>() {
+                if let Effect::LowerRecoveryPoint(upto) = effect {
+                    recovery_point = upto;
+                    done = story.partition.cut(NOW, &mut story.out);
+                }
+            }
+            let known = Known { recovery_point, log_start: Offset::ZERO, clean: false, adopted: false };
+            let (disk, dir) = (Arc::new(story.disk.copy()), PathBuf::from("/data/events-0"));
+            let opened = Log::open(disk, dir, LogSettings::tiny(), known, NOW);
+            let (log, _) = opened.unwrap_or_else(|why| panic!("{operation} {well}: {why}"));
+            if done.is_ok() {
+                assert_eq!((log.start(), log.end()), (Offset(500), Offset(500)));
+                assert_eq!(story.partition.high_watermark(), Offset(500));
+                let asks = story.partition.next_fetch().ask().expect("it goes on");
+                assert_eq!((asks.from, asks.log_start), (Offset(500), Offset(500)));
+                assert!(well > 0, "{operation} was asked for");
+                break;
+            }
+        }
+    }
 }
 
 #[test]

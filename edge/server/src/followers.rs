@@ -336,7 +336,7 @@ fn step(followers: &Followers, cell: &PartitionCell, leader: BrokerId, answer: L
             cell.act(|partition, out| partition.on_fetched(now, &said, out).map(drop))
         }
         LeaderAnswer::OutOfRange { epoch, start, end } => {
-            cell.act(|partition, out| partition.on_out_of_range(now, epoch, (start, end), out))
+            cell.act(|partition, out| partition.on_out_of_range(epoch, (start, end), out))
         }
         LeaderAnswer::Refused(code) => {
             debug!(partition = %cell.name, %leader, %code, "the leader refuses; it is asked again");

@@ -9,7 +9,7 @@ use base::{BrokerEpoch, BrokerId, Effects, ErrorCode, Offset, PartitionIndex, Uu
 use metadata::settings::TopicSettings;
 use metadata::{MetadataRecord, PartitionChange};
 use records::BatchOptions;
-use replica::{FollowerId, IsrAnswer, NextFetch, Partition};
+use replica::{Effect, FollowerId, IsrAnswer, NextFetch, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log};
 use vltava_broker::call::{ParkedRequest, Peer, Session};
@@ -134,9 +134,12 @@ fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> N
     match answer {
         LeaderAnswer::Fetched(said) => drop(partition.on_fetched(world.now, &said, &mut out)),
         LeaderAnswer::OutOfRange { epoch, start, end } => {
-            partition.on_out_of_range(world.now, epoch, (start, end), &mut out).unwrap();
+            partition.on_out_of_range(epoch, (start, end), &mut out).unwrap();
         }
         LeaderAnswer::Refused(_) => {}
+    }
+    if out.drain().any(|effect| matches!(effect, Effect::LowerRecoveryPoint(_))) {
+        partition.cut(world.now, &mut out).unwrap();
     }
     partition.next_fetch()
 }
@@ -306,7 +309,7 @@ fn a_replica_that_was_taken_away_and_given_again_has_to_say_anew_how_far_it_is()
     }
     let proposed = world.partition("t", 0).take_proposals();
     assert_eq!(proposed.len(), 1, "it has caught up");
-    let refused = |partition: &mut Partition, out: &mut Effects<replica::Effect>| {
+    let refused = |partition: &mut Partition, out: &mut Effects<Effect>| {
         partition.on_isr_answer(&proposed[0], IsrAnswer::Refused, out);
     };
     world.partition("t", 0).act(refused);

@@ -152,7 +152,7 @@ impl Process {
                 cell.act(|partition, out| partition.on_fetched(now, &said, out))?;
             }
             LeaderAnswer::OutOfRange { epoch, start, end } => {
-                cell.act(|partition, out| partition.on_out_of_range(now, *epoch, (*start, *end), out))?;
+                cell.act(|partition, out| partition.on_out_of_range(*epoch, (*start, *end), out))?;
             }
             LeaderAnswer::Refused(_) => {}
         }
