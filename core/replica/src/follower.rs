@@ -244,6 +244,13 @@ impl Partition {
         Ok(())
     }
 
+    /// The recovery point could not be lowered: nothing is cut, until the leader says again that it must be.
+    pub fn put_off_cut(&mut self, out: &mut Effects<Effect>) {
+        if self.cut.take().is_some() {
+            out.push(Effect::FetchOn);
+        }
+    }
+
     fn append_fetched(
         &mut self,
         now: Now,

@@ -44,7 +44,8 @@ pub enum Effect {
     AlterIsr(AlterIsr),
     /// [`Partition::next_fetch`] may say something else now.
     FetchOn,
-    /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`].
+    /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`], or
+    /// [`Partition::put_off_cut`] if it cannot be written.
     LowerRecoveryPoint(Offset),
     /// The end of the log was cut off.
     Truncated {

@@ -187,8 +187,12 @@ impl PartitionCell {
             marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
             Ok(self.act(|partition, out| partition.cut(now, out)))
         });
-        if let Some(Err(why)) = cut {
-            error!(partition = %self.name, %why, "the log could not be cut to what its leader has");
+        match cut {
+            Some(Ok(())) => {}
+            Some(Err(why)) => {
+                error!(partition = %self.name, %why, "the log could not be cut to what its leader has");
+            }
+            None => self.act(Partition::put_off_cut),
         }
     }
 

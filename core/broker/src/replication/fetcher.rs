@@ -311,8 +311,15 @@ impl Fetcher {
         if self.wanted.get(&key) != Some(&asked) {
             return;
         }
-        let Next { fetch, has_failed, rests_until } = each(key, answer(&asked, data));
-        if has_failed && fetch == NextFetch::Ask(asked) {
+        let answer = answer(&asked, data);
+        let is_redirected = match &answer {
+            LeaderAnswer::Fetched(said) => said.diverging.is_some(),
+            LeaderAnswer::OutOfRange { .. } => true,
+            LeaderAnswer::Refused(_) => false,
+        };
+        let Next { fetch, has_failed, rests_until } = each(key, answer);
+        // Who was told to go on elsewhere and does not would be told the same at once.
+        if (has_failed || is_redirected) && fetch == NextFetch::Ask(asked) {
             self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
             self.changed.insert(key);
             return;

@@ -29,6 +29,8 @@ struct Follower {
     session: Session,
     bell: Arc<Bell>,
     correlation_id: i32,
+    /// Whether its disk takes checkpoints.
+    writes: bool,
 }
 
 impl Follower {
@@ -48,6 +50,7 @@ impl Follower {
             session: Session::new(waiter, Peer::Node(FOLLOWER.broker)),
             bell,
             correlation_id: 0,
+            writes: true,
         };
         for name in topics {
             let topic = world.image().topic(name).unwrap();
@@ -96,10 +99,10 @@ impl Follower {
             return Some(parked);
         }
         let bytes = reaction.bytes();
-        let partitions = &mut self.partitions;
+        let (partitions, writes) = (&mut self.partitions, self.writes);
         let mut each = |key, answer: LeaderAnswer<'_>| {
             let has_failed = matches!(answer, LeaderAnswer::Refused(_));
-            let fetch = step(partitions.get_mut(&key).unwrap(), world, answer);
+            let fetch = step(partitions.get_mut(&key).unwrap(), world, answer, writes);
             Next { fetch, has_failed, rests_until: None }
         };
         self.fetcher.on_answer(world.now, self.correlation_id, &bytes, &mut each).unwrap();
@@ -129,7 +132,7 @@ impl Follower {
     }
 }
 
-fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> NextFetch {
+fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>, writes: bool) -> NextFetch {
     let mut out = Effects::new();
     match answer {
         LeaderAnswer::Fetched(said) => drop(partition.on_fetched(world.now, &said, &mut out)),
@@ -139,7 +142,10 @@ fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>) -> N
         LeaderAnswer::Refused(_) => {}
     }
     if out.drain().any(|effect| matches!(effect, Effect::LowerRecoveryPoint(_))) {
-        partition.cut(world.now, &mut out).unwrap();
+        match writes {
+            true => partition.cut(world.now, &mut out).unwrap(),
+            false => partition.put_off_cut(&mut out),
+        }
     }
     partition.next_fetch()
 }
@@ -210,6 +216,28 @@ fn a_follower_whose_disk_is_behind_asks_for_the_rest_meanwhile() {
     world.partition("u", 0).flush();
     world.look(produced).bytes();
     world.look(other).bytes();
+}
+
+#[test]
+fn a_follower_that_cannot_cut_is_told_to_again_after_a_while_and_holds_nobody_up() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    share(&mut world, "t", &[1]);
+    drop(sent(&mut world, "t", "x").bytes());
+    world.partition("t", 0).act(|partition, out| partition.delete_records(Some(Offset(1)), out)).unwrap();
+    let mut follower = Follower { writes: false, ..Follower::of(&world, &["t"]) };
+    assert!(follower.ask(&mut world).is_none(), "it is told where the log starts");
+    assert!(!follower.fetcher.is_behind());
+    let again = follower.fetcher.deadline().expect("it rests");
+    assert_eq!(again - world.now.elapsed, Duration::from_millis(100));
+    follower.look_at_all();
+    follower.ask(&mut world).expect("the other partition has nothing new");
+    assert_eq!(follower.ends(), [(0, 0), (0, 0)]);
+    follower.writes = true;
+    world.now.elapsed = again;
+    follower.session = Session::new(follower.session.waiter.clone(), Peer::Node(FOLLOWER.broker));
+    follower.fetcher.on_disconnected();
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends(), [(1, 1), (0, 0)]);
 }
 
 #[test]

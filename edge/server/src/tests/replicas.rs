@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use base::{BrokerId, Offset, TopicName};
 use controller::{BrokerHeartbeat, InDoubt, RegisterBroker};
 use metadata::{MetadataRecord, NewPartition, Partition};
+use replica::{Assignment, FromLeader};
 
 use super::*;
 use crate::directories::{Directories, Locked};
@@ -182,4 +183,44 @@ fn what_a_log_counted_since_it_was_opened_is_in_doubt_after_a_crash() {
             fs::rename(site.at("a/t-0"), site.at("b/t-0")).unwrap();
         }
     }
+}
+
+/// A process without descriptors, say: what it could not write down it can a moment later.
+#[test]
+fn a_cut_that_cannot_be_noted_is_made_when_the_leader_says_so_again() {
+    let site = Site::new();
+    let life = site.start(&["a"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 3);
+    life.append(topic, 0, 3);
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    let (now, epoch) = (life.started.node.clock.now(), LeaderEpoch(1));
+    cell.assign(&Assignment {
+        leader: Some(OTHER),
+        leader_epoch: epoch,
+        partition_epoch: 1,
+        replicas: vec![life.me(), OTHER],
+        isr: vec![OTHER],
+        is_recovering: true,
+    });
+    let asks = || cell.with(|partition| partition.next_fetch().ask().map(|fetch| fetch.from));
+    let is_told_where_to_cut = || {
+        let diverging = Some((LeaderEpoch(0), Offset(3)));
+        let (high_watermark, log_start) = (Offset(3), Offset(0));
+        let said = FromLeader { epoch, high_watermark, log_start, diverging, records: &[] };
+        cell.act(|partition, out| partition.on_fetched(now, &said, out)).unwrap();
+    };
+    let in_the_way = site.at("a/recovery-point-offset-checkpoint.tmp");
+    let placed = cell.dir.mark(|_| {
+        fs::create_dir(&in_the_way).unwrap();
+        Ok(())
+    });
+    assert_eq!(placed, Some(()), "while nobody writes there");
+    is_told_where_to_cut();
+    assert_eq!((asks(), life.bounds(topic, 0)), (Some(Offset(6)), Some((0, 6))), "nothing was cut");
+    fs::remove_dir(in_the_way).unwrap();
+    is_told_where_to_cut();
+    assert_eq!((asks(), life.bounds(topic, 0)), (Some(Offset(3)), Some((0, 3))));
+    drop(cell);
+    life.stop();
 }

@@ -58,7 +58,10 @@ impl Process {
                     self.say(format!("{} cannot be cut: {why}", cell.name));
                 }
             }
-            Err(why) => self.on_disk_error(now, cell.home, &why),
+            Err(why) => {
+                self.on_disk_error(now, cell.home, &why);
+                cell.act(|partition, out| partition.put_off_cut(out));
+            }
         }
     }
 
