@@ -212,14 +212,15 @@ impl Task {
     /// Waits until there is a partition to ask for.
     async fn wait_for_work(&mut self) {
         loop {
-            {
+            let now = {
                 let Some(followers) = self.followers.upgrade() else { return };
                 self.look(&followers);
-            }
-            if !self.fetcher.is_idle() {
+                followers.clock.now().elapsed
+            };
+            if self.fetcher.due_at().is_some_and(|at| at <= now) {
                 return;
             }
-            self.bell.rung().await;
+            self.rest(now).await;
         }
     }
 
@@ -261,8 +262,9 @@ impl Task {
 
     /// Waits until something is to be asked for again.
     async fn rest(&mut self, now: Duration) {
-        let pause = self.fetcher.deadline().map_or(Duration::from_secs(1), |at| at.saturating_sub(now));
-        let _ = timeout(pause.max(Duration::from_millis(1)), self.bell.rung()).await;
+        let Some(at) = self.fetcher.due_at() else { return self.bell.rung().await };
+        let pause = at.saturating_sub(now).max(Duration::from_millis(1));
+        let _ = timeout(pause, self.bell.rung()).await;
     }
 
     /// Waits a while for the disks that have to catch up before their partitions are asked for.
@@ -288,9 +290,7 @@ impl Task {
             let cell = followers.table.get(key.0, key.1);
             self.fetcher
                 .set(key, cell.as_ref().map_or(NextFetch::Nothing, |cell| next_of(cell, self.leader)));
-            if let Some(until) = cell.and_then(|cell| followers.rests_until(&cell)) {
-                self.fetcher.rest(key, until);
-            }
+            self.fetcher.hold(key, cell.and_then(|cell| followers.rests_until(&cell)));
         }
     }
 

@@ -103,11 +103,13 @@ impl PartitionCell {
         self.is_throttled.load(Ordering::Relaxed)
     }
 
-    /// Who is in sync, or the topic's settings, may have changed.
+    /// Who is in sync, or the settings of the topic or of this node, may have changed.
     pub(crate) fn throttle(&self, isr: &[BrokerId]) {
         let me = self.with(|partition| partition.broker());
         let is_named = self.settings.load().follower_throttled.include(self.name.partition, me);
         self.is_throttled.store(is_named && !isr.contains(&me), Ordering::Relaxed);
+        // What was held back may be asked for at once if it is not any more.
+        self.fetch_on();
     }
 
     /// Leads, follows, or goes on with other replicas, as the controller decided.
@@ -126,6 +128,13 @@ impl PartitionCell {
                 before.iter().for_each(|before| before.ring(self.key()));
                 bell.iter().for_each(|bell| bell.ring_urgently(self.key()));
             }
+        }
+    }
+
+    /// Has the one who asks its leader look at it.
+    fn fetch_on(&self) {
+        if let Some(bell) = self.follows.load().as_ref() {
+            bell.ring(self.key());
         }
     }
 
@@ -158,11 +167,7 @@ impl PartitionCell {
                 }
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::AlterIsr(proposal) => self.outbox.propose(self.key(), proposal),
-                Effect::FetchOn => {
-                    if let Some(bell) = self.follows.load().as_ref() {
-                        bell.ring(self.key());
-                    }
-                }
+                Effect::FetchOn => self.fetch_on(),
                 Effect::LowerRecoveryPoint(upto) => self.cut(upto),
                 Effect::Truncated { from, to, committed } => self.tell_of_cut(from, to, committed),
                 Effect::Retire(error) => self.on_error(&error),

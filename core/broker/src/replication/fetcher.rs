@@ -92,9 +92,17 @@ pub struct Fetcher {
     asked: BTreeMap<PartitionKey, FollowerFetch>,
     /// Where `wanted` and `asked` may differ.
     changed: BTreeSet<PartitionKey>,
-    /// Until when to leave a partition alone, by `Now::elapsed`.
-    resting: BTreeMap<PartitionKey, Duration>,
+    /// What to leave alone for a while, of what is wanted.
+    resting: BTreeMap<PartitionKey, Rest>,
     session: Session,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    /// By `Now::elapsed`.
+    until: Duration,
+    /// Whether it may not be asked for, rather than being of no use.
+    is_held: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,17 +152,26 @@ impl Fetcher {
         self.changed.insert(key);
     }
 
-    /// Leaves a partition alone until then, by `Now::elapsed`.
-    pub fn rest(&mut self, key: PartitionKey, until: Duration) {
-        if self.wanted.contains_key(&key) {
-            self.resting.insert(key, until);
-            self.changed.insert(key);
+    /// Leaves a partition alone until then, by `Now::elapsed`; with `None` no longer. Who was refused is left
+    /// alone all the same.
+    pub fn hold(&mut self, key: PartitionKey, until: Option<Duration>) {
+        let before = self.resting.get(&key).copied();
+        match (until, before) {
+            (Some(until), before) if self.wanted.contains_key(&key) => {
+                let refused = before.filter(|before| !before.is_held);
+                let until = refused.map_or(until, |refused| refused.until.max(until));
+                self.resting.insert(key, Rest { until, is_held: true });
+            }
+            (None, Some(Rest { is_held: true, .. })) => drop(self.resting.remove(&key)),
+            _ => return,
         }
+        self.changed.insert(key);
     }
 
-    /// Whether there is nothing to ask for now.
-    pub fn is_idle(&self) -> bool {
-        self.wanted.len() == self.resting.len()
+    /// When there is something to ask for, by `Now::elapsed`: zero if there is now, `None` if nothing is wanted.
+    pub fn due_at(&self) -> Option<Duration> {
+        let is_due = self.wanted.len() > self.resting.len();
+        if is_due { Some(Duration::ZERO) } else { self.deadline() }
     }
 
     /// Whether a partition waits for its own disk to be asked for. It is worth a moment's patience: then one
@@ -165,7 +182,7 @@ impl Fetcher {
 
     /// When a partition that was left alone is to be asked for again, by `Now::elapsed`.
     pub fn deadline(&self) -> Option<Duration> {
-        self.resting.values().min().copied()
+        self.resting.values().map(|rest| rest.until).min()
     }
 
     /// The connection is gone, and its session with it.
@@ -176,9 +193,9 @@ impl Fetcher {
     /// The next request; `None` if there is nothing to ask for. To be called once the answer to the one
     /// before is there.
     pub fn request(&mut self, now: Now, correlation_id: i32) -> Result<Option<Frame>, EncodeError> {
-        let over: Vec<_> = self.resting.extract_if(.., |_, until| *until <= now.elapsed).collect();
+        let over: Vec<_> = self.resting.extract_if(.., |_, rest| rest.until <= now.elapsed).collect();
         self.changed.extend(over.into_iter().map(|(key, _)| key));
-        if self.is_idle() {
+        if self.due_at() != Some(Duration::ZERO) {
             return Ok(None);
         }
         let (named, forgotten) = self.named();
@@ -320,14 +337,13 @@ impl Fetcher {
         let Next { fetch, has_failed, rests_until } = each(key, answer);
         // Who was told to go on elsewhere and does not would be told the same at once.
         if (has_failed || is_redirected) && fetch == NextFetch::Ask(asked) {
-            self.resting.insert(key, now.elapsed.saturating_add(self.limits.backoff));
+            let until = now.elapsed.saturating_add(self.limits.backoff);
+            self.resting.insert(key, Rest { until, is_held: false });
             self.changed.insert(key);
             return;
         }
         self.set(key, fetch);
-        if let Some(until) = rests_until {
-            self.rest(key, until);
-        }
+        self.hold(key, rests_until);
     }
 }
 

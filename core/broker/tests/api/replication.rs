@@ -387,12 +387,39 @@ fn a_follower_leaves_alone_what_it_may_not_take_in_yet() {
     let mut follower = Follower::of(&world, &["t"]);
     let key = *follower.partitions.keys().next().unwrap();
     let until = world.now.elapsed + Duration::from_millis(40);
-    follower.fetcher.rest(key, until);
+    follower.fetcher.hold(key, Some(until));
     let waiting = follower.ask(&mut world);
     let deadline = waiting.map(|waiting| waiting.deadline());
     assert!(deadline.is_none_or(|at| at <= until), "the leader keeps it no longer than that: {deadline:?}");
     assert_eq!(follower.fetcher.deadline(), Some(until));
     follower.fetcher.set(key, NextFetch::Nothing);
-    follower.fetcher.rest(key, until);
+    follower.fetcher.hold(key, Some(until));
     assert_eq!(follower.fetcher.deadline(), None, "nothing is wanted of it");
+}
+
+/// Whoever has no connection to the leader goes by this alone.
+#[test]
+fn what_was_held_back_is_due_when_it_may_be_taken_in_or_as_soon_as_nobody_holds_it() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    let keys: Vec<_> = follower.partitions.keys().copied().collect();
+    let until = world.now.elapsed + Duration::from_millis(40);
+    keys.iter().for_each(|key| follower.fetcher.hold(*key, Some(until)));
+    follower.look_at_all();
+    assert_eq!(follower.fetcher.due_at(), Some(until), "a bell that rang changes nothing of that");
+    assert!(follower.fetcher.request(world.now, 1).unwrap().is_none());
+    follower.fetcher.hold(keys[0], None);
+    assert_eq!(follower.fetcher.due_at(), Some(Duration::ZERO), "the limit was lifted");
+    follower.fetcher.hold(keys[0], Some(until + Duration::from_millis(7)));
+    world.now.elapsed = until;
+    assert!(follower.ask(&mut world).is_none(), "the other has its time");
+    // That nobody holds it back does not help if the leader refuses it.
+    let id = world.image().topic("t").unwrap().id;
+    let change = PartitionChange::of(id, keys[1].1);
+    world.replay(MetadataRecord::PartitionChange(PartitionChange { leader: Some(BrokerId(2)), ..change }));
+    assert!(follower.ask(&mut world).is_none());
+    follower.fetcher.hold(keys[1], None);
+    assert!(follower.fetcher.request(world.now, 9).unwrap().is_none());
+    keys.iter().for_each(|key| follower.fetcher.set(*key, NextFetch::Nothing));
+    assert_eq!(follower.fetcher.due_at(), None, "nothing is wanted");
 }

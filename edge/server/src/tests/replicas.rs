@@ -1,10 +1,14 @@
 //! Stories of replicas that others have as well.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use base::{BrokerId, Offset, TopicName};
-use controller::{BrokerHeartbeat, InDoubt, RegisterBroker};
-use metadata::{MetadataRecord, NewPartition, Partition};
+use controller::{
+    AlterConfigs, AlterReassignments, BrokerHeartbeat, InDoubt, Reassignment, RegisterBroker, ResourceConfigs,
+};
+use metadata::{ConfigResource, Endpoint, MetadataRecord, NewPartition, Partition};
 use replica::{Assignment, FromLeader};
 
 use super::*;
@@ -14,20 +18,23 @@ use crate::requests::Outbox;
 
 const OTHER: BrokerId = BrokerId(77);
 
+/// How long anything may take.
+const TIME_MAX: Duration = Duration::from_secs(30);
+
 impl Life {
     fn me(&self) -> BrokerId {
         self.started.node.settings.node_id
     }
 
-    /// Another broker is there, as far as the controller knows.
-    fn another_comes(&self) {
+    /// Another broker is there, as far as the controller knows, where other nodes are to find it.
+    fn another_comes(&self, cluster_address: Option<Endpoint>) {
         let me = self.started.node.image.load().broker(self.me()).map(|me| me.endpoints.clone());
         let registered = self.decide(Command::RegisterBroker(RegisterBroker {
             id: OTHER,
             incarnation: Uuid([77; 16]),
             cluster_id: self.started.node.cluster_id.clone(),
             endpoints: me.expect("this broker is registered"),
-            cluster_address: None,
+            cluster_address,
             features: Vec::new(),
             rack: None,
             log_dirs: vec![Uuid([78; 16])],
@@ -45,6 +52,13 @@ impl Life {
             wants_shutdown: false,
             offline_log_dirs: Vec::new(),
         }));
+    }
+
+    /// Sets these, and nothing else any more.
+    fn configure(&self, resource: ConfigResource, entries: &[(&str, &str)]) {
+        let entries = entries.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned())));
+        let resources = vec![ResourceConfigs { resource, entries: entries.collect() }];
+        self.decide(Command::AlterConfigs(AlterConfigs { resources, validate_only: false }));
     }
 
     fn create_on(&self, name: &str, replicas: &[BrokerId]) -> TopicId {
@@ -65,7 +79,6 @@ impl Life {
 
     /// Waits until the metadata say this of a partition.
     fn wait_for(&self, topic: TopicId, what: &str, is_so: impl Fn(&Partition) -> bool) {
-        const MAX: Duration = Duration::from_secs(30);
         let began = Instant::now();
         loop {
             let image = self.started.node.image.load_full();
@@ -73,7 +86,7 @@ impl Life {
             if is_so(partition) {
                 return;
             }
-            assert!(began.elapsed() < MAX, "{what}: {partition:?}");
+            assert!(began.elapsed() < TIME_MAX, "{what}: {partition:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -84,7 +97,7 @@ fn a_log_that_cannot_be_served_is_not_counted_on_until_it_is_mended() {
     let site = Site::new();
     let life = site.start(&["a"]);
     let me = life.me();
-    life.another_comes();
+    life.another_comes(None);
     let shared = life.create_on("shared", &[me, OTHER]);
     let alone = life.create_on("alone", &[me]);
     for topic in [shared, alone] {
@@ -223,4 +236,89 @@ fn a_cut_that_cannot_be_noted_is_made_when_the_leader_says_so_again() {
     assert_eq!((asks(), life.bounds(topic, 0)), (Some(Offset(3)), Some((0, 3))));
     drop(cell);
     life.stop();
+}
+
+/// A node that is to be filled by another, no faster than a limit, and owes for what it took before.
+struct Filled {
+    life: Life,
+    leader: TcpListener,
+}
+
+impl Filled {
+    fn new(site: &Site, owes: Duration) -> Self {
+        const BYTES_A_SECOND: u32 = 1_000;
+        let life = site.start_with(&["a"], &[("broker.session.timeout.ms", "600000")]);
+        let leader = TcpListener::bind("127.0.0.1:0").unwrap();
+        leader.set_nonblocking(true).unwrap();
+        let (listener, host) = (Endpoint::CLUSTER.to_owned(), "127.0.0.1".to_owned());
+        let port = leader.local_addr().unwrap().port();
+        life.another_comes(Some(Endpoint { listener, host, port, security_protocol: 0 }));
+        life.create_on("t", &[OTHER]);
+        let all = ("follower.replication.throttled.replicas", "*");
+        life.configure(ConfigResource::Topic("t".to_owned().try_into().unwrap()), &[all]);
+        let rate = BYTES_A_SECOND.to_string();
+        life.configure(ConfigResource::Broker(life.me()), &[("follower.replication.throttled.rate", &rate)]);
+        let bytes = owes.as_millis() as u64 * u64::from(BYTES_A_SECOND) / 1_000;
+        let node = &life.started.node;
+        until("there is a limit", || {
+            node.throttles.follower.lock().charge(node.clock.now(), bytes);
+            node.throttles.follower.lock().until(node.clock.now()).is_some()
+        });
+        let partition = PartitionIndex(0);
+        let replicas = Some(vec![OTHER, life.me()]);
+        let partitions = vec![Reassignment { topic: "t".into(), partition, replicas }];
+        life.decide(Command::AlterReassignments(AlterReassignments {
+            partitions,
+            allow_replication_factor_change: true,
+        }));
+        Self { life, leader }
+    }
+
+    /// Whether somebody has come to the leader to ask.
+    fn asks(&self) -> bool {
+        match self.leader.accept() {
+            Ok(_) => true,
+            Err(why) if why.kind() == ErrorKind::WouldBlock => false,
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// Until when the node takes nothing more, if it owes for anything.
+    fn owes_until(&self) -> Option<Duration> {
+        let node = &self.life.started.node;
+        node.throttles.follower.lock().until(node.clock.now())
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < TIME_MAX, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_replica_whose_node_owes_for_what_it_took_is_filled_as_soon_as_that_is_paid_for() {
+    let site = Site::new();
+    let filled = Filled::new(&site, Duration::from_secs(1));
+    until("the leader is asked", || {
+        let owes = filled.owes_until();
+        let asks = filled.asks();
+        assert!(!asks || owes.is_none_or(|until| until <= filled.life.started.node.clock.now().elapsed));
+        asks
+    });
+    filled.life.stop();
+}
+
+#[test]
+fn a_limit_that_is_lifted_holds_nothing_back_any_more() {
+    let site = Site::new();
+    let filled = Filled::new(&site, Duration::from_secs(3_600));
+    let life = &filled.life;
+    until("the replica is here", || life.bounds(life.topic("t"), 0).is_some());
+    assert!(filled.owes_until().is_some() && !filled.asks());
+    life.configure(ConfigResource::Broker(life.me()), &[]);
+    until("the leader is asked", || filled.asks());
+    filled.life.stop();
 }

@@ -77,8 +77,7 @@ impl Process {
         let leaders: Vec<BrokerId> = self.follows.keys().copied().collect();
         for leader in leaders {
             let follow = self.follows.get_mut(&leader).expect("it was listed");
-            let rests =
-                follow.fetcher.is_idle() && follow.fetcher.deadline().is_none_or(|at| at > now.elapsed);
+            let rests = follow.fetcher.due_at().is_none_or(|at| at > now.elapsed);
             let waits = follow.fetcher.is_behind() && now.elapsed < follow.behind_until;
             if follow.asked.is_some() || rests || waits {
                 continue;
@@ -193,11 +192,7 @@ impl Process {
         let patience = self.times.patience + self.times.fetcher.wait_max;
         let of = |follow: &Follow| match (follow.asked, follow.conn) {
             (Some((_, since)), _) => Some(since + patience),
-            (None, None) => Some(follow.retry_at)
-                .filter(|_| !follow.fetcher.is_idle())
-                .into_iter()
-                .chain(follow.fetcher.deadline())
-                .max(),
+            (None, None) => follow.fetcher.due_at().map(|at| at.max(follow.retry_at)),
             (None, Some(_)) if !follow.is_open => None,
             (None, Some(_)) if follow.fetcher.is_behind() => Some(follow.behind_until),
             (None, Some(_)) => follow.fetcher.deadline(),
