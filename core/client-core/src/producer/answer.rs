@@ -64,9 +64,7 @@ impl Producer {
             match asked {
                 Asked::Metadata => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
                 Asked::Topics => self.on_topics_unanswered(now),
-                Asked::ProducerId => {
-                    self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance)
-                }
+                Asked::ProducerId => self.on_producer_id_unanswered(now),
                 Asked::Produce(asked) => {
                     // The leader may be another by now.
                     self.metadata.is_wanted = true;

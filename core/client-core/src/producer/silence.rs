@@ -31,6 +31,10 @@ impl Producer {
             if self.awaited.is_asked && !self.links.is_owed(now, |asked| matches!(asked, Asked::Topics)) {
                 self.on_topics_unanswered(now);
             }
+            let is_asked = self.identity_inquiry.is_asked;
+            if is_asked && !self.links.is_owed(now, |asked| matches!(asked, Asked::ProducerId)) {
+                self.on_producer_id_unanswered(now);
+            }
         }
         for (connection, peer) in silent {
             if self.is_replaced(peer) {

@@ -160,7 +160,17 @@ impl Producer {
         self.identity_inquiry.is_asked = true;
     }
 
+    pub(super) fn on_producer_id_unanswered(&mut self, now: Now) {
+        if self.identity.is_none() {
+            self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance);
+        }
+    }
+
     pub(super) fn on_producer_id(&mut self, said: &InitProducerIdResponse, now: Now) {
+        // Somebody else was asked meanwhile, and what was sent since bears the id that he gave.
+        if self.identity.is_some() {
+            return;
+        }
         let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
         match code {
             ErrorCode::None => {
@@ -173,7 +183,7 @@ impl Producer {
                 }
             }
             code if code.is_retriable() || code == ErrorCode::ConcurrentTransactions => {
-                self.identity_inquiry.failed(&self.settings.retry, now, &mut self.chance);
+                self.on_producer_id_unanswered(now);
             }
             code => self.failed = Some(code),
         }

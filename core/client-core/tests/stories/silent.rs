@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::ErrorCode;
+use base::{ErrorCode, ProducerId};
 use vltava_client_core::producer::ProducerSettings;
 
 use crate::stage::Stage;
@@ -45,13 +45,59 @@ fn what_it_was_asked_about_the_cluster_is_asked_of_another() {
     stage.pass(metadata_age_max);
     assert_eq!(stage.asked.len(), asked, "the question is lost");
     stage.leader = 2;
-    let mut waited = Duration::ZERO;
-    while stage.sent.is_empty() && waited < Duration::from_secs(3) {
-        stage.pass(Duration::from_millis(50));
-        waited += Duration::from_millis(50);
-    }
+    until(&mut stage, |stage| !stage.sent.is_empty());
     let second = stage.next();
     assert_eq!(second.values, [b"second"]);
     stage.answer(&second, ErrorCode::None, 1);
     assert!(matches!(stage.done[..], [(_, 1, Ok(_)), (_, 1, Ok(_))]), "{:?}", stage.done);
+}
+
+/// A record waits until its producer is known, and the one that was asked who it is says nothing any more.
+fn unknown() -> Stage {
+    let mut stage = Stage::new(ProducerSettings::default());
+    (stage.leader, stage.identity_code) = (2, ErrorCode::CoordinatorLoadInProgress);
+    stage.send_value(b"first");
+    (stage.hangs_at_identity, stage.identity_code) = (Some("one"), ErrorCode::None);
+    until(&mut stage, |stage| stage.cut_off.is_some());
+    assert_eq!(stage.sent.len(), 0);
+    stage
+}
+
+fn until(stage: &mut Stage, is_so: impl Fn(&Stage) -> bool) {
+    let mut waited = Duration::ZERO;
+    while !is_so(stage) {
+        assert!(waited < Duration::from_secs(3), "{:?}", stage.done);
+        stage.pass(Duration::from_millis(50));
+        waited += Duration::from_millis(50);
+    }
+}
+
+#[test]
+fn who_the_producer_is_is_asked_of_another_and_stays() {
+    let mut stage = unknown();
+    stage.producer_id = 8;
+    until(&mut stage, |stage| !stage.sent.is_empty());
+    let first = stage.next();
+    assert_eq!((&first.values[..], first.header.producer_id), (&[b"first".to_vec()][..], ProducerId(8)));
+    stage.answer(&first, ErrorCode::None, 0);
+    // Leaders know the records by the one who sent them.
+    stage.producer_id = 9;
+    stage.answer_identity_late();
+    stage.send_value(b"second");
+    let second = stage.next();
+    assert_eq!((second.header.producer_id, second.told()), (ProducerId(8), (0, 1, 1)));
+    stage.answer(&second, ErrorCode::None, 1);
+    assert!(matches!(stage.done[..], [(_, 1, Ok(_)), (_, 1, Ok(_))]), "{:?}", stage.done);
+}
+
+#[test]
+fn a_refusal_that_comes_late_harms_nobody_who_is_known_by_then() {
+    let mut stage = unknown();
+    until(&mut stage, |stage| !stage.sent.is_empty());
+    stage.identity_code = ErrorCode::ClusterAuthorizationFailed;
+    stage.answer_identity_late();
+    let first = stage.next();
+    stage.answer(&first, ErrorCode::None, 0);
+    stage.send_value(b"second");
+    stage.next();
 }

@@ -26,6 +26,9 @@ pub(crate) const TOPIC: &str = "orders";
 /// The first of some records of a batch, how many they are, and what became of them.
 pub(crate) type Done = (usize, usize, Result<Written, DeliveryError>);
 
+/// What is answered: on which connection, by its number, and in which form.
+type To = (ConnectionId, i32, ApiKey, i16);
+
 /// A batch that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -69,6 +72,12 @@ pub(crate) struct Stage {
     pub(crate) is_away: Option<&'static str>,
     /// The host from which nothing comes any more, on whatever connection.
     pub(crate) cut_off: Option<&'static str>,
+    /// The host that is cut off as soon as it is asked for a producer's id.
+    pub(crate) hangs_at_identity: Option<&'static str>,
+    /// The id that the next producer who asks is given.
+    pub(crate) producer_id: i64,
+    /// What was asked for a producer's id and was not answered.
+    owed: Option<To>,
     hosts: BTreeMap<ConnectionId, Arc<str>>,
     /// What was asked of the cluster: the topics, and whether they are to be created.
     pub(crate) asked: Vec<(Vec<String>, bool)>,
@@ -93,6 +102,9 @@ impl Stage {
             throttle_time_ms: 0,
             is_away: None,
             cut_off: None,
+            hangs_at_identity: None,
+            producer_id: 7,
+            owed: None,
             hosts: BTreeMap::new(),
             asked: Vec::new(),
         }
@@ -189,11 +201,25 @@ impl Stage {
         self.perform();
     }
 
-    fn reply<'a>(
-        &mut self,
-        (connection, correlation_id, key, version): (ConnectionId, i32, ApiKey, i16),
-        said: &impl Message<'a>,
-    ) {
+    /// Who was cut off when it was asked for a producer's id answers after all.
+    pub(crate) fn answer_identity_late(&mut self) {
+        let to = self.owed.take().expect("it owes an answer");
+        self.identify(to);
+        self.pass(Duration::ZERO);
+    }
+
+    fn identify(&mut self, to: To) {
+        let said = InitProducerIdResponse {
+            throttle_time_ms: self.throttle_time_ms,
+            error_code: self.identity_code.code(),
+            producer_id: self.producer_id,
+            producer_epoch: 0,
+            ..Default::default()
+        };
+        self.reply(to, &said);
+    }
+
+    fn reply<'a>(&mut self, (connection, correlation_id, key, version): To, said: &impl Message<'a>) {
         let frame = encode_response(correlation_id, key, version, said).expect("it can be said").bytes;
         let now = self.now();
         self.producer.on_frame(connection, &frame[4..], now, &mut self.effects);
@@ -269,17 +295,11 @@ impl Stage {
                 let said = MetadataResponse { throttle_time_ms, brokers, topics, ..Default::default() };
                 self.reply(to, &said);
             }
-            ApiKey::InitProducerId => {
-                let error_code = self.identity_code.code();
-                let said = InitProducerIdResponse {
-                    throttle_time_ms: self.throttle_time_ms,
-                    error_code,
-                    producer_id: 7,
-                    producer_epoch: 0,
-                    ..Default::default()
-                };
-                self.reply(to, &said);
+            ApiKey::InitProducerId if self.hangs_at_identity == Some(&*self.hosts[&connection]) => {
+                self.cut_off = self.hangs_at_identity.take();
+                self.owed = Some(to);
             }
+            ApiKey::InitProducerId => self.identify(to),
             ApiKey::Produce => {
                 let request = ProduceRequest::decode(&mut body, header.api_version).expect("it is one");
                 let [topic] = &request.topic_data[..] else { panic!("there is one topic") };
@@ -293,7 +313,7 @@ impl Stage {
     }
 }
 
-fn sent(to: &(ConnectionId, i32, ApiKey, i16), topic_id: Uuid, partition: i32, bytes: &[u8]) -> Sent {
+fn sent(to: &To, topic_id: Uuid, partition: i32, bytes: &[u8]) -> Sent {
     let batch = StoredBatch::check(bytes).expect("it is right");
     let mut scratch = Scratch::default();
     let records = batch.records(&mut scratch).expect("it is right");
