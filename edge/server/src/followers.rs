@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId};
+use broker::host::HostedPartition;
 use broker::replication::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
@@ -46,6 +47,9 @@ const HURRY_EVERY: Duration = Duration::from_millis(100);
 /// How long to wait before a leader that cannot be reached is tried again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// How long to wait before a replica is asked for again that there is no room for. What comes is thrown away.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Everything that the tasks share.
 pub(crate) struct Followers {
@@ -326,12 +330,23 @@ impl Task {
 }
 
 /// Does what a leader said of a partition. What is next.
-fn step(followers: &Followers, cell: &PartitionCell, leader: BrokerId, answer: LeaderAnswer<'_>) -> Next {
+pub(crate) fn step(
+    followers: &Followers,
+    cell: &PartitionCell,
+    leader: BrokerId,
+    answer: LeaderAnswer<'_>,
+) -> Next {
     let now = followers.clock.now();
+    let mut full_until = None;
     let done = match answer {
-        LeaderAnswer::Fetched(said) => {
+        LeaderAnswer::Fetched(mut said) => {
             if followers.throttles.hold_back(cell) {
                 followers.throttles.follower.lock().charge(now, said.records.len() as u64);
+            }
+            if !said.records.is_empty() && !cell.has_room() {
+                // What the leader says besides is taken in: what was deleted there makes room here.
+                said.records = &[];
+                full_until = Some(now.elapsed + FULL_PAUSE);
             }
             cell.act(|partition, out| partition.on_fetched(now, &said, out).map(drop))
         }
@@ -348,7 +363,7 @@ fn step(followers: &Followers, cell: &PartitionCell, leader: BrokerId, answer: L
     {
         warn!(partition = %cell.name, %leader, %why, unsaid, "this replica cannot follow");
     }
-    let rests_until = followers.rests_until(cell);
+    let rests_until = followers.rests_until(cell).max(full_until);
     Next { fetch: next_of(cell, leader), has_failed: done.is_err(), rests_until }
 }
 

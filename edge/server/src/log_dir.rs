@@ -185,7 +185,8 @@ impl LogDirectory {
         if full {
             error!(
                 %dir, free_bytes = free, reserve_bytes, unsaid,
-                "log directory is full: it takes no records until some are deleted"
+                "log directory is full: until there is room it takes no records, and its replicas fall behind their \
+                 leaders; delete topics or records, shorten their retention, or give it a larger disk"
             );
         } else {
             info!(%dir, free_bytes = free, reserve_bytes, unsaid, "log directory has room again and takes records");

@@ -156,19 +156,24 @@ impl Life {
 
     fn append_of(&self, topic: TopicId, partition: i32, count: usize, producer: Producer) -> Option<i64> {
         let cell = self.started.node.partitions.get(topic, PartitionIndex(partition))?;
-        let mut builder = BatchBuilder::new(1 << 20);
-        for _ in 0..count {
-            builder.try_append(self.started.node.clock.now().wall, None, Some(b"value"), &[]).unwrap();
-        }
-        let mut raw = Vec::new();
-        let options = BatchOptions { producer, ..BatchOptions::default() };
-        builder.finish(&options, &mut Scratch::default(), &mut raw).unwrap();
+        let raw = self.batch(count, &BatchOptions { producer, ..BatchOptions::default() });
         let mut scratch = Scratch::default();
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).unwrap();
         let now = self.started.node.clock.now();
         cell.act(|partition, out| partition.append(now, &batch, false, out)).ok()?;
         disk::FlushJob::flush(cell.as_ref());
         Some(cell.with(|partition| partition.log().durable_end()).0)
+    }
+
+    /// Some records.
+    fn batch(&self, count: usize, options: &BatchOptions) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(1 << 20);
+        for _ in 0..count {
+            builder.try_append(self.started.node.clock.now().wall, None, Some(b"value"), &[]).unwrap();
+        }
+        let mut raw = Vec::new();
+        builder.finish(options, &mut Scratch::default(), &mut raw).unwrap();
+        raw
     }
 
     /// Where a log that is served begins and ends.

@@ -100,7 +100,7 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("log.cleaner.min.compaction.lag.ms", Long, Some("0"), AtLeast(0)),
     dynamic("log.cleanup.policy", List, Some("delete"), CLEANUP_POLICIES),
     fixed("log.dir.reserve.bytes", Long, Some("-1"), AtLeast(-1))
-        .doc("With less than this free in a log directory, no records are taken and no logs made there, until a quarter of it more is free; deletions go on. -1 is 2 % of the file system but at least 1 GiB, and at most a tenth of it; 0 turns it off.")
+        .doc("With less than this free in a log directory, no records are taken, of producers or of leaders, and no logs made there, until a quarter of it more is free; deletions go on. -1 is 2 % of the file system but at least 1 GiB, and at most a tenth of it; 0 turns it off.")
         .why("A disk that is full to the last byte takes no deletion either."),
     fixed("log.dirs", List, Some("./vltava-data"), NotEmpty)
         .doc("The directories that hold the data, best one for each disk. The first of a new node also holds the metadata, and does so from then on whatever the order.")

@@ -5,14 +5,17 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use base::{BrokerId, Offset, TopicName};
+use broker::replication::{FetcherLimits, LeaderAnswer, Next};
 use controller::{
     AlterConfigs, AlterReassignments, BrokerHeartbeat, InDoubt, Reassignment, RegisterBroker, ResourceConfigs,
 };
 use metadata::{ConfigResource, Endpoint, MetadataRecord, NewPartition, Partition};
-use replica::{Assignment, FromLeader};
+use replica::{Assignment, FromLeader, NextFetch};
 
 use super::*;
+use crate::cluster::identity::Identity;
 use crate::directories::{Directories, Locked};
+use crate::followers::{Followers, step};
 use crate::hosting::Hosting;
 use crate::requests::Outbox;
 
@@ -321,4 +324,58 @@ fn a_limit_that_is_lifted_holds_nothing_back_any_more() {
     life.configure(ConfigResource::Broker(life.me()), &[]);
     until("the leader is asked", || filled.asks());
     filled.life.stop();
+}
+
+impl Life {
+    /// The leader of a partition tells of five records, and where its own log starts; what comes of it.
+    fn hears(&self, topic: TopicId, log_start: i64) -> Next {
+        let node = &self.started.node;
+        let identity = Arc::new(Identity::new(self.me(), None));
+        let limits = FetcherLimits {
+            wait_max: Duration::from_millis(500),
+            response_bytes_max: 1 << 20,
+            partition_bytes_max: 1 << 20,
+            backoff: Duration::from_millis(100),
+        };
+        let with = (limits, Arc::clone(&node.throttles));
+        let runtime = self.runtime.handle().clone();
+        let followers = Followers::new(identity, Arc::clone(&node.partitions), node.clock, with, runtime);
+        let cell = node.partitions.get(topic, PartitionIndex(0)).unwrap();
+        let NextFetch::Ask(asked) = cell.with(|partition| partition.next_fetch()).of(OTHER) else {
+            panic!("it follows {OTHER}")
+        };
+        let leader_epoch = asked.current_epoch;
+        let options = BatchOptions { base_offset: asked.from, leader_epoch, ..BatchOptions::default() };
+        let said = FromLeader {
+            epoch: leader_epoch,
+            high_watermark: asked.from,
+            log_start: Offset(log_start),
+            diverging: None,
+            records: &self.batch(5, &options),
+        };
+        step(&followers, &cell, OTHER, LeaderAnswer::Fetched(said))
+    }
+}
+
+#[test]
+fn a_replica_without_room_takes_no_records_but_deletions_until_there_is_some() {
+    let site = Site::new();
+    let patient = ("broker.session.timeout.ms", "600000");
+    let full = ("log.dir.reserve.bytes", &*i64::MAX.to_string());
+    let life = site.start_with(&["a"], &[patient]);
+    life.another_comes(None);
+    let topic = life.create_on("t", &[OTHER, life.me()]);
+    assert_eq!(life.hears(topic, 0).rests_until, None);
+    assert_eq!(life.bounds(topic, 0), Some((0, 5)));
+    life.stop();
+    let life = site.start_with(&["a"], &[patient, full]);
+    let next = life.hears(topic, 3);
+    assert_eq!(life.bounds(topic, 0), Some((3, 5)), "it takes deletions and no records");
+    assert!(next.rests_until.is_some(), "it is not asked for all the time");
+    assert!(life.started.node.dirs.iter().all(|dir| !dir.is_retired()));
+    life.stop();
+    let life = site.start_with(&["a"], &[patient]);
+    assert_eq!(life.hears(topic, 3).rests_until, None);
+    assert_eq!(life.bounds(topic, 0), Some((3, 10)));
+    life.stop();
 }
