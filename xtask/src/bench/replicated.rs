@@ -14,7 +14,7 @@ use super::load::{Payload, produce};
 use super::options::Part;
 use super::process::{Clocks, Used, rss_mib};
 use super::requests::{Place, await_leaders, create_replicated, in_sync, readable};
-use super::speed::RECORD_LOG_BYTES;
+use super::speed::{BYTES, CLIENT_CPU, RATE, RECORD_LOG_BYTES, RSS, SHARE};
 use super::throughput::{PARTITIONS, RECORD_BYTES, WARM_TOPIC, warm_records};
 use super::wire::Asker;
 use super::{Bench, in_turn};
@@ -67,13 +67,8 @@ const RATIOS: [(&str, &str, &str); 3] = [
 const OURS: &str = "ours on Vltava";
 const JAVA: &str = "Java on Kafka";
 
-const RATE: &str = "throughput";
-const BYTES: &str = "the same in values";
-const SHARE: &str = "share of what the machine can do";
 const REPLICATED: &str = "after the last acknowledgement, until all three have everything";
-const CLIENT_CPU: &str = "client CPU of a record, its start included";
 const BROKER_CPU: &str = "CPU of all three brokers of a record";
-const RSS: &str = "client RSS at most";
 const BROKER_RSS: &str = "RSS of all three brokers after";
 
 /// Measures Produce by one producer, Consume, or both.

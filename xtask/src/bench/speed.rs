@@ -14,12 +14,12 @@ use super::{Bench, in_turn};
 pub(super) const RECORD_LOG_BYTES: f64 = 108.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-const RATE: &str = "throughput";
-const BYTES: &str = "the same in values";
-const CLIENT_CPU: &str = "client CPU of a record, its start included";
+pub(super) const RATE: &str = "throughput";
+pub(super) const BYTES: &str = "the same in values";
+pub(super) const CLIENT_CPU: &str = "client CPU of a record, its start included";
 const BROKER_CPU: &str = "broker CPU of a record";
-const RSS: &str = "client RSS at most";
-const SHARE: &str = "share of what the machine can do";
+pub(super) const RSS: &str = "client RSS at most";
+pub(super) const SHARE: &str = "share of what the machine can do";
 
 /// Measures writing, acknowledged by the leader.
 pub(super) fn produce(bench: &Bench) -> Result<Vec<Section>> {
