@@ -82,16 +82,10 @@ impl Life {
 
     /// Waits until the metadata say this of a partition.
     fn wait_for(&self, topic: TopicId, what: &str, is_so: impl Fn(&Partition) -> bool) {
-        let began = Instant::now();
-        loop {
+        until(what, || {
             let image = self.started.node.image.load_full();
-            let partition = image.partition(topic, PartitionIndex(0)).expect("it was made");
-            if is_so(partition) {
-                return;
-            }
-            assert!(began.elapsed() < TIME_MAX, "{what}: {partition:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            is_so(image.partition(topic, PartitionIndex(0)).expect("it was made"))
+        });
     }
 }
 
