@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the foreign clients and Kafka's tools that the conformance tests run, into .cache here.
-#   install.sh [kcat|python|java|go|kafka ...]     all of them without arguments
+#   install.sh [kcat|python|java|go|node|kafka ...]     all of them without arguments
 # What is there already is left alone, so it may be called before each run. Needs bash, Python 3.9,
-# Java 17, Maven and Go, of which a newer one is fetched if it is too old; kcat comes from the Debian package.
+# Java 17, Maven, Node 18 with npm, and Go, of which a newer one is fetched if it is too old; kcat comes from
+# the Debian package.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 home=${CONFORMANCE_HOME:-$here/.cache}
@@ -34,7 +35,7 @@ install_kcat() {
 install_python() {
   need python3 "Python 3.9 or newer with venv"
   stale python "$here/drivers/requirements.txt" || return 0
-  say "confluent-kafka and kafka-python, from PyPI"
+  say "confluent-kafka, kafka-python and aiokafka, from PyPI"
   rm -rf "$home/python"
   python3 -m venv "$home/python"
   "$home/python/bin/pip" install -q --disable-pip-version-check -r "$here/drivers/requirements.txt"
@@ -51,24 +52,24 @@ jars() {
 install_java() {
   need mvn Maven
   need javac "a JDK, 17 or newer"
-  stale java "$here"/drivers/java/{pom.xml,Driver.java} || return 0
+  stale java "$here"/drivers/java/{pom.xml,Driver.java,Member.java} || return 0
   rm -rf "$home/java"
   for version in 4.3.1 4.4.0; do
     say "kafka-clients $version, from Maven"
     jars "$here/drivers/java/pom.xml" "$version" "$home/java/$version"
   done
-  javac -cp "$home/java/4.4.0/*" -d "$home/java/classes" "$here/drivers/java/Driver.java"
+  javac -cp "$home/java/4.4.0/*" -d "$home/java/classes" "$here"/drivers/java/{Driver,Member}.java
   done_ java
 }
 
 install_kafka() {
   need mvn Maven
   need javac "a JDK, 17 or newer"
-  stale kafka "$here"/tools/{pom.xml,Tools.java} || return 0
-  say "Apache Kafka 4.3.1 and its tools, from Maven"
+  stale kafka "$here"/tools/{pom.xml,*.java} || return 0
+  say "Apache Kafka 4.3.1 with its tools, Streams and Connect, from Maven"
   rm -rf "$home/kafka"
   jars "$here/tools/pom.xml" 4.3.1 "$home/kafka/libs"
-  javac -cp "$home/kafka/libs/*" -d "$home/kafka/classes" "$here/tools/Tools.java"
+  javac -cp "$home/kafka/libs/*" -d "$home/kafka/classes" "$here"/tools/*.java
   done_ kafka
 }
 
@@ -98,7 +99,7 @@ find_go() {
 install_go() {
   need go "Go, of any version that has modules"
   local drivers=$here/drivers go
-  stale go "$drivers"/{go.mod,go.sum,protocol/protocol.go,franz-go/main.go,sarama/main.go} || return 0
+  stale go "$drivers"/{go.mod,go.sum,{protocol,franz-go,sarama}/*.go} || return 0
   say "franz-go and sarama, from the Go proxy"
   mkdir -p "$home/go"
   find_go "$drivers"
@@ -106,8 +107,20 @@ install_go() {
   done_ go
 }
 
+install_node() {
+  need npm "Node, 18 or newer, with npm"
+  local driver=$here/drivers/kafkajs
+  stale node "$driver"/{package.json,package-lock.json,driver.js} || return 0
+  say "kafkajs, from npm"
+  rm -rf "$home/kafkajs"
+  mkdir -p "$home/kafkajs"
+  cp "$driver"/{package.json,package-lock.json,driver.js} "$home/kafkajs/"
+  (cd "$home/kafkajs" && npm ci --silent --no-audit --no-fund) || fail "npm ci failed in $home/kafkajs"
+  done_ node
+}
+
 mkdir -p "$home"
-(($#)) || set -- kcat python java go kafka
+(($#)) || set -- kcat python java go node kafka
 for part; do
   declare -F "install_$part" >/dev/null || fail "nothing is called $part"
   "install_$part"

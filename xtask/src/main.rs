@@ -4,7 +4,7 @@
 //!   cargo xtask tidy       house rules: layers, cycles, sizes, words, paths in documents
 //!   cargo xtask codegen    writes what is generated from tables; --check only compares
 //!   cargo xtask test       installs what the tests need and runs them all
-//!   cargo xtask bench      measures a node, the clients, or a cluster beside Apache Kafka
+//!   cargo xtask bench      measures a node, the clients, a cluster, or groups beside Apache Kafka
 //! ```
 //!
 //! **Invariant:** depends on no crate of ours, so that it builds while they do not.
@@ -30,7 +30,7 @@ Project tasks.
   cargo xtask test [--quick]     install what the tests need and run them all; quick: only what needs Rust alone
   cargo xtask test conformance|e2e|torture [WORD...]  one ring, or its tests with a word in their name
   cargo xtask test fuzz [WORD...]  the fuzz targets, some seconds each; needs a nightly toolchain
-  cargo xtask bench broker|client|cluster --kafka DIR  measure that beside Apache Kafka's; bench alone says more
+  cargo xtask bench broker|client|cluster|groups --kafka DIR  measure that beside Apache Kafka's; bench alone says more
 ";
 
 fn main() {

@@ -46,6 +46,8 @@ const LONG_RINGS: &[LongRing] = &[
 const CLIENT_SEEDS_TIME: Duration = Duration::from_secs(15);
 /// How long new seeds of whole clusters are simulated.
 const CLUSTER_SEEDS_TIME: Duration = Duration::from_secs(90);
+/// How long new seeds of clusters with groups are simulated.
+const GROUP_SEEDS_TIME: Duration = Duration::from_secs(60);
 /// How long new seeds are simulated.
 const SEEDS_TIME: Duration = Duration::from_secs(60);
 
@@ -93,6 +95,7 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
                 report.add("simulation: seeds", run::seeds(root, SEEDS_TIME, &[]));
                 report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["client"]));
                 report.add("simulation: cluster seeds", run::seeds(root, CLUSTER_SEEDS_TIME, &["cluster"]));
+                report.add("simulation: group seeds", run::seeds(root, GROUP_SEEDS_TIME, &["groups"]));
                 LONG_RINGS.iter().for_each(|ring| long(root, ring, &programs, filter, &mut report));
             }
             Rings::One(ring) => long(root, ring, &programs, filter, &mut report),
@@ -140,7 +143,7 @@ fn long(root: &Path, ring: &LongRing, programs: &[Program], filter: &[&str], rep
         let title = format!("{}: {}", ring.name, program.target);
         tell(title.clone(), &[]);
         // Clients must not be able to tell a cluster from one node.
-        if (ring.name, program.target.as_str()) == ("conformance", "clients") {
+        if ring.name == "conformance" && ["clients", "groups"].contains(&program.target.as_str()) {
             tell(format!("{title}, on three nodes"), &[("CONFORMANCE_NODE", "cluster")]);
         }
     }

@@ -1,11 +1,13 @@
 //! The commands, one file each.
 
 mod admin;
+mod bench;
 mod cluster;
 mod completions;
 mod config;
 mod consume;
 mod dev;
+mod group;
 mod log;
 mod perf;
 mod produce;
@@ -44,7 +46,9 @@ Examples:
   echo hello | vltava produce orders          write a record
   vltava consume orders -e                    read what there is
   vltava cluster status                       nodes, and how they are
-  vltava config show retention.ms             what a setting does and takes";
+  vltava group describe billing               who reads what, and how far behind
+  vltava config show retention.ms             what a setting does and takes
+  vltava bench run linkedin-1p-rf1 --quick    how fast it is here";
 
 /// One command.
 #[derive(Subcommand)]
@@ -53,9 +57,11 @@ pub(crate) enum Command {
     Dev(dev::Arguments),
     Topic(topic::Arguments),
     Cluster(cluster::Arguments),
+    Group(group::Arguments),
     Produce(produce::Arguments),
     Consume(consume::Arguments),
     Perf(perf::Arguments),
+    Bench(bench::Arguments),
     Log(log::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
@@ -67,11 +73,15 @@ impl Command {
         match self {
             Self::Topic(arguments) => arguments.asked(),
             Self::Cluster(arguments) => arguments.asked(),
+            Self::Group(_) => Asked::Group,
             Self::Produce(_) | Self::Consume(_) => Asked::Records,
             Self::Perf(arguments) => arguments.asked(),
-            Self::Server(_) | Self::Dev(_) | Self::Log(_) | Self::Config(_) | Self::Completions(_) => {
-                Asked::Other
-            }
+            Self::Server(_)
+            | Self::Dev(_)
+            | Self::Bench(_)
+            | Self::Log(_)
+            | Self::Config(_)
+            | Self::Completions(_) => Asked::Other,
         }
     }
 }
@@ -83,9 +93,11 @@ pub(crate) fn run(command: Command, out: &mut dyn Write) -> Result<()> {
         Command::Dev(arguments) => dev::run(arguments, out),
         Command::Topic(arguments) => topic::run(arguments, out),
         Command::Cluster(arguments) => cluster::run(arguments, out),
+        Command::Group(arguments) => group::run(arguments, out),
         Command::Produce(arguments) => produce::run(arguments),
         Command::Consume(arguments) => consume::run(arguments, out),
         Command::Perf(arguments) => perf::run(arguments, out),
+        Command::Bench(arguments) => bench::run(arguments, out),
         Command::Log(arguments) => log::run(arguments, out),
         Command::Config(arguments) => config::run(&arguments, out),
         Command::Completions(arguments) => completions::run(&arguments, out),

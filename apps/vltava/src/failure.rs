@@ -17,6 +17,7 @@ pub(crate) enum Asked {
     TopicAlter,
     Topic,
     Cluster,
+    Group,
     /// `produce` or `consume`.
     Records,
     /// `perf producer` or `perf consumer`.
@@ -32,12 +33,12 @@ impl Asked {
             Self::Records => format!("-X {pair}"),
             Self::Perf => format!("--command-property {pair}"),
             Self::PerfLatency => format!("{pair} in the file of --command-config"),
-            Self::TopicAlter | Self::Topic | Self::Cluster | Self::Other => pair.to_owned(),
+            Self::TopicAlter | Self::Topic | Self::Cluster | Self::Group | Self::Other => pair.to_owned(),
         }
     }
 
     const fn has_timeout(self) -> bool {
-        matches!(self, Self::TopicAlter | Self::Topic | Self::Cluster)
+        matches!(self, Self::TopicAlter | Self::Topic | Self::Cluster | Self::Group)
     }
 }
 
@@ -133,7 +134,10 @@ fn advice_on_consume(error: &ConsumeError, asked: Asked) -> Option<Cow<'static, 
             "retention was faster, or the topic was made anew; {} goes on with what is there",
             asked.setting("auto.offset.reset=earliest")
         ))),
-        ConsumeError::Truncated { .. } | ConsumeError::Corrupt { .. } => None,
+        ConsumeError::NoOffset
+        | ConsumeError::Group(_)
+        | ConsumeError::Truncated { .. }
+        | ConsumeError::Corrupt { .. } => None,
     }
 }
 
@@ -161,6 +165,13 @@ fn advice_on_refusal(code: ErrorCode, asked: Asked) -> Option<&'static str> {
             Some("a topic can be given more partitions, never fewer")
         }
         ErrorCode::InvalidPartitions => Some("a topic has one partition or more"),
+        ErrorCode::GroupIdNotFound => Some("`vltava group list` shows the groups there are"),
+        ErrorCode::NonEmptyGroup => {
+            Some("stop its members first; `vltava group members GROUP` says who they are, and where")
+        }
+        ErrorCode::UnknownMemberId if asked == Asked::Group => {
+            Some("somebody joined the group meanwhile: stop its members, and say it again")
+        }
         _ => None,
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! **Invariant:** what a node or a client does is decided in the crates below. Arguments go down to them,
 //! and what they answer is shown: as tables for people, as JSON for programs, as an error that says what
-//! happened and what to do about it. Only `perf` has work of its own: what to send and when, and whether it
-//! arrived.
+//! happened and what to do about it. Only `perf` has work of its own: the lines of Kafka's tools, and what
+//! they mean.
 
 mod cmd;
 mod envelope; // a record as JSON

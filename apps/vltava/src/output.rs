@@ -55,6 +55,20 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// How long something has been, in the two units that say most.
+pub(crate) fn age(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..=9 => format!("{seconds}.{} s", ms % 1000 / 100),
+        10..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{minutes} min {} s", seconds % 60),
+        7_200..=172_799 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
 /// Breaks a text into lines of at most `width` characters, where a word allows it.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -118,6 +132,22 @@ mod tests {
         ];
         for (bytes, expected) in cases {
             assert_eq!(size(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn ages_have_two_units_at_most() {
+        let cases = [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_250, "1.2 s"),
+            (119_999, "119 s"),
+            (125_000, "2 min 5 s"),
+            (7_260_000, "2 h 1 min"),
+            (90_061_000_000, "1042 d 8 h"),
+        ];
+        for (ms, expected) in cases {
+            assert_eq!(age(ms), expected);
         }
     }
 

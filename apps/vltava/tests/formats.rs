@@ -1,20 +1,25 @@
-//! The examples in `docs/FORMATS.md` are what they are said to be.
+//! The examples in `docs/FORMATS.md` and `docs/NODES.md` are what they are said to be.
 
 use std::path::Path;
 
-use base::{LeaderEpoch, Offset, ProducerId, TimestampMs};
+use base::{BrokerId, LeaderEpoch, Offset, ProducerId, TimestampMs, Uuid};
 use metadata::MetadataRecord;
 use records::{Scratch, StoredBatch};
 use storage::checkpoint::{parse_epochs, parse_offsets, parse_partition_metadata};
 use storage::dirs::MetaProperties;
 use storage::{AbortedTxn, OffsetEntry, TimeEntry, parse_snapshot};
+use wire::cluster::{ClusterRequest, Hello, Purpose, Welcome};
 
 /// The base offset of the segment that the examples of indexes are of.
 const BASE: Offset = Offset(4711);
 
 /// What stands in the block that begins with this line.
 fn block(opening: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/FORMATS.md");
+    block_in("FORMATS.md", opening)
+}
+
+fn block_in(page: &str, opening: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
     let page = std::fs::read_to_string(path).expect("the page is there");
     let (_, rest) = page.split_once(&format!("```{opening}\n")).expect("the example is there");
     let (example, _) = rest.split_once("```").expect("the example ends");
@@ -22,7 +27,11 @@ fn block(opening: &str) -> String {
 }
 
 fn hex(of: &str) -> Vec<u8> {
-    let block = block(&format!("hex {of}"));
+    hex_in("FORMATS.md", of)
+}
+
+fn hex_in(page: &str, of: &str) -> Vec<u8> {
+    let block = block_in(page, &format!("hex {of}"));
     block.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).expect("it is a byte")).collect()
 }
 
@@ -68,4 +77,28 @@ fn text_files() {
 fn a_metadata_record() {
     let record = MetadataRecord::decode(&hex("metadata")).expect("it is one");
     assert!(matches!(record, MetadataRecord::Topic(topic) if topic.name.as_str() == "orders"));
+}
+
+#[test]
+fn what_nodes_say() {
+    const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
+    let frame = hex_in("NODES.md", "hello");
+    let hello = Hello {
+        cluster_id: Some(CLUSTER),
+        node: BrokerId(3),
+        directory: Uuid([1; 16]),
+        purpose: Purpose::Control,
+    };
+    assert_eq!(ClusterRequest::decode(&frame[4..]), Ok((1, ClusterRequest::Hello(hello))));
+    assert_eq!(ClusterRequest::Hello(hello).encode(1), Ok(frame));
+    let frame = hex_in("NODES.md", "welcome");
+    let welcome = Welcome {
+        refusal: None,
+        cluster_id: Some(CLUSTER),
+        node: BrokerId(1),
+        directory: Uuid([2; 16]),
+        is_broker: true,
+        voters: vec![(BrokerId(1), "10.0.0.1:19092", Uuid([2; 16]))],
+    };
+    assert_eq!(welcome.encode(1), Ok(frame));
 }

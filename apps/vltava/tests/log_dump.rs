@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use base::{Offset, TimestampMs};
-use records::{BatchBuilder, BatchOptions, Compression, Header, Scratch};
+use coordinator::GroupRecord;
+use coordinator::record::{GroupMetadataValue, OffsetCommitValue};
+use records::{BatchBuilder, BatchOptions, Compression, HEADER_BYTES, Header, Scratch, crc32c};
 
 fn dump(arguments: &[&str], file: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vltava"));
@@ -124,4 +126,70 @@ fn a_file_of_another_kind_is_refused() {
     let output = dump(&[], &write(dir.path(), "notes.txt", b"hello"));
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("00000000000000000000.log"));
+}
+
+/// A batch from which a compaction took everything, as it stays for its producer.
+fn emptied(batch: &[u8]) -> Vec<u8> {
+    let mut empty = batch[..HEADER_BYTES].to_vec();
+    let length = i32::try_from(HEADER_BYTES - 12).expect("small");
+    empty[8..12].copy_from_slice(&length.to_be_bytes());
+    empty[57..61].fill(0);
+    let crc = crc32c(&empty[21..]);
+    empty[17..21].copy_from_slice(&crc.to_be_bytes());
+    empty
+}
+
+#[test]
+fn what_groups_committed_is_read_from_a_compacted_log() {
+    let dir = tempfile::tempdir().expect("there is a place for files");
+    let dir = dir.path().join("__consumer_offsets-7");
+    std::fs::create_dir(&dir).expect("it is not there");
+    let batch = |base: i64, records: &[coordinator::Record]| {
+        let mut builder = BatchBuilder::new(1 << 20);
+        for record in records {
+            builder
+                .try_append(TimestampMs(0), Some(&record.key), record.value.as_deref(), &[])
+                .expect("room");
+        }
+        let options = BatchOptions { base_offset: Offset(base), ..BatchOptions::default() };
+        let mut bytes = Vec::new();
+        builder.finish(&options, &mut Scratch::default(), &mut bytes).expect("it is small");
+        bytes
+    };
+    let value = OffsetCommitValue { offset: 42, metadata: "here".into(), ..OffsetCommitValue::default() };
+    let commit = |value| GroupRecord::OffsetCommit { group: "g", topic: "t", partition: 3, value }.encode();
+    let members = GroupMetadataValue {
+        protocol_type: "consumer".into(),
+        generation: 5,
+        ..GroupMetadataValue::default()
+    };
+    let group = GroupRecord::GroupMetadata { group: "g", value: Some(members) }.encode();
+    let share = coordinator::Record { key: vec![0, 11, 0, 1, b's'], value: None };
+    let bytes = [
+        batch(0, &[commit(Some(value)), group]),
+        emptied(&batch(9, &[commit(None)])),
+        // What lay in between is gone.
+        batch(40, &[commit(None), share]),
+    ]
+    .concat();
+    let file = write(&dir, "00000000000000000000.log", &bytes);
+    let output = dump(&["--json", "--records"], &file);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let found = lines(&output);
+    let types: Vec<&str> = found.iter().filter_map(|line| line["type"].as_str()).collect();
+    assert_eq!(types, ["file", "batch", "record", "record", "batch", "batch", "record", "record"]);
+    let key = serde_json::json!({ "type": "OffsetCommit", "group": "g", "topic": "t", "partition": 3 });
+    assert_eq!((&found[2]["key"], &found[6]["key"]), (&key, &key));
+    assert_eq!((&found[2]["value"]["offset"], &found[2]["value"]["metadata"]), (&42.into(), &"here".into()));
+    assert_eq!(
+        (&found[3]["key"]["type"], &found[3]["value"]["generation"]),
+        (&"GroupMetadata".into(), &5.into())
+    );
+    assert_eq!((&found[4]["offset"], &found[4]["records"]), (&9.into(), &0.into()));
+    assert_eq!((&found[6]["offset"], &found[6]["value"]), (&40.into(), &serde_json::Value::Null));
+    assert_eq!(found[7]["key"], "ShareGroupMetadataKey { group_id: \"s\" }");
+
+    let said = dump(&["--records"], &file);
+    let said = String::from_utf8_lossy(&said.stdout);
+    assert!(said.contains(r#"key={"type":"OffsetCommit","group":"g","topic":"t","partition":3}"#), "{said}");
 }

@@ -12,6 +12,7 @@ use storage::FileSlice;
 use wire::{ApiKey, DecodeError, EncodeError, Message};
 
 use crate::fetch_session::FetchSessions;
+use crate::groups::Speakers;
 use crate::host::Host;
 use crate::parked::Waiter;
 
@@ -52,6 +53,10 @@ pub struct Session {
     pub fetch: FetchSessions,
     /// Who is at the other end.
     pub peer: Peer,
+    /// The address at the other end, as Kafka writes it in what it tells of members of groups: `/10.0.0.7`.
+    pub host: Box<str>,
+    /// The members of groups that speak over it.
+    pub speakers: Speakers,
     /// What the client calls itself, as of its last ApiVersions request.
     pub software: Option<(Box<str>, Box<str>)>,
 }
@@ -172,6 +177,8 @@ pub struct Call<'a> {
     pub scratch: &'a mut Scratch,
     /// How to answer it.
     pub reply: ReplyTo,
+    /// What the client calls itself in this request; it may change from one to the next.
+    pub client_id: &'a str,
     /// Commands for the controller that nobody waits for.
     pub background: Vec<Command>,
 }
@@ -205,13 +212,13 @@ impl ReplyTo {
 impl Session {
     /// A connection that has said nothing yet.
     pub fn new(waiter: Waiter, peer: Peer) -> Self {
-        Self { waiter, peer, fetch: FetchSessions::default(), software: None }
-    }
-
-    /// The connection is gone: forgets what it left behind in the node.
-    pub fn on_closed(&mut self, host: &dyn Host) {
-        if self.fetch.is_live() {
-            host.fetch_session_end();
+        Self {
+            waiter,
+            peer,
+            fetch: FetchSessions::default(),
+            host: Box::default(),
+            speakers: Speakers::default(),
+            software: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //!   last stop ─ last_stop ─▶ RegisterBroker: in doubt before anything is elected
 //!   metadata and names on the disks ─ place ─▶ open, make, or offline
+//!   offline, and another leads ─ begins_anew ─▶ make: empty, and filled by the leader
 //!   offline in a directory that is well ─ give_up ─▶ AssignReplicasToDirs: lost, others lead in its stead
 //! ```
 //!
@@ -61,12 +62,12 @@ pub fn last_stop(found: &[Found]) -> LastStop {
 /// What is to be done with a broker's replica at start; `None` if it has none. `dirs` and `named` are as for
 /// [`locate`].
 ///
-/// A log that could not be served before is looked for everywhere. In none of the directories it is made anew if
-/// another has what it had, and leads.
+/// A log that could not be served before, or whose directory is not there, is looked for everywhere; the latter only
+/// if it may begin anew, for then it does not matter how old what is found is.
 pub fn place(
     broker: BrokerId,
-    topic: TopicId,
-    partition: &Partition,
+    image: &Image,
+    (topic, partition): (TopicId, &Partition),
     dirs: &[Uuid],
     named: &[(usize, Whose)],
 ) -> Option<Place> {
@@ -74,14 +75,29 @@ pub fn place(
         return None;
     }
     let assigned = partition.directory_of(broker).filter(|id| *id != Partition::DIRECTORY_UNASSIGNED);
-    if assigned != Some(Partition::DIRECTORY_LOST) {
+    let begins_anew = begins_anew(broker, image, partition, dirs);
+    if !begins_anew && assigned != Some(Partition::DIRECTORY_LOST) {
         return Some(locate(assigned, dirs, topic, named));
     }
-    let is_led = partition.leader != BrokerId::NONE && partition.leader != broker;
     Some(match locate(None, dirs, topic, named) {
-        Place::Make if !is_led => Place::Offline(Lost::Nowhere),
+        Place::Make if !begins_anew => Place::Offline(Lost::Nowhere),
         place => place,
     })
+}
+
+/// Whether a replica whose log is nowhere may begin with an empty one: its directory is not among `dirs`, or it was
+/// given up; another broker leads and is there; and nobody counts on this one.
+///
+/// **Invariant:** an empty log is not elected. As long as the replica is assigned to a directory that is not there,
+/// the controller has it neither in sync nor lead; so who leads now led after it, and it comes back into the in-sync
+/// set, the eligible replicas or the memory of the last leader only by catching up with a leader of now or later.
+pub fn begins_anew(broker: BrokerId, image: &Image, partition: &Partition, dirs: &[Uuid]) -> bool {
+    let directory = partition.directory_of(broker);
+    let is_gone = directory.is_some_and(|id| id != Partition::DIRECTORY_UNASSIGNED && !dirs.contains(&id));
+    let counted_on = [&partition.isr[..], partition.eligible(), partition.last_known_eligible()];
+    let is_counted_on = counted_on.iter().any(|ids| ids.contains(&broker));
+    let is_led = image.broker(partition.leader).is_some_and(|leader| !leader.fenced);
+    is_gone && is_led && partition.leader != broker && !is_counted_on
 }
 
 /// Has the controller know of logs that cannot be served although their directories are as good as any: others
@@ -100,13 +116,16 @@ pub fn give_up(
     };
     let lost = lost.into_iter().filter(is_news).take(PARTITIONS_PER_COMMAND_MAX);
     let replicas: Vec<_> = lost.map(|(topic, index)| (topic, index, Partition::DIRECTORY_LOST)).collect();
-    let command = AssignReplicasToDirs { broker, replicas };
+    // A life that is over is told so, and has nothing to give up.
+    let epoch = image.broker(broker)?.epoch;
+    let command = AssignReplicasToDirs { broker, epoch, replicas };
     (!command.replicas.is_empty()).then_some(Command::AssignReplicasToDirs(command))
 }
 
 #[cfg(test)]
 mod tests {
-    use base::{LeaderEpoch, PartitionIndex};
+    use base::{LeaderEpoch, Offset, PartitionIndex};
+    use metadata::{Broker, MetadataRecord, Unsettled};
 
     use super::*;
 
@@ -152,6 +171,7 @@ mod tests {
             leader_epoch: LeaderEpoch(0),
             partition_epoch: 0,
             recovering: false,
+            unclean_epoch: LeaderEpoch::NONE,
             isr: replicas.clone(),
             directories: replicas.iter().map(|_| directory).collect(),
             replicas,
@@ -159,21 +179,69 @@ mod tests {
         }
     }
 
+    /// Brokers 2 and 3 are there, 4 is fenced.
+    fn image() -> Image {
+        let broker = |id| {
+            MetadataRecord::RegisterBroker(Broker {
+                id: BrokerId(id),
+                epoch: BrokerEpoch(1),
+                incarnation: Uuid::ZERO,
+                endpoints: Vec::new(),
+                features: Vec::new(),
+                rack: None,
+                fenced: id == 4,
+                in_controlled_shutdown: false,
+                log_dirs: Vec::new(),
+            })
+        };
+        Image::default().after(&[broker(2), broker(3), broker(4)], Offset(3)).0
+    }
+
+    fn look(partition: &Partition, named: &[(usize, Whose)]) -> Option<Place> {
+        place(BrokerId(1), &image(), (TOPIC, partition), &[HERE], named)
+    }
+
     #[test]
     fn what_could_not_be_served_is_looked_for_and_made_anew_only_beside_others() {
-        let look = |leader, named: &[(usize, Whose)]| {
-            place(BrokerId(1), TOPIC, &partition(&[1, 2], leader, Partition::DIRECTORY_LOST), &[HERE], named)
+        let look_for = |leader, named: &[(usize, Whose)]| {
+            let mut lost = partition(&[1, 2], leader, Partition::DIRECTORY_LOST);
+            lost.isr = [BrokerId(2)].into();
+            look(&lost, named)
         };
-        assert_eq!(look(2, &[(0, Whose::Topic(TOPIC))]), Some(Place::Open(0)));
-        assert_eq!(look(2, &[]), Some(Place::Make));
-        assert_eq!(look(1, &[]), Some(Place::Offline(Lost::Nowhere)));
-        assert_eq!(look(-1, &[]), Some(Place::Offline(Lost::Nowhere)));
-        let anothers = partition(&[2, 3], 2, HERE);
-        assert_eq!(place(BrokerId(1), TOPIC, &anothers, &[HERE], &[]), None);
+        assert_eq!(look_for(2, &[(0, Whose::Topic(TOPIC))]), Some(Place::Open(0)));
+        assert_eq!(look_for(1, &[(0, Whose::Topic(TOPIC))]), Some(Place::Open(0)), "somebody put it back");
+        assert_eq!(look_for(2, &[]), Some(Place::Make));
+        assert_eq!(look_for(1, &[]), Some(Place::Offline(Lost::Nowhere)));
+        assert_eq!(look_for(-1, &[]), Some(Place::Offline(Lost::Nowhere)));
+        assert_eq!(look(&partition(&[2, 3], 2, HERE), &[]), None);
         let new = partition(&[1, 2], 1, Partition::DIRECTORY_UNASSIGNED);
-        assert_eq!(place(BrokerId(1), TOPIC, &new, &[HERE], &[]), Some(Place::Make));
+        assert_eq!(look(&new, &[]), Some(Place::Make));
         let vanished = partition(&[1, 2], 1, HERE);
-        let place = place(BrokerId(1), TOPIC, &vanished, &[HERE], &[]);
-        assert_eq!(place, Some(Place::Offline(Lost::Vanished { at: 0 })));
+        assert_eq!(look(&vanished, &[]), Some(Place::Offline(Lost::Vanished { at: 0 })));
+    }
+
+    #[test]
+    fn a_log_that_went_with_its_disk_begins_anew_only_where_it_is_not_counted_on_and_another_leads() {
+        let gone = Uuid([9; 16]);
+        let of = |leader, isr: &[i32]| {
+            let isr = isr.iter().map(|id| BrokerId(*id)).collect();
+            Partition { isr, ..partition(&[1, 2, 4], leader, gone) }
+        };
+        let offline = Some(Place::Offline(Lost::NoDirectory(gone)));
+        assert_eq!(look(&of(2, &[2]), &[]), Some(Place::Make));
+        assert_eq!(look(&of(-1, &[]), &[]), offline, "nobody leads");
+        assert_eq!(look(&of(1, &[1]), &[]), offline, "it leads itself, as far as anybody knows");
+        assert_eq!(look(&of(2, &[1, 2]), &[]), offline, "it is in sync");
+        assert_eq!(look(&of(4, &[4]), &[]), offline, "who leads is not there");
+        // An old copy, perhaps: it is no better than none, but what it has need not be sent again.
+        let copy = [(0, Whose::Topic(TOPIC))];
+        assert_eq!(look(&of(2, &[2]), &copy), Some(Place::Open(0)));
+        assert_eq!(look(&of(-1, &[]), &copy), offline, "it must not be elected for what it is not");
+        let alone = partition(&[1], 1, gone);
+        assert_eq!(look(&alone, &[]), offline);
+        let mut eligible = of(2, &[2]);
+        eligible.unsettled =
+            Some(Box::new(Unsettled { eligible: [BrokerId(1)].into(), ..Unsettled::default() }));
+        assert_eq!(look(&eligible, &[]), offline, "it is eligible");
     }
 }

@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use base::{Effects, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
+use base::{Effects, Now, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
+use coordinator::{Caller, ConnectionId, Request, Response, Ticket};
+use metadata::Image;
 use metadata::settings::TopicSettings;
 use replica::{AlterIsr, Partition};
 use storage::disk::DiskError;
@@ -27,12 +29,21 @@ pub trait Host: Send + Sync {
     fn producer_id(&self) -> Option<ProducerId>;
     /// Adds a block of producer ids which the controller gave to this broker.
     fn add_producer_ids(&self, block: Range<i64>);
+    /// Whether a controller was heard so lately that nobody else can have been made to lead what the metadata say this
+    /// broker leads; see [`crate::lifecycle::Lifecycle::in_touch_until`]. A process that was stopped for a while does
+    /// not know of its successors.
+    fn is_in_touch(&self, now: Now) -> bool;
     /// The id of a new fetch session; `None` if there are as many as there may be.
     fn fetch_session_begin(&self) -> Option<i32>;
     /// 128 bits that nobody can guess, for ids.
     fn random(&self) -> u128;
     /// A fetch session has ended.
     fn fetch_session_end(&self);
+    /// The shard of the group coordinator that is this partition of `__consumer_offsets`; `None` if another broker
+    /// leads it.
+    fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>>;
+    /// Every shard of the group coordinator on this broker.
+    fn shards(&self) -> Vec<Arc<dyn HostedShard>>;
     /// Does something with the limit of what this broker gives away to replicas that lack something, if there
     /// is one.
     fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle));
@@ -50,6 +61,29 @@ pub trait HostedPartition: Send + Sync {
     fn has_room(&self) -> bool;
     /// Has the start of the log made durable soon; then [`Hosted::on_start_saved`] is told.
     fn save_start(&self);
+}
+
+/// A shard of the group coordinator on this broker, behind whatever keeps two threads apart.
+pub trait HostedShard: Send + Sync {
+    /// Asks it, at a time and in a cluster as it is then. Who has to wait is woken once there is an answer.
+    fn ask(&self, at: (Now, &Image), caller: Caller<'_>, request: Request<'_>, waiter: &Waiter) -> Asked;
+    /// Whether its log is being read. If so, the waiter is woken when that has come to an end, whatever the end is.
+    fn await_loaded(&self, waiter: &Waiter) -> bool;
+    /// The answer to what was asked, if it is there; it is given once.
+    fn take(&self, ticket: Ticket) -> Option<Response>;
+    /// Who asked is gone.
+    fn leave(&self, ticket: Ticket);
+    /// A connection over which a member spoke, of a group, was closed by its other end.
+    fn disconnected(&self, connection: ConnectionId, of: (&str, &str));
+}
+
+/// What became of a question to a shard.
+#[derive(Debug)]
+pub enum Asked {
+    /// It is answered.
+    Said(Response),
+    /// The answer comes later, under this number; about how many bytes it takes, if it is made already.
+    Waits(Ticket, usize),
 }
 
 /// A partition and those who wait for it.

@@ -8,9 +8,11 @@
 
 pub mod api; // one file an API
 pub mod call;
+mod codes;
 pub mod directories; // what a broker has when it starts
 pub mod fetch_session;
 pub mod gate;
+pub mod groups;
 pub mod host; // the doors
 pub mod lifecycle;
 pub mod parked;

@@ -8,6 +8,12 @@
 //!
 //! One command is on its way at a time. Which of the controllers is active, and how to reach it, is not
 //! known here: a command that got nowhere is given again.
+//!
+//! A process that was stopped for a while, or cut off, may have been fenced meanwhile, and others lead what it takes
+//! itself to lead. It cannot know, but it knows until when it cannot be so: see [`Lifecycle::in_touch_until`].
+
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -56,6 +62,21 @@ pub struct LifecycleTimes {
     pub unanswered_max: Duration,
 }
 
+/// What the controller answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// To the command.
+    pub reply: &'a Reply,
+    /// The end of the metadata that have all that it had decided by then.
+    pub end: Offset,
+    /// How long before it answered it was certainly the active one: a majority of the quorum had not turned to another.
+    /// `None` if that is not known.
+    pub sure_ago: Option<Duration>,
+}
+
+/// Heartbeats that a controller may miss before it fences a broker that somebody suspects; of others it misses more.
+const HEARTBEATS_MISSED: u32 = 2;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Lifecycle {
@@ -69,8 +90,13 @@ pub struct Lifecycle {
     are_logs_open: bool,
     offline_log_dirs: Vec<Uuid>,
     is_serving: bool,
-    /// Whether a command is on its way.
+    /// Whether a command is on its way, and since when: the last one's time if none is.
     is_asking: bool,
+    asked_at: Duration,
+    /// The end of the metadata that have all that was decided before the controller counted on this broker until
+    /// then, and which were not acted on yet.
+    counted_on: Option<(Offset, Duration)>,
+    in_touch_until: Duration,
     /// When the next one is due.
     next_at: Duration,
     /// Until when to wait for others to take over, once it is to stop.
@@ -93,6 +119,9 @@ impl Lifecycle {
             offline_log_dirs: Vec::new(),
             is_serving: false,
             is_asking: false,
+            asked_at: Duration::ZERO,
+            counted_on: None,
+            in_touch_until: Duration::ZERO,
             next_at: Duration::ZERO,
             stop_by: None,
             answered_at: Duration::ZERO,
@@ -130,7 +159,7 @@ impl Lifecycle {
         if self.is_asking || now.elapsed < self.next_at {
             return;
         }
-        self.is_asking = true;
+        (self.is_asking, self.asked_at) = (true, now.elapsed);
         out.push(Effect::Send(Box::new(self.command())));
     }
 
@@ -152,7 +181,7 @@ impl Lifecycle {
     pub fn on_answer(
         &mut self,
         now: Now,
-        answer: Result<&Reply, &ControllerError>,
+        answer: Result<Answer<'_>, &ControllerError>,
         out: &mut Effects<Effect>,
     ) {
         self.is_asking = false;
@@ -160,14 +189,17 @@ impl Lifecycle {
             return;
         }
         self.next_at = now.elapsed + self.times.retry_after;
-        match answer {
-            Ok(Reply::RegisterBroker(epoch)) => {
+        match answer.map(|answer| (answer.reply, answer)) {
+            Ok((Reply::RegisterBroker(epoch), _)) => {
                 self.epoch = Some(*epoch);
                 self.next_at = now.elapsed;
                 out.push(Effect::Registered(*epoch));
             }
-            Ok(Reply::BrokerHeartbeat(reply)) => {
+            Ok((Reply::BrokerHeartbeat(reply), answer)) => {
                 self.answered_at = now.elapsed;
+                if !reply.is_fenced {
+                    self.on_counted_on(&answer);
+                }
                 self.next_at = now.elapsed + self.times.heartbeat_every;
                 if self.stop_by.is_some() {
                     self.next_at = now.elapsed + self.times.retry_after;
@@ -188,6 +220,32 @@ impl Lifecycle {
         }
     }
 
+    /// Until when no controller fences this broker, whatever others say of it: it was heard, at the earliest, when the
+    /// heartbeat left, by one that was certainly the active one not long before, and it has acted on all that was
+    /// decided until then. What its metadata say that it leads nobody else was given to lead because it was silent. By
+    /// [`Now::elapsed`].
+    pub fn in_touch_until(&self) -> Duration {
+        self.in_touch_until
+    }
+
+    fn on_counted_on(&mut self, answer: &Answer<'_>) {
+        // A controller that was stopped with its broker answers it, too, before it hears that it is deposed.
+        let sure_at = answer.sure_ago.and_then(|ago| self.asked_at.checked_sub(ago));
+        if let Some(sure_at) = sure_at {
+            let until = sure_at + self.times.heartbeat_every * HEARTBEATS_MISSED;
+            // One that is not acted on yet is of more use than a later one, which would have to wait longer.
+            self.counted_on.get_or_insert((answer.end, until));
+        }
+        self.act_on_counted_on();
+    }
+
+    fn act_on_counted_on(&mut self) {
+        let metadata_end = self.metadata_end;
+        if let Some((_, until)) = self.counted_on.take_if(|(end, _)| *end <= metadata_end) {
+            self.in_touch_until = self.in_touch_until.max(until);
+        }
+    }
+
     fn end(&mut self, last: Effect, out: &mut Effects<Effect>) {
         self.is_over = true;
         out.push(last);
@@ -197,6 +255,7 @@ impl Lifecycle {
     pub fn on_image(&mut self, now: Now, image: &Image) {
         let had_seen_itself = self.has_seen_itself();
         self.metadata_end = image.end();
+        self.act_on_counted_on();
         self.seen = image.broker(self.registration.id).map(|broker| broker.epoch);
         self.hasten(now, self.has_seen_itself() && !had_seen_itself);
     }
@@ -241,208 +300,5 @@ impl Lifecycle {
         if is_urgent {
             self.next_at = self.next_at.min(now.elapsed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use base::{BrokerId, TimestampMs};
-    use controller::{HeartbeatReply, InDoubt};
-    use metadata::{Broker, MetadataRecord};
-
-    use super::*;
-
-    const ME: BrokerId = BrokerId(2);
-
-    fn at(ms: u64) -> Now {
-        Now::new(Duration::from_millis(ms), TimestampMs(0))
-    }
-
-    struct World {
-        life: Lifecycle,
-        image: Image,
-    }
-
-    impl World {
-        fn new() -> Self {
-            let registration = RegisterBroker {
-                id: ME,
-                incarnation: Uuid([3; 16]),
-                cluster_id: "c".into(),
-                endpoints: Vec::new(),
-                cluster_address: None,
-                features: Vec::new(),
-                rack: None,
-                log_dirs: Vec::new(),
-                after_crash: false,
-                previous_epoch: None,
-                in_doubt: InDoubt::Nothing,
-                is_voter: false,
-            };
-            let times = LifecycleTimes {
-                heartbeat_every: Duration::from_millis(300),
-                retry_after: Duration::from_millis(50),
-                stop_max: Duration::from_secs(30),
-                unanswered_max: Duration::from_secs(2),
-            };
-            Self { life: Lifecycle::new(registration, times), image: Image::default() }
-        }
-
-        fn run(&mut self, act: impl FnOnce(&mut Lifecycle, &mut Effects<Effect>)) -> Vec<Effect> {
-            let mut out = Effects::new();
-            act(&mut self.life, &mut out);
-            out.drain().collect()
-        }
-
-        /// The heartbeat that is given at this time: whether it wants to be fenced, and to stop.
-        fn heartbeat(&mut self, ms: u64) -> Option<(bool, bool)> {
-            let effects = self.run(|life, out| life.on_tick(at(ms), out));
-            match effects.as_slice() {
-                [] => None,
-                [Effect::Send(command)] => match &**command {
-                    Command::BrokerHeartbeat(beat) => Some((beat.wants_fence, beat.wants_shutdown)),
-                    other => panic!("{other:?}"),
-                },
-                other => panic!("{other:?}"),
-            }
-        }
-
-        fn reply(&mut self, ms: u64, is_fenced: bool, should_shut_down: bool) -> Vec<Effect> {
-            let reply =
-                Reply::BrokerHeartbeat(HeartbeatReply { is_caught_up: true, is_fenced, should_shut_down });
-            self.run(|life, out| life.on_answer(at(ms), Ok(&reply), out))
-        }
-
-        fn register(&mut self, ms: u64, epoch: i64) {
-            let asked = self.run(|life, out| life.on_tick(at(ms), out));
-            assert!(matches!(asked.as_slice(), [Effect::Send(command)]
-                if matches!(**command, Command::RegisterBroker(_))));
-            let reply = Reply::RegisterBroker(BrokerEpoch(epoch));
-            let told = self.run(|life, out| life.on_answer(at(ms), Ok(&reply), out));
-            assert_eq!(told, [Effect::Registered(BrokerEpoch(epoch))]);
-        }
-
-        fn see(&mut self, ms: u64, epoch: i64) {
-            let broker = Broker {
-                id: ME,
-                epoch: BrokerEpoch(epoch),
-                incarnation: Uuid([3; 16]),
-                endpoints: Vec::new(),
-                features: Vec::new(),
-                rack: None,
-                fenced: true,
-                in_controlled_shutdown: false,
-                log_dirs: Vec::new(),
-            };
-            let end = self.image.end().next();
-            self.image = self.image.after(&[MetadataRecord::RegisterBroker(broker)], end).0;
-            self.life.on_image(at(ms), &self.image);
-        }
-
-        fn serving() -> Self {
-            let mut world = Self::new();
-            world.register(0, 7);
-            world.see(0, 7);
-            world.life.on_logs_open(at(0));
-            assert_eq!(world.heartbeat(0), Some((false, false)));
-            assert_eq!(world.reply(0, false, false), [Effect::Serving]);
-            world
-        }
-    }
-
-    #[test]
-    fn it_stays_fenced_until_it_has_seen_itself_and_its_logs_are_open() {
-        let mut world = World::new();
-        world.register(0, 7);
-        assert_eq!(world.heartbeat(0), Some((true, false)));
-        assert_eq!(world.heartbeat(1), None, "one command at a time");
-        assert_eq!(world.reply(1, true, false), []);
-        world.see(2, 6);
-        assert_eq!(world.heartbeat(2), None, "that was an earlier life");
-        world.see(3, 7);
-        assert_eq!(world.heartbeat(3), Some((true, false)), "the logs are not open");
-        assert_eq!(world.reply(3, true, false), []);
-        world.life.on_logs_open(at(4));
-        assert_eq!(world.heartbeat(4), Some((false, false)), "what changed is said at once");
-        assert_eq!(world.reply(5, false, false), [Effect::Serving]);
-        assert_eq!((world.heartbeat(304), world.heartbeat(305)), (None, Some((false, false))));
-    }
-
-    #[test]
-    fn it_may_see_itself_before_it_is_told_who_it_is() {
-        let mut world = World::new();
-        let asked = world.run(|life, out| life.on_tick(at(0), out));
-        assert_eq!(asked.len(), 1);
-        world.see(1, 7);
-        world.life.on_logs_open(at(1));
-        let reply = Reply::RegisterBroker(BrokerEpoch(7));
-        assert_eq!(world.run(|life, out| life.on_answer(at(2), Ok(&reply), out)).len(), 1);
-        assert_eq!(world.heartbeat(2), Some((false, false)), "nothing else may ever change");
-    }
-
-    #[test]
-    fn what_got_nowhere_is_given_again() {
-        let mut world = World::new();
-        let asked = world.run(|life, out| life.on_tick(at(0), out));
-        assert_eq!(asked.len(), 1);
-        let lost = ControllerError::NotController { active: None };
-        assert_eq!(world.run(|life, out| life.on_answer(at(10), Err(&lost), out)), []);
-        assert_eq!(world.life.deadline(), Some(Duration::from_millis(60)));
-        world.register(60, 7);
-    }
-
-    #[test]
-    fn it_stops_once_others_lead_or_its_patience_is_over() {
-        let mut world = World::serving();
-        world.life.stop(at(100));
-        assert_eq!(world.heartbeat(100), Some((false, true)));
-        assert_eq!(world.reply(110, false, false), []);
-        assert_eq!(world.heartbeat(160), Some((false, true)));
-        assert_eq!(world.reply(161, false, true), [Effect::MayStop]);
-        assert_eq!((world.life.deadline(), world.heartbeat(9_999)), (None, None));
-        let mut world = World::serving();
-        world.life.stop(at(100));
-        for ms in (100..30_100).step_by(1_000) {
-            assert_eq!(world.heartbeat(ms), Some((false, true)));
-            assert_eq!(world.reply(ms, false, false), [], "others cannot lead yet");
-        }
-        assert_eq!(world.run(|life, out| life.on_tick(at(30_100), out)), [Effect::MayStop]);
-        let mut world = World::new();
-        world.life.stop(at(0));
-        assert_eq!(world.run(|life, out| life.on_tick(at(0), out)), [Effect::MayStop], "it serves nothing");
-    }
-
-    #[test]
-    fn a_stop_does_not_wait_for_a_quorum_that_is_gone() {
-        let mut world = World::serving();
-        world.life.stop(at(5_000));
-        assert_eq!(world.heartbeat(5_000), Some((false, true)));
-        assert_eq!(world.reply(5_100, false, false), []);
-        assert_eq!(world.heartbeat(5_150), Some((false, true)));
-        assert_eq!(world.life.deadline(), Some(Duration::from_millis(7_100)), "the answer may never come");
-        let lost = ControllerError::NotController { active: None };
-        assert_eq!(world.run(|life, out| life.on_answer(at(5_200), Err(&lost), out)), []);
-        assert_eq!(world.heartbeat(7_099), Some((false, true)));
-        assert_eq!(world.run(|life, out| life.on_tick(at(7_100), out)), [Effect::MayStop]);
-    }
-
-    #[test]
-    fn a_process_that_was_replaced_is_told_and_asks_no_more() {
-        let mut world = World::serving();
-        assert!(world.heartbeat(300).is_some());
-        let stale = ControllerError::StaleBrokerEpoch { expected: BrokerEpoch(9), got: BrokerEpoch(7) };
-        let told = world.run(|life, out| life.on_answer(at(301), Err(&stale), out));
-        assert_eq!(told, [Effect::Replaced(Replaced::ByAnother)]);
-        assert_eq!(world.heartbeat(9_999), None);
-    }
-
-    #[test]
-    fn a_failed_directory_is_told_at_once() {
-        let mut world = World::serving();
-        world.life.on_log_dir_failed(at(10), Uuid([5; 16]));
-        let effects = world.run(|life, out| life.on_tick(at(10), out));
-        let [Effect::Send(command)] = effects.as_slice() else { panic!("{effects:?}") };
-        let Command::BrokerHeartbeat(beat) = &**command else { panic!("{command:?}") };
-        assert_eq!(beat.offline_log_dirs, [Uuid([5; 16])]);
     }
 }

@@ -151,8 +151,12 @@ fn leave_one(awaited: Offset, id: WaiterId, waiting: &mut Vec<(Offset, Waiter)>)
 }
 
 fn wake_up_to(reached: Offset, waiting: &mut Vec<(Offset, Waiter)>, mut wake: impl FnMut(Waiter)) {
+    let mut last = None;
     for (_, waiter) in waiting.extract_if(.., |(awaited, _)| *awaited <= reached) {
-        wake(waiter);
+        // A shard of the group coordinator waits for each of its appends.
+        if last.replace(waiter.id) != Some(waiter.id) {
+            wake(waiter);
+        }
     }
 }
 
@@ -186,6 +190,18 @@ mod tests {
         assert_eq!(woken(&mut parked, 10), [3, 1]);
         assert_eq!(woken(&mut parked, 19), [] as [u64; 0]);
         assert_eq!(woken(&mut parked, 20), [2]);
+        assert!(parked.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_several_things_that_come_at_once_is_woken_once() {
+        let mut parked = Parked::default();
+        for end in 1..=10 {
+            parked.await_commit(Offset(end), waiter(1));
+        }
+        parked.await_commit(Offset(5), waiter(2));
+        assert_eq!(woken(&mut parked, 9), [1, 2]);
+        assert_eq!(woken(&mut parked, 10), [1]);
         assert!(parked.is_empty());
     }
 

@@ -16,7 +16,7 @@ pub fn assignment(partition: &metadata::Partition) -> Assignment {
         partition_epoch: partition.partition_epoch,
         replicas: partition.replicas.to_vec(),
         isr: partition.isr.to_vec(),
-        is_recovering: partition.recovering,
+        unclean_epoch: partition.unclean_epoch,
     }
 }
 
@@ -64,6 +64,11 @@ pub fn log_settings(settings: &TopicSettings, producer_expiry: Duration) -> LogS
         retention_bytes: settings.retention_bytes,
         retention_age: settings.retention,
         deletes: settings.cleanup.delete,
+        compacts: settings.cleanup.compact,
+        dirty_ppm_min: settings.dirty_ppm_min,
+        compaction_lag_min: settings.compaction_lag_min,
+        compaction_lag_max: settings.compaction_lag_max,
+        tombstone_retention: settings.tombstone_retention,
         file_delete_delay: settings.file_delete_delay,
         timestamp_type: match settings.timestamp_type {
             settings::TimestampType::CreateTime => TimestampType::CreateTime,

@@ -40,13 +40,27 @@ impl Session {
             gate::Admission::Serve(key) => {
                 let reply =
                     ReplyTo { key, version: header.api_version, correlation_id: header.correlation_id };
-                let call = Call { context, session: self, scratch, reply, background: Vec::new() };
+                let client_id = header.client_id.unwrap_or_default();
+                let call = Call { context, session: self, scratch, reply, client_id, background: Vec::new() };
                 serve(call, body)
             }
             gate::Admission::Fallback(outcome) => {
                 Dispatched { key: Some(ApiKey::ApiVersions), outcome, background: Vec::new() }
             }
             gate::Admission::Refuse(reason) => Dispatched::close(reason),
+        }
+    }
+}
+
+impl Session {
+    /// The connection is gone, and what was parked on it was given up: forgets what it left behind in the node. If it
+    /// was the peer who closed it, that may be the end of the members who spoke over it.
+    pub fn on_closed(&mut self, context: &Context<'_>, is_by_peer: bool) {
+        if self.fetch.is_live() {
+            context.host.fetch_session_end();
+        }
+        if is_by_peer {
+            api::on_hung_up(context, self);
         }
     }
 }

@@ -18,21 +18,29 @@
 
 mod ask; // start here
 mod call;
+mod coordinators;
 mod resource;
 mod world;
 
 mod alter_configs;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_quorum;
 mod elect_leaders;
+mod find_coordinators;
+mod group_offsets;
+mod list_groups;
 mod list_offsets;
 mod reassignments;
+mod record_times;
+mod remove_members;
 mod topics;
 mod unregister_brokers;
 mod update_features;
@@ -45,31 +53,42 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Effects, Now};
+use wire::ApiKey;
+use wire::messages::find_coordinator::FindCoordinatorResponse;
 use wire::messages::metadata::MetadataResponse;
 
 use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::cluster::Address;
-use crate::link::Answer;
-use crate::links::{ConnectionId, LinksSettings, NetEffect, Peer};
+use crate::inquiry::Inquiry;
+use crate::link::{Answer, LinkError};
+use crate::links::{Asking, ConnectionId, LinksSettings, NetEffect, Peer};
 
 pub use alter_configs::{AlterConfigs, Alteration, ConfigChange};
 pub use ask::{Ask, Each, How, Name, Refusal, Response, Route};
 pub use create_partitions::{CreatePartitions, MorePartitions};
 pub use create_topics::{CreateTopics, CreatedTopic, NewTopic};
+pub use delete_groups::DeleteGroups;
 pub use delete_records::{DeleteBefore, DeleteRecords};
 pub use delete_topics::DeleteTopics;
 pub use describe_cluster::{Broker, ClusterDescription, DescribeCluster};
 pub use describe_configs::{ConfigSource, DescribeConfigs, Setting};
+pub use describe_groups::{DescribeClassicGroups, DescribeConsumerGroups, GroupDescription, GroupMember};
 pub use describe_log_dirs::{DescribeLogDirs, LogDir, ReplicaSize};
 pub use describe_quorum::{DescribeQuorum, QuorumDescription, QuorumMember};
 pub use elect_leaders::{ElectLeaders, Election, PartitionOf};
 pub use error::{AdminError, Cause};
+pub use find_coordinators::{FindCoordinators, GroupCoordinator};
+pub use group_offsets::{AlterGroupOffsets, DeleteGroupOffsets, ListGroupOffsets, OffsetTo};
+pub use list_groups::{ListGroups, ListedGroup};
 pub use list_offsets::{At, FoundOffset, ListOffsets, OffsetOf};
 pub use reassignments::{AlterReassignments, ListReassignments, OngoingReassignment, Reassignment};
+pub use record_times::{Place, RecordTimes};
+pub use remove_members::{MemberRef, RemoveMembers};
 pub use resource::{Named, Resource};
 pub use topics::{DescribeTopics, ListTopics, Partition, Topic, TopicRef};
 pub use unregister_brokers::UnregisterBrokers;
@@ -131,6 +150,8 @@ pub enum Effect {
 #[derive(Debug)]
 enum Asked {
     Metadata,
+    /// Who keeps these groups.
+    Coordinators(Vec<Arc<str>>),
     /// These items of a call.
     Items(CallId, Vec<usize>),
 }
@@ -190,6 +211,7 @@ impl Admin {
             call.step(&mut self.world, now);
         }
         self.keep_cluster_known(now);
+        self.find_coordinators(now);
         for (&id, call) in &mut self.calls {
             if call.is_news() {
                 effects.push(Effect::Done(id));
@@ -205,7 +227,9 @@ impl Admin {
         let calls = self.calls.values().filter_map(|call| call.deadline(now)).min();
         // Without a call nothing is waited for but idle connections, which need no care.
         calls?;
-        [calls, self.world.links.deadline(now), self.world.metadata.deadline(now)].into_iter().flatten().min()
+        let World { links, metadata, coordinators, .. } = &self.world;
+        let all = [calls, links.deadline(now), metadata.deadline(now), coordinators.inquiry.deadline(now)];
+        all.into_iter().flatten().min()
     }
 
     /// A connection stands.
@@ -251,14 +275,10 @@ impl Admin {
         self.step(now, effects);
     }
 
-    fn on_answer(
-        &mut self,
-        peer: Peer,
-        answer: Answer<'_, Asked>,
-        now: Now,
-    ) -> Result<(), crate::link::LinkError> {
+    fn on_answer(&mut self, peer: Peer, answer: Answer<'_, Asked>, now: Now) -> Result<(), LinkError> {
         let id = match &answer.about {
             Asked::Items(id, _) => *id,
+            Asked::Coordinators(_) => return self.on_coordinators(answer, now),
             Asked::Metadata => {
                 let (about, said) = answer.read::<MetadataResponse<'_>>();
                 return match said {
@@ -292,6 +312,10 @@ impl Admin {
                 Asked::Metadata => {
                     self.world.metadata.failed(&self.world.settings.retry, now, &mut self.world.chance);
                 }
+                Asked::Coordinators(_) => {
+                    let World { coordinators, settings, chance, .. } = &mut self.world;
+                    coordinators.inquiry.failed(&settings.retry, now, chance);
+                }
                 Asked::Items(id, places) => {
                     let Some(call) = self.calls.get_mut(&id) else { continue };
                     call.on_lost(&places, cause, &mut self.world, now);
@@ -310,6 +334,48 @@ impl Admin {
             call.topics(&mut topics);
         }
         self.world.ask_metadata(&topics, now);
+    }
+
+    /// Asks who keeps the groups that calls are about.
+    fn find_coordinators(&mut self, now: Now) {
+        if self.calls.values().all(|call| call.is_done()) {
+            return self.world.coordinators.want_nothing();
+        }
+        if !self.world.coordinators.inquiry.is_due(now) {
+            return;
+        }
+        let World { links, net, coordinators, settings, chance, .. } = &mut self.world;
+        let Some(peer) = links.want_any(now, net) else { return };
+        let version = links.version(peer, ApiKey::FindCoordinator).unwrap_or(-1);
+        let groups = coordinators.next(version);
+        let request = coordinators::request(&groups, version);
+        let about = Asked::Coordinators(groups.clone());
+        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
+        match links.send((peer, now), &request, asking, net) {
+            Ok(()) => coordinators.inquiry.is_asked = true,
+            Err(_) => coordinators.inquiry.failed(&settings.retry, now, chance),
+        }
+    }
+
+    fn on_coordinators(&mut self, answer: Answer<'_, Asked>, now: Now) -> Result<(), LinkError> {
+        let (about, said) = answer.read::<FindCoordinatorResponse<'_>>();
+        let (Asked::Coordinators(groups), Ok(said)) = (&about, &said) else {
+            self.on_unanswered(vec![about], &Cause::Unreadable, now);
+            return said.map(|_| ());
+        };
+        let World { coordinators, settings, chance, cluster, .. } = &mut self.world;
+        let (refused, is_again) = coordinators.learn(groups, said, cluster);
+        if is_again {
+            coordinators.inquiry.failed(&settings.retry, now, chance);
+        } else {
+            coordinators.inquiry = Inquiry::default();
+            coordinators.inquiry.is_wanted = coordinators.is_any_wanted();
+        }
+        for call in self.calls.values_mut() {
+            call.on_no_coordinator(&refused, now);
+        }
+        self.moved.extend(self.world.learn_brokers());
+        Ok(())
     }
 
     fn on_metadata(&mut self, said: &MetadataResponse<'_>, now: Now) {

@@ -62,6 +62,13 @@ impl Cluster {
         self.topics.get(name)
     }
 
+    /// Somebody named a broker: where it is. `None` if that is nowhere.
+    pub(crate) fn learn_broker(&mut self, id: i32, host: &str, port: i32) -> Option<BrokerId> {
+        let id = BrokerId(id);
+        self.brokers.insert(id, address(host, port).filter(|_| id.0 >= 0)?);
+        Some(id)
+    }
+
     /// A topic is of no interest any more.
     pub fn forget(&mut self, name: &str) {
         self.topics.remove(name);

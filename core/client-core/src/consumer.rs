@@ -10,8 +10,8 @@
 //! a request names only what changed. The next leaves as soon as the answer is in, while its records are
 //! being read, as long as what nobody has read yet stays within its bound.
 //!
-//! Which partitions are read is said from outside: by the user, or by a group, which has its place beside
-//! this machine and tells it as the user does.
+//! Which partitions are read is said from outside: by the user, or by a group, whose member has its place
+//! beside this machine ([`group`](crate::group)) and tells it as the user does.
 //!
 //! **Invariant:** chunks of a partition come in the order of its log, without gap or overlap, from the
 //! position that was asked for; after a seek nothing comes from where it was before.
@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, Effects, ErrorCode, Map, Now, Offset, TopicPartition};
+use base::{BrokerId, Effects, ErrorCode, LeaderEpoch, Map, Now, Offset, TopicPartition};
 
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
@@ -131,6 +131,37 @@ impl Consumer {
         self.parts = parts;
     }
 
+    /// Reads a partition, too, beside what it reads already: from where it was committed, or as the settings
+    /// say if it was not. The error tells that they do not; then it waits for a seek.
+    pub fn take(
+        &mut self,
+        of: &TopicPartition,
+        committed: Option<(Offset, LeaderEpoch)>,
+    ) -> Result<(), (u32, ConsumeError)> {
+        let mut part = self.part(of, Start::Earliest);
+        let mut result = Ok(());
+        match committed {
+            Some((offset, epoch)) => part.position = Position::Known(offset, epoch),
+            None if part.reset(self.settings.reset) => {}
+            None => {
+                part.is_failed = true;
+                result = Err((part.generation, ConsumeError::NoOffset));
+            }
+        }
+        self.parts.insert(of.clone(), part);
+        result
+    }
+
+    /// Reads a partition no more.
+    pub fn give_up(&mut self, of: &TopicPartition) {
+        self.parts.remove(of);
+    }
+
+    /// What is read.
+    pub fn assigned(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.parts.keys()
+    }
+
     /// Goes on with a partition from elsewhere. Whether it is assigned.
     pub fn seek(&mut self, of: &TopicPartition, start: Start) -> bool {
         if !self.parts.contains_key(of) {
@@ -197,6 +228,14 @@ impl Consumer {
     /// Where the next record of a partition is fetched from, if that is known yet.
     pub fn position(&self, of: &TopicPartition) -> Option<Offset> {
         self.parts.get(of)?.position.known()
+    }
+
+    /// [`Consumer::position`], and who led when what lies before it was written, as far as that is known.
+    pub fn position_and_epoch(&self, of: &TopicPartition) -> Option<(Offset, LeaderEpoch)> {
+        match self.parts.get(of)?.position {
+            Position::Known(offset, epoch) => Some((offset, epoch)),
+            Position::Wanted(_) | Position::Asked(_) => None,
+        }
     }
 
     /// Whether a chunk or a failure is of what is read now: not of before a seek, nor of a partition that was

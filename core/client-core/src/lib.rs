@@ -1,4 +1,4 @@
-//! A client of a Kafka cluster, decided: producer, consumer and admin as machines that are stepped.
+//! A client of a Kafka cluster, decided: producer, consumer, group and admin as machines that are stepped.
 //!
 //! ```text
 //!   caller ── append ──▶ Producer ── Effect::Send ──▶ edge ──▶ broker
@@ -10,14 +10,15 @@
 //! and no clock, so that the simulation runs it through every order of events.
 //!
 //! [`Links`] are a client's connections: whom to connect to, when to try again, what is in flight.
-//! [`Cluster`] is what the client knows of the cluster. [`producer`], [`consumer`] and [`admin`] are built on
-//! both.
+//! [`Cluster`] is what the client knows of the cluster. [`producer`], [`consumer`], [`group`] and [`admin`] are
+//! built on both.
 //!
 //! **Invariant:** a broker's bytes are input like any other. Whatever they say, a machine answers with
 //! an error or an effect, and what it keeps for a broker is bounded by what it asked for.
 
 pub mod admin;
 pub mod consumer;
+pub mod group; // beside the consumer: what it reads
 pub mod plan;
 pub mod producer; // start here
 

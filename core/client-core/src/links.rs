@@ -1,5 +1,6 @@
 //! A client's connections: to whom, since when, and when to try again.
 
+mod about_topics;
 mod silence;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +10,6 @@ use std::time::Duration;
 
 use base::{BrokerId, Effects, Now};
 use records::ClosedBatch;
-use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use wire::{ApiKey, Frame, Request};
 
 use crate::backoff::Backoff;
@@ -173,6 +173,12 @@ impl<T> Links<T> {
         }
     }
 
+    /// Its connections are called from this number on: for who has the connections of several in one place.
+    pub(crate) const fn with_ids_from(mut self, first: u64) -> Self {
+        self.id_next = first;
+        self
+    }
+
     /// The brokers there are, with their addresses. Connections to others are left to end by themselves.
     /// Those that moved: their connections were closed, and what was asked there gets no answer.
     pub fn set_brokers(
@@ -291,10 +297,21 @@ impl<T> Links<T> {
         &mut self,
         (peer, now): (Peer, Now),
         request: &R,
-        Asking { version, about, fills, is_answered }: Asking<T>,
+        asking: Asking<T>,
         effects: &mut Effects<NetEffect>,
     ) -> Result<(), LinkError> {
         let until = now.elapsed + self.settings.request_timeout;
+        self.send_until((peer, until), request, asking, effects)
+    }
+
+    /// [`Links::send`] of what a broker may take its time to answer: until then.
+    pub(crate) fn send_until<'a, R: Request<'a>>(
+        &mut self,
+        (peer, until): (Peer, Duration),
+        request: &R,
+        Asking { version, about, fills, is_answered }: Asking<T>,
+        effects: &mut Effects<NetEffect>,
+    ) -> Result<(), LinkError> {
         let open = self.usable(peer);
         let frame = if is_answered {
             open.link.request(request, version, until, about)?
@@ -306,28 +323,6 @@ impl<T> Links<T> {
         let outgoing = Outgoing { frame, fills, is_unanswered: !is_answered };
         effects.push(NetEffect::Send { connection: open.id, outgoing });
         Ok(())
-    }
-
-    /// Asks whoever can be asked about topics. Whether the question is on its way; an error if one of the names
-    /// cannot be said.
-    pub(crate) fn ask_about_topics<'a>(
-        &mut self,
-        names: impl Iterator<Item = &'a str>,
-        may_create: bool,
-        (about, now): (T, Now),
-        effects: &mut Effects<NetEffect>,
-    ) -> Result<bool, LinkError> {
-        let Some(peer) = self.want_any(now, effects) else { return Ok(false) };
-        let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(false) };
-        let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
-        let request = MetadataRequest {
-            topics: Some(topics.collect()),
-            // The broker decides whether it does.
-            allow_auto_topic_creation: may_create,
-            ..MetadataRequest::default()
-        };
-        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
-        self.send((peer, now), &request, asking, effects).map(|()| true)
     }
 
     fn usable(&mut self, peer: Peer) -> &mut Open<T> {

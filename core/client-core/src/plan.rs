@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   brokers, partitions ─┬─ drain      off these brokers, onto the others
+//!                        ├─ evacuate   the same, as far as there is room
 //!                        ├─ rebalance  as many replicas and leaderships on each
 //!                        └─ resize     more or fewer replicas of a topic
 //!                                        └─▶ moves, which AlterPartitionReassignments carries out
@@ -107,21 +108,45 @@ pub fn drain(nodes: &[Node], placed: &[Placed], leaving: &[BrokerId]) -> Result<
     if let Some(id) = leaving.iter().find(|id| !nodes.iter().any(|node| node.id == **id)) {
         return Err(PlanError::UnknownBroker(*id));
     }
+    let Evacuation { moves, stays } = evacuate(nodes, placed, leaving);
+    match stays.first() {
+        Some(one) => Err(one.nowhere(one.replicas.len())),
+        None => Ok(moves),
+    }
+}
+
+/// What becomes of replicas that are to go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evacuation {
+    /// Partitions whose replicas go elsewhere.
+    pub moves: Vec<Move>,
+    /// Partitions that keep a replica where it is, for there is nowhere else.
+    pub stays: Vec<Placed>,
+}
+
+/// Takes off these brokers what has somewhere to go. They need not be known any more.
+pub fn evacuate(nodes: &[Node], placed: &[Placed], leaving: &[BrokerId]) -> Evacuation {
     let mut draft = Draft::new(nodes, placed);
     leaving.iter().for_each(|id| draft.close(*id));
-    let mut moves = Vec::new();
-    for one in placed.iter().filter(|one| one.replicas.iter().any(|id| leaving.contains(id))) {
+    let (mut moves, mut stays) = (Vec::new(), Vec::new());
+    for one in placed {
         let mut to = one.replicas.clone();
         for place in 0..to.len() {
             if leaving.contains(&to[place]) {
                 let others: Vec<BrokerId> = others(&to, place);
-                to[place] = draft.add(one, &others, one.replicas.len())?;
+                let Ok(id) = draft.add(one, &others, one.replicas.len()) else { continue };
+                to[place] = id;
                 draft.take(one, one.replicas[place]);
             }
         }
-        moves.push(one.to(to));
+        if to.iter().any(|id| leaving.contains(id)) {
+            stays.push(one.clone());
+        }
+        if to != one.replicas {
+            moves.push(one.to(to));
+        }
     }
-    Ok(moves)
+    Evacuation { moves, stays }
 }
 
 /// Gives each partition of a topic so many replicas. Those that go are the last ones, and before them those on
@@ -242,6 +267,11 @@ fn others(replicas: &[BrokerId], place: usize) -> Vec<BrokerId> {
 }
 
 impl Placed {
+    fn nowhere(&self, wanted: usize) -> PlanError {
+        let (topic, partition, bytes) = (self.topic.clone(), self.partition, self.bytes);
+        PlanError::Nowhere { topic, partition, wanted, bytes }
+    }
+
     fn to(&self, to: Vec<BrokerId>) -> Move {
         let (topic, from) = (self.topic.clone(), self.replicas.clone());
         Move { topic, partition: self.partition, from, to, bytes: self.bytes }
@@ -322,13 +352,7 @@ impl<'a> Draft<'a> {
                 (others.len() + 1 - racks, load.replicas, load.bytes, *id)
             })
             .map(|(id, _)| id);
-        let nowhere = || PlanError::Nowhere {
-            topic: one.topic.clone(),
-            partition: one.partition,
-            wanted,
-            bytes: one.bytes,
-        };
-        let id = found.ok_or_else(nowhere)?;
+        let id = found.ok_or_else(|| one.nowhere(wanted))?;
         self.put(one, id);
         Ok(id)
     }

@@ -78,23 +78,26 @@ impl Controller {
     /// What a broker had in its last life, others have from here on, as far as they can.
     fn end_last_life(&self, command: &RegisterBroker, broker: &Broker) -> Vec<MetadataRecord> {
         let known = self.image.broker(broker.id);
-        let is_other_life = |epoch| known.is_some_and(|known| known.epoch != epoch);
+        // Who was forgotten since may have had later ones.
+        let is_other_life = |epoch| known.is_none_or(|known| known.epoch != epoch);
         let from_another_life = command.previous_epoch.is_some_and(is_other_life);
         let listed: BTreeSet<&(TopicId, PartitionIndex)> = match &command.in_doubt {
             InDoubt::Partitions(listed) => listed.iter().collect(),
             InDoubt::Nothing | InDoubt::Everything => BTreeSet::new(),
         };
         let all_in_doubt = from_another_life || command.in_doubt == InDoubt::Everything;
-        let is_in_doubt = |topic: TopicId, partition: &Partition| {
+        let is_gone = |partition: &Partition| {
             let directory = partition.directory_of(broker.id);
-            all_in_doubt
-                || listed.contains(&(topic, partition.index))
-                || directory.is_some_and(|directory| !is_online(&broker.log_dirs, directory))
+            directory.is_some_and(|directory| !is_online(&broker.log_dirs, directory))
+        };
+        let is_in_doubt = |topic: TopicId, partition: &Partition| {
+            all_in_doubt || listed.contains(&(topic, partition.index)) || is_gone(partition)
         };
         let electorate = self.electorate_with(broker.id, Some(broker.clone()));
         let changes = electorate.revise_all(|topic, partition| {
             let is_in_doubt = is_in_doubt(topic.id, partition);
-            if is_in_doubt && partition.replicas.len() > 1 {
+            // Nobody has more than the only replica, unless that is not there.
+            if is_in_doubt && (partition.replicas.len() > 1 || is_gone(partition)) {
                 return Revision::of(topic.id, partition).in_doubt(broker.id);
             }
             let is_concerned =
@@ -166,6 +169,9 @@ impl Controller {
     ) -> Result<Vec<MetadataRecord>, ControllerError> {
         let id = command.broker;
         let broker = self.image.broker(id).ok_or(ControllerError::UnknownBroker(id))?;
+        if broker.epoch != command.epoch {
+            return Err(ControllerError::StaleBrokerEpoch { expected: broker.epoch, got: command.epoch });
+        }
         let electorate = self.electorate();
         let change = |&(topic, index, directory): &(TopicId, PartitionIndex, Uuid)| {
             let topic = self.image.topic_by_id(topic)?;

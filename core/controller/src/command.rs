@@ -27,7 +27,7 @@ pub use partitions::{
     AlterPartition, AlterPartitions, AlterReassignments, ElectLeaders, Elected, ElectionKind,
     PartitionAltered, Reassignment,
 };
-pub use quorum::{NewVoter, QuorumCommand, QuorumReplica, QuorumReply, QuorumStatus};
+pub use quorum::{NO_VALID_VOTER, NewVoter, QuorumCommand, QuorumReplica, QuorumReply, QuorumStatus};
 pub use topics::{
     AdoptTopic, CreatePartitions, CreateTopics, DeleteTopics, FoundPartition, NewTopic, PartitionsCreated,
     TopicCreated, TopicDeleted, TopicGrowth, TopicKey,
@@ -105,6 +105,18 @@ impl Command {
 }
 
 impl Command {
+    /// Whether it is something that brokers say as long as they live. It is little, and has room and a way where
+    /// other commands have none: a broker that is not heard is fenced.
+    pub fn is_of_life(&self) -> bool {
+        matches!(
+            self,
+            Self::RegisterBroker(_)
+                | Self::BrokerHeartbeat(_)
+                | Self::BrokerSuspected(_)
+                | Self::AlterPartitions(_)
+        )
+    }
+
     /// Whether this is an answer to it: of the same name, with an outcome for each thing that was asked for.
     /// What comes from another node is looked at before anybody counts on it.
     pub fn is_answered_by(&self, reply: &Reply) -> bool {

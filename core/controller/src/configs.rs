@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use metadata::settings::{
-    INSYNC_MIN, Kind, Layers, Setting, SettingError, describe_broker, describe_topic, find_broker,
-    find_topic, insync_replicas_min, validate_broker, validate_topic,
+    INSYNC_MIN, Kind, Layers, Setting, SettingError, describe_broker, describe_group, describe_topic,
+    find_broker, find_group, find_topic, insync_replicas_min, validate_broker, validate_group,
+    validate_topic,
 };
 use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord, Partition, PartitionChange};
 
@@ -183,6 +184,7 @@ impl Controller {
             ConfigResource::Broker(_) | ConfigResource::DefaultBroker => {
                 Box::new(describe_broker(self.layers()))
             }
+            ConfigResource::Group(_) => Box::new(describe_group(own, self.layers())),
         };
         described.find(|described| described.setting.name == name).and_then(|described| described.value)
     }
@@ -198,8 +200,18 @@ impl Controller {
         target.values().try_for_each(|value| check_len(value))?;
         match resource {
             ConfigResource::Topic(_) => validate_topic(&target)?,
+            ConfigResource::Group(_) => validate_group(&target, self.layers().fixed)?,
             ConfigResource::Broker(_) if target.contains_key(INSYNC_MIN) => {
                 let why = format!("Broker-level {INSYNC_MIN} cannot be altered: set it for all brokers.");
+                return Err(ControllerError::InvalidConfig(why));
+            }
+            // Kafka refuses it, too: what comes in its place is the matter of whichever controller is elected next.
+            ConfigResource::DefaultBroker
+                if self.image.configs(resource).contains_key(INSYNC_MIN)
+                    && !target.contains_key(INSYNC_MIN) =>
+            {
+                let why =
+                    format!("Cluster-level {INSYNC_MIN} cannot be removed: set it to 1 if one is enough.");
                 return Err(ControllerError::InvalidConfig(why));
             }
             // Kafka calls a broker's bad value a bad request, and a topic's a bad setting.
@@ -256,6 +268,7 @@ fn setting_of(resource: &ConfigResource, name: &str) -> Option<&'static Setting>
     match resource {
         ConfigResource::Topic(_) => find_topic(name),
         ConfigResource::Broker(_) | ConfigResource::DefaultBroker => find_broker(name),
+        ConfigResource::Group(_) => find_group(name),
     }
 }
 

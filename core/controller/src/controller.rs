@@ -100,9 +100,10 @@ impl Controller {
 
     /// What a new cluster's log begins with: the level of the metadata that follows.
     pub fn bootstrap() -> Vec<MetadataRecord> {
-        let level =
-            metadata::FeatureLevel { name: "metadata.version".into(), level: metadata::METADATA_VERSION };
-        vec![MetadataRecord::FeatureLevel(level)]
+        let level = |(name, _, level): &(&str, i16, i16)| {
+            MetadataRecord::FeatureLevel(metadata::FeatureLevel { name: (*name).to_owned(), level: *level })
+        };
+        metadata::FEATURES.iter().map(level).collect()
     }
 
     /// The cluster as all that is committed makes it.

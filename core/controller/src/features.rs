@@ -2,13 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use metadata::{FeatureLevel, METADATA_FEATURE, METADATA_VERSION, MetadataRecord};
+use metadata::{FEATURES, FeatureLevel, MetadataRecord};
 
 use crate::command::{FeatureDirection, FeatureUpdate, Outcomes, UpdateFeatures};
 use crate::controller::Controller;
 use crate::error::ControllerError;
 
 impl Controller {
+    /// The levels of features that the cluster was founded without, and that every broker speaks by now.
+    pub(crate) fn features_missing(&self) -> Vec<MetadataRecord> {
+        let speaks = |name: &str| {
+            let is_spoken = |(it, ..): &(String, i16, i16)| it == name;
+            self.image.brokers().all(|broker| broker.features.iter().any(is_spoken))
+        };
+        let is_missing = |name: &str| !self.image.features().contains_key(name) && speaks(name);
+        let missing = FEATURES.iter().filter(|(name, ..)| is_missing(name));
+        let level = |(name, _, level): &(&str, i16, i16)| {
+            MetadataRecord::FeatureLevel(FeatureLevel { name: (*name).to_owned(), level: *level })
+        };
+        missing.map(level).collect()
+    }
+
     pub(crate) fn update_features(&self, command: &UpdateFeatures) -> (Outcomes<()>, Vec<MetadataRecord>) {
         let mut seen = BTreeSet::new();
         let mut records = Vec::new();
@@ -40,11 +54,12 @@ impl Controller {
                 "Invalid update version {level} for feature {name}. {why}"
             )))
         };
-        if name != METADATA_FEATURE {
+        let Some((_, low, high)) = FEATURES.iter().find(|(known, ..)| known == name) else {
             return refused("The controller does not support the given feature.".into());
-        }
-        if *level != METADATA_VERSION {
-            return refused(format!("The controller supports only version {METADATA_VERSION}."));
+        };
+        assert_eq!(low, high, "of every feature there is one level");
+        if level != high {
+            return refused(format!("The controller supports only version {high}."));
         }
         if *level > has && *direction != FeatureDirection::Upgrade {
             return refused(format!("Can't downgrade to a version above {has}."));

@@ -45,10 +45,10 @@ pub use command::{
     AdoptTopic, AllocateProducerIds, AlterConfigs, AlterPartition, AlterPartitions, AlterReassignments,
     AssignReplicasToDirs, BrokerHeartbeat, BrokerSuspected, Command, ConfigOp, CreatePartitions,
     CreateTopics, DeleteTopics, ElectLeaders, Elected, ElectionKind, FeatureDirection, FeatureUpdate,
-    FoundPartition, HeartbeatReply, InDoubt, IncrementalAlterConfigs, NewTopic, NewVoter, Outcomes,
-    PartitionAltered, PartitionsCreated, ProducerIdBlock, QuorumCommand, QuorumReplica, QuorumReply,
-    QuorumStatus, Reassignment, RegisterBroker, Reply, ResourceConfigs, SkipProducerIds, TopicCreated,
-    TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker, UpdateFeatures,
+    FoundPartition, HeartbeatReply, InDoubt, IncrementalAlterConfigs, NO_VALID_VOTER, NewTopic, NewVoter,
+    Outcomes, PartitionAltered, PartitionsCreated, ProducerIdBlock, QuorumCommand, QuorumReplica,
+    QuorumReply, QuorumStatus, Reassignment, RegisterBroker, Reply, ResourceConfigs, SkipProducerIds,
+    TopicCreated, TopicDeleted, TopicGrowth, TopicKey, UnregisterBroker, UpdateFeatures,
 };
 pub use controller::{Controller, ControllerSettings, Decision, REPLICATION_FACTOR_MAX};
 pub use error::ControllerError;

@@ -74,14 +74,9 @@ impl Term {
         Offset(committed.0.saturating_add(waiting))
     }
 
-    /// Whether there is no room for a command. What brokers say while they live has room when others have
-    /// none: it is little, and without it they would be fenced.
+    /// Whether there is no room for a command.
     pub(crate) fn is_full(&self, command: &Command) -> bool {
-        let share = match command {
-            Command::BrokerHeartbeat(_) | Command::BrokerSuspected(_) | Command::AlterPartitions(_) => 1,
-            Command::RegisterBroker(_) => 1,
-            _ => 2,
-        };
+        let share = if command.is_of_life() { 1 } else { 2 };
         self.records_waiting > RECORDS_WAITING_MAX / share
             || self.answers_waiting >= ANSWERS_WAITING_MAX / share
     }

@@ -157,9 +157,11 @@ impl Controller {
             stepped: now.elapsed,
             balance_at: self.settings.balance_interval.map(|interval| now.elapsed + interval),
         });
-        if self.image.features().is_empty() {
-            self.enqueue(Self::bootstrap(), false);
-        }
+        let features = match self.image.features().is_empty() {
+            true => Self::bootstrap(),
+            false => self.features_missing(),
+        };
+        self.enqueue(features, false);
         self.enqueue(self.settings_for_all(), false);
         // The controller before this one may have ended between two batches.
         let records = self.electorate().fill_vacancies(None);

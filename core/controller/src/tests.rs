@@ -452,6 +452,25 @@ fn a_topic_grows_and_never_shrinks() {
     );
 }
 
+/// Groups are found by their ids in as many partitions as there are.
+#[test]
+fn the_topic_of_committed_offsets_does_not_grow() {
+    let mut cluster = Cluster::of(&[1]);
+    cluster.create_one(topic("__consumer_offsets", 50, 1)).expect("legal");
+    let by_hand = vec![ids(&[1])];
+    for assignments in [None, Some(by_hand)] {
+        let growth = TopicGrowth { name: "__consumer_offsets".into(), count: 51, assignments };
+        let (code, words) = refusal(cluster.grow_to(growth));
+        assert_eq!(code, ErrorCode::InvalidRequest);
+        assert!(
+            words.starts_with("The number of partitions of __consumer_offsets cannot be changed"),
+            "{words}"
+        );
+    }
+    let kept = cluster.controller.image().topic("__consumer_offsets").expect("it was made");
+    assert_eq!(kept.partitions().len(), 50);
+}
+
 #[test]
 fn single_settings_change() {
     use ConfigOp::{Append, Delete, Set, Subtract};
@@ -538,6 +557,28 @@ fn brokers_have_settings_too() {
         (code, words.as_str()),
         (ErrorCode::BrokerIdNotRegistered, "Broker ID 9 is not currently registered")
     );
+}
+
+/// Who is still eligible depends on it, so that it is the same on every node, whatever each was given at start.
+#[test]
+fn the_minimum_of_all_topics_changes_and_is_not_taken_back() {
+    use ConfigOp::{Delete, Set};
+    let mut cluster = Cluster::of(&[1]);
+    let all = ConfigResource::DefaultBroker;
+    let name = "min.insync.replicas";
+    cluster.alter(all.clone(), &[(name, Delete, None)]).expect("there is nothing to take back");
+    cluster.alter(all.clone(), &[(name, Set, Some("2"))]).expect("it is dynamic");
+    let (code, words) = refusal(cluster.alter(all.clone(), &[(name, Delete, None)]));
+    assert_eq!(code, ErrorCode::InvalidConfig);
+    assert!(words.contains("set it to 1"), "{words}");
+    let resources = vec![ResourceConfigs { resource: all.clone(), entries: Vec::new() }];
+    let (reply, _) = cluster
+        .run(Command::AlterConfigs(AlterConfigs { resources, validate_only: false }))
+        .expect("it runs");
+    let Reply::AlterConfigs(outcomes) = reply else { panic!("{reply:?}") };
+    assert_eq!(refusal(outcomes[0].clone()).0, ErrorCode::InvalidConfig, "not by leaving it out either");
+    cluster.alter(all.clone(), &[(name, Set, Some("1"))]).expect("it can be lowered");
+    assert_eq!(cluster.configs(&all), [(name, "1")]);
 }
 
 #[test]
@@ -669,13 +710,14 @@ fn a_broker_says_where_its_replicas_lie() {
     let created = cluster.create_one(topic("a", 2, 1)).expect("it may");
     let unassigned = metadata::Partition::DIRECTORY_UNASSIGNED;
     assert_eq!(directories(&cluster, "a"), [unassigned, unassigned], "nobody has made the logs yet");
+    let epoch = cluster.controller.image().broker(BrokerId(1)).expect("it is registered").epoch;
     let assign = |index: i32, id: u8| {
         let replicas = vec![
             (created.id, PartitionIndex(index), Uuid([id; 16])),
             (TopicId(Uuid([1; 16])), PartitionIndex(0), Uuid([id; 16])),
             (created.id, PartitionIndex(9), Uuid([id; 16])),
         ];
-        Command::AssignReplicasToDirs(AssignReplicasToDirs { broker: BrokerId(1), replicas })
+        Command::AssignReplicasToDirs(AssignReplicasToDirs { broker: BrokerId(1), epoch, replicas })
     };
     let (_, delta) = cluster.run(assign(1, 7)).expect("what is not there is passed over");
     assert_eq!(delta.partitions_changed.len(), 1);
@@ -686,7 +728,7 @@ fn a_broker_says_where_its_replicas_lie() {
     assert_eq!(cluster.log.len(), records);
     cluster.run(assign(1, 8)).expect("it moved");
     assert_eq!(directories(&cluster, "a"), [unassigned, Uuid([8; 16])]);
-    let stranger = AssignReplicasToDirs { broker: BrokerId(7), replicas: Vec::new() };
+    let stranger = AssignReplicasToDirs { broker: BrokerId(7), epoch, replicas: Vec::new() };
     let refused = cluster.run(Command::AssignReplicasToDirs(stranger));
     assert_eq!(refusal(refused).0, ErrorCode::BrokerIdNotRegistered);
 }

@@ -29,6 +29,7 @@ const FRAME_VERSION: u32 = 1;
 /// Kafka's numbers of the kinds of resources that have configs.
 const RESOURCE_TOPIC: i8 = 2;
 const RESOURCE_BROKER: i8 = 4;
+const RESOURCE_GROUP: i8 = 32;
 
 /// Bytes that are no metadata record of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -205,6 +206,7 @@ fn config(it: ConfigRecord) -> Result<MetadataRecord, RecordError> {
             let id = id.parse().map_err(|_| wrong("ConfigRecord.resourceName", id.escape_debug()))?;
             ConfigResource::Broker(BrokerId(id))
         }
+        (RESOURCE_GROUP, id) => ConfigResource::Group(id.to_owned()),
         (kind, _) => return Err(wrong("ConfigRecord.resourceType", kind)),
     };
     Ok(MetadataRecord::Config(ConfigChange { resource, name: it.name, value: it.value }))
@@ -216,6 +218,7 @@ impl From<&ConfigChange> for ConfigRecord {
             ConfigResource::Topic(name) => (RESOURCE_TOPIC, name.to_string()),
             ConfigResource::Broker(id) => (RESOURCE_BROKER, id.to_string()),
             ConfigResource::DefaultBroker => (RESOURCE_BROKER, String::new()),
+            ConfigResource::Group(id) => (RESOURCE_GROUP, id.clone()),
         };
         Self { resource_type, resource_name, name: change.name.clone(), value: change.value.clone() }
     }

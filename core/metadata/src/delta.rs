@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{BrokerId, PartitionIndex, TopicId};
+use base::{BrokerId, LeaderEpoch, PartitionIndex, TopicId};
 
 use crate::parts::{ConfigResource, Topic};
 
@@ -27,6 +27,27 @@ pub struct Delta {
     pub brokers_changed: BTreeSet<BrokerId>,
     /// Whether the level of a feature changed.
     pub features_changed: bool,
+    /// Leaders that were elected although they may lack what was committed, in order. What a snapshot has
+    /// swallowed is not told.
+    pub unclean_elections: Vec<UncleanElection>,
+}
+
+/// A leader that was elected although it may lack what was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UncleanElection {
+    /// The topic of its partition.
+    pub topic: TopicId,
+    /// Which of the topic's partitions.
+    pub partition: PartitionIndex,
+    /// Who led before, or led last; [`BrokerId::NONE`] if nobody is known.
+    pub before: BrokerId,
+    /// Who leads.
+    pub leader: BrokerId,
+    /// The leadership that began.
+    pub epoch: LeaderEpoch,
+    /// Whether it is the last leader that was known, elected for want of any other (KIP-966); else it was
+    /// asked for, by a setting or a person.
+    pub is_last_known: bool,
 }
 
 impl Delta {

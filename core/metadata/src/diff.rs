@@ -22,7 +22,7 @@ impl Delta {
         let configured = before.configured().chain(after.configured()).map(|(resource, _)| resource);
         let is_there = |resource: &&ConfigResource| match resource {
             ConfigResource::Topic(name) => after.topic(name.as_str()).is_some(),
-            ConfigResource::Broker(_) | ConfigResource::DefaultBroker => true,
+            ConfigResource::Broker(_) | ConfigResource::DefaultBroker | ConfigResource::Group(_) => true,
         };
         let is_other = |resource: &&ConfigResource| before.configs(resource) != after.configs(resource);
         delta.configs_changed = configured.filter(is_there).filter(is_other).cloned().collect();

@@ -28,7 +28,7 @@ pub mod settings;
 mod shared_map;
 
 pub use codec::RecordError;
-pub use delta::Delta;
+pub use delta::{Delta, UncleanElection};
 pub use image::Image;
 pub use metadata_record::{
     BrokerChange, ConfigChange, FeatureLevel, MetadataRecord, NewPartition, NewTopic, PartitionChange,
@@ -43,5 +43,10 @@ pub const METADATA_VERSION: i16 = 33;
 /// The feature whose level says which records are written.
 pub const METADATA_FEATURE: &str = "metadata.version";
 
-/// The features that this release can speak: name, lowest and highest level (KIP-584).
-pub const FEATURES: &[(&str, i16, i16)] = &[(METADATA_FEATURE, METADATA_VERSION, METADATA_VERSION)];
+/// The feature whose level 1 says that groups may speak the new protocol (KIP-848). There is no way back to 0: groups
+/// that speak it would be lost.
+pub const GROUP_FEATURE: &str = "group.version";
+
+/// The features that this release can speak: name, lowest and highest level (KIP-584), by name.
+pub const FEATURES: &[(&str, i16, i16)] =
+    &[(GROUP_FEATURE, 1, 1), (METADATA_FEATURE, METADATA_VERSION, METADATA_VERSION)];

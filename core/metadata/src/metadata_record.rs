@@ -162,6 +162,7 @@ impl NewPartition {
                 leader_epoch: LeaderEpoch::FIRST,
                 partition_epoch: PARTITION_EPOCH_FIRST,
                 recovering: false,
+                unclean_epoch: LeaderEpoch::NONE,
                 replicas: replicas.into(),
                 isr: isr.into(),
                 directories: directories.into(),

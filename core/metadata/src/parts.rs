@@ -19,6 +19,8 @@ pub enum ConfigResource {
     Broker(BrokerId),
     /// Every broker's that has none of its own.
     DefaultBroker,
+    /// A group's of consumers, whether there is one of this id or not.
+    Group(String),
 }
 
 impl fmt::Display for ConfigResource {
@@ -27,6 +29,7 @@ impl fmt::Display for ConfigResource {
             Self::Topic(name) => write!(f, "topic {name}"),
             Self::Broker(id) => write!(f, "broker {id}"),
             Self::DefaultBroker => f.write_str("every broker"),
+            Self::Group(id) => write!(f, "group {id}"),
         }
     }
 }
@@ -103,6 +106,9 @@ pub struct Partition {
     pub partition_epoch: i32,
     /// Whether the leader is recovering from an unclean election.
     pub recovering: bool,
+    /// The last leadership that began with somebody who may have lacked what was committed; [`LeaderEpoch::NONE`]
+    /// if none did. Kafka has no such word: whoever followed nobody since may have what that one lacked.
+    pub unclean_epoch: LeaderEpoch,
     /// Who has it, in order of preference.
     pub replicas: Box<[BrokerId]>,
     /// Who has all of it.

@@ -13,8 +13,11 @@ mod broker;
 mod broker_table;
 mod cluster;
 mod describe;
+mod group;
+mod group_table;
 mod listener;
 mod properties;
+mod reader;
 mod render;
 mod setting;
 #[cfg(test)]
@@ -24,26 +27,32 @@ mod topic_table;
 
 pub use broker::{BrokerSettings, CORDONED_DIRS, StartError};
 pub use cluster::{ClusterAddress, ClusterPeer, Roles};
-pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_topic};
+pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_group, describe_topic};
+pub use group::{GroupSettings, validate_group};
 pub use listener::{Listener, SecurityProtocol};
 pub use properties::{PropertyError, parse_properties};
 pub use render::render_markdown;
-pub use setting::{Allowed, Kind, Scope, Setting, SettingError, Value};
+pub use setting::{Allowed, INSYNC_MIN, Kind, Scope, Setting, SettingError, Value};
 pub use topic::{
-    Cleanup, CompressionType, FlushPolicy, INSYNC_MIN, ThrottledReplicas, TimestampType, TopicSettings,
-    UNCLEAN_ELECTION, allows_unclean_election, insync_replicas_min,
+    Cleanup, CompressionType, FlushPolicy, ThrottledReplicas, TimestampType, TopicSettings, UNCLEAN_ELECTION,
+    allows_unclean_election, insync_replicas_min,
 };
 
 use crate::parts::ConfigMap;
 
-/// Every setting: a topic's first, then a broker's, each by name.
+/// Every setting: a topic's first, then a group's, then a broker's, each by name.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
-    topic_table::TOPIC.iter().chain(broker_table::BROKER)
+    topic_table::TOPIC.iter().chain(group_table::GROUP).chain(broker_table::BROKER)
 }
 
 /// A topic's settings, by name.
 pub fn topic_settings() -> &'static [Setting] {
     topic_table::TOPIC
+}
+
+/// A group's settings, by name.
+pub fn group_settings() -> &'static [Setting] {
+    group_table::GROUP
 }
 
 /// A broker's settings, by name.
@@ -54,6 +63,11 @@ pub fn broker_settings() -> &'static [Setting] {
 /// A setting of topics, by name.
 pub fn find_topic(name: &str) -> Option<&'static Setting> {
     find_in(topic_table::TOPIC, name)
+}
+
+/// A setting of groups, by name.
+pub fn find_group(name: &str) -> Option<&'static Setting> {
+    find_in(group_table::GROUP, name)
 }
 
 /// A setting of brokers, by name.

@@ -8,6 +8,7 @@
 //!   client bytes ── CheckedBatch::check ──► append     CRC, header, every record's framing
 //!   disk, leader ── StoredBatch::check ───► replay     header and CRC: checked when it first came
 //!   either one ──── .records(scratch) ────► RecordIter borrowed keys, values, headers
+//!   stored batch ── .retain(keep) ────────► bytes      without the records that compaction drops
 //!   records ─────── BatchBuilder ─────────► bytes      producers, tests, control batches
 //! ```
 //!
@@ -28,6 +29,7 @@ mod error;
 mod halves;
 mod header;
 mod record;
+mod retain;
 mod stored;
 mod varint;
 

@@ -10,7 +10,7 @@ use crate::header::{BatchHeader, CRC_FROM, HEADER_BYTES};
 use crate::record::RecordIter;
 
 /// What the records of a stored batch may decompress to: as much as those of any batch that is appended.
-const STORED_BYTES_MAX: usize = DecompressBound::CEILING_BYTES;
+pub(crate) const STORED_BYTES_MAX: usize = DecompressBound::CEILING_BYTES;
 
 /// One whole batch as a log holds it: its header is sane and its CRC is right.
 ///

@@ -15,7 +15,8 @@ pub struct Assignment {
     pub replicas: Vec<BrokerId>,
     /// Who has all that is committed.
     pub isr: Vec<BrokerId>,
-    /// Whether the leader was elected although it may lack committed records: others then have to give
-    /// theirs up.
-    pub is_recovering: bool,
+    /// The last leadership that began with somebody who may have lacked committed records;
+    /// [`LeaderEpoch::NONE`] if none did. Who did not follow anybody since has to give up those of its own
+    /// that were lost then.
+    pub unclean_epoch: LeaderEpoch,
 }

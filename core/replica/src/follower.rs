@@ -138,11 +138,12 @@ impl Partition {
         said: &FromLeader<'_>,
         out: &mut Effects<Effect>,
     ) -> Result<bool, FollowError> {
-        let may_lose = self.following(said.epoch)?.may_lose;
+        self.check_follows(said.epoch)?;
         if let Some((epoch, end)) = said.diverging {
-            self.diverge((epoch, end), may_lose, out)?;
+            self.diverge((epoch, end), out)?;
             return Ok(false);
         }
+        self.agreed_epoch = said.epoch;
         let appended = self.append_fetched(now, said.records, out);
         // What was appended before something went wrong is as good as it is.
         self.follow_marks(said, out)?;
@@ -156,10 +157,10 @@ impl Partition {
         (start, end): (Offset, Offset),
         out: &mut Effects<Effect>,
     ) -> Result<(), FollowError> {
-        let may_lose = self.following(epoch)?.may_lose;
+        self.check_follows(epoch)?;
         if self.log.end() > end {
             // Its own epochs would have told where to cut, had they known.
-            return self.cut_at(end, (epoch, end), may_lose, out);
+            return self.cut_at(end, (epoch, end), out);
         }
         if self.log.end() < start {
             // All that was here was deleted there meanwhile.
@@ -168,11 +169,9 @@ impl Partition {
         Ok(())
     }
 
-    fn following(&self, epoch: LeaderEpoch) -> Result<&Following, FollowError> {
-        match &self.role {
-            Role::Follower(following) if epoch == self.epoch && !self.failed => Ok(following),
-            _ => Err(FollowError::NotFollowing(epoch)),
-        }
+    fn check_follows(&self, epoch: LeaderEpoch) -> Result<(), FollowError> {
+        let follows = matches!(self.role, Role::Follower(_)) && epoch == self.epoch && !self.failed;
+        if follows { Ok(()) } else { Err(FollowError::NotFollowing(epoch)) }
     }
 
     /// Cuts off what the leader does not have: behind the end of the last epoch that both share (KIP-101,
@@ -180,7 +179,6 @@ impl Partition {
     fn diverge(
         &mut self,
         (epoch, end): (LeaderEpoch, Offset),
-        may_lose: bool,
         out: &mut Effects<Effect>,
     ) -> Result<(), FollowError> {
         let (own_epoch, own_end) = self.log.epoch_end(epoch);
@@ -191,18 +189,17 @@ impl Partition {
             // The next question is about that one.
             _ => own_end,
         };
-        self.cut_at(at, (epoch, end), may_lose, out)
+        self.cut_at(at, (epoch, end), out)
     }
 
     fn cut_at(
         &mut self,
         at: Offset,
         (epoch, end): (LeaderEpoch, Offset),
-        may_lose: bool,
         out: &mut Effects<Effect>,
     ) -> Result<(), FollowError> {
         let high_watermark = self.high_watermark;
-        if at < high_watermark && !may_lose {
+        if at < high_watermark && !self.may_lose_committed() {
             return Err(FollowError::CommittedDiverges { epoch, end, high_watermark });
         }
         self.begin_cut(Cut::From(at), out);
@@ -290,7 +287,7 @@ impl Partition {
             let what = format!("a batch of leader epoch {}", batch.leader_epoch());
             return Err(FollowError::Unusable(what));
         }
-        match self.log.append_stored(now, &batch) {
+        match self.log.append_fetched(now, &batch) {
             Ok(_) => {
                 let records = u32::try_from(batch.header().records_count).unwrap_or(0);
                 self.on_appended(now, batch.bytes().len(), records, out);

@@ -10,6 +10,7 @@
 
 mod partition; // start here
 
+mod compact;
 mod follower;
 mod isr;
 mod leader;

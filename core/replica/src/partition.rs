@@ -108,6 +108,10 @@ pub struct Partition {
     pub(crate) epoch: LeaderEpoch,
     pub(crate) settings: PartitionSettings,
     pub(crate) high_watermark: Offset,
+    /// The last leadership that began uncleanly, see [`Assignment::unclean_epoch`].
+    unclean_epoch: LeaderEpoch,
+    /// The last leadership of which it was seen, since the log was opened, that its log has all of this one.
+    pub(crate) agreed_epoch: LeaderEpoch,
     /// What is to be given up of the log once its recovery point is lowered.
     pub(crate) cut: Option<Cut>,
     /// Bytes and records appended since the last flush was asked for.
@@ -131,6 +135,8 @@ impl Partition {
             epoch: LeaderEpoch::NONE,
             settings,
             high_watermark,
+            unclean_epoch: LeaderEpoch::NONE,
+            agreed_epoch: LeaderEpoch::NONE,
             cut: None,
             unflushed_bytes: 0,
             unflushed_records: 0,
@@ -147,6 +153,7 @@ impl Partition {
         }
         let is_new = assignment.leader_epoch > self.epoch || matches!(self.role, Role::None);
         self.epoch = assignment.leader_epoch;
+        self.unclean_epoch = assignment.unclean_epoch;
         let leadership = Leadership {
             epoch: assignment.leader_epoch,
             partition_epoch: assignment.partition_epoch,
@@ -161,12 +168,13 @@ impl Partition {
             _ if assignment.leader == Some(self.me) => {
                 let leader = Leader::new(now, self.me, self.log.end(), leadership);
                 self.role = Role::Leader(leader);
+                self.agreed_epoch = self.epoch;
                 self.cut = None;
                 out.push(Effect::RoleChanged);
             }
             _ => {
-                let (leader, may_lose) = (assignment.leader, assignment.is_recovering);
-                self.role = Role::Follower(Following { leader, may_lose, committed: Offset::NONE });
+                let leader = assignment.leader;
+                self.role = Role::Follower(Following { leader, committed: Offset::NONE });
                 self.cut = None;
                 out.push(Effect::RoleChanged);
             }
@@ -177,6 +185,14 @@ impl Partition {
         }
         out.push(Effect::FetchOn);
         self.check();
+    }
+
+    /// Whether committed records may have to be given up: a leader was elected that may have lacked them, and this
+    /// replica has followed nobody since. A log that has records of that leadership or a later one was a part
+    /// of its leader's when they came, and a leader's own log is what the others follow.
+    pub(crate) fn may_lose_committed(&self) -> bool {
+        let written = self.log.last_epoch().unwrap_or(LeaderEpoch::NONE);
+        self.unclean_epoch > written.max(self.agreed_epoch)
     }
 
     /// Appends a batch as leader. `needs_isr` is whether its producer wants to know that enough replicas have

@@ -18,8 +18,6 @@ pub(crate) enum Role {
 pub(crate) struct Following {
     /// Whom, if anybody leads.
     pub(crate) leader: Option<BrokerId>,
-    /// Whether committed records may have to be given up: the leader was elected uncleanly.
-    pub(crate) may_lose: bool,
     /// Up to where the leader said last that its log is committed, which may be beyond this one's end.
     pub(crate) committed: Offset,
 }

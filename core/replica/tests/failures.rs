@@ -50,7 +50,7 @@ impl Story {
             partition_epoch: 1,
             replicas: vec![BrokerId(1), BrokerId(2)],
             isr: vec![BrokerId(2)],
-            is_recovering: false,
+            unclean_epoch: LeaderEpoch::NONE,
         };
         self.partition.assign(NOW, &assignment, &mut self.out);
         self.out.drain().for_each(drop);
@@ -212,7 +212,7 @@ fn a_cut_that_fails_midway_leaves_nothing_committed_beyond_the_end() {
         partition_epoch,
         replicas: vec![me, other],
         isr: vec![other],
-        is_recovering: true,
+        unclean_epoch: LeaderEpoch(1),
     };
     story.partition.assign(NOW, &by_another(1), &mut story.out);
     let said = FromLeader {

@@ -29,6 +29,23 @@ struct Cluster {
 }
 
 impl Cluster {
+    /// Broker 2 knows that four records of leader 1 are committed.
+    fn of_four_committed() -> Self {
+        let mut cluster = Self::new(FlushPolicy::Os, 1);
+        cluster.append(1, 4);
+        for id in [2, 2, 3, 3, 2] {
+            cluster.fetch(id).expect("it follows");
+        }
+        assert_eq!(cluster.ends()[1], (4, 4));
+        cluster
+    }
+
+    /// A broker has lost its log.
+    fn empty(&mut self, id: i32) {
+        let emptied = Self::new(FlushPolicy::Os, 1).replicas.remove(&id).expect("there are three");
+        self.replicas.insert(id, emptied);
+    }
+
     fn new(policy: FlushPolicy, isr_min: usize) -> Self {
         let replica = |id: i32| {
             let disk = Arc::new(MemoryDisk::new());
@@ -45,7 +62,7 @@ impl Cluster {
             partition_epoch: 0,
             replicas: all.clone(),
             isr: all,
-            is_recovering: false,
+            unclean_epoch: LeaderEpoch::NONE,
         };
         let mut cluster = Self {
             replicas: (1..=3).map(replica).collect(),
@@ -363,20 +380,64 @@ fn what_was_not_committed_gives_way_to_what_was_written_instead() {
 
 #[test]
 fn a_replica_does_not_give_up_what_is_committed() {
-    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
-    cluster.append(1, 4);
-    for id in [2, 2, 3, 3, 2] {
-        cluster.fetch(id).expect("it follows");
-    }
-    assert_eq!(cluster.ends()[1], (4, 4));
+    let mut cluster = Cluster::of_four_committed();
     // A broker that lost its log is made leader by mistake.
-    let emptied = Cluster::new(FlushPolicy::Os, 1).replicas.remove(&3).expect("there are three");
-    cluster.replicas.insert(3, emptied);
+    cluster.empty(3);
     cluster.lead(3, &[3]);
     cluster.append(3, 1);
     let error = cluster.fetch(2).expect_err("it would lose records");
     assert!(matches!(error, FollowError::CommittedDiverges { .. }), "{error}");
     assert_eq!(cluster.ends()[1], (4, 4));
+}
+
+/// A replica without what was committed was made leader because that was asked for. Whoever had it gives it up,
+/// also one that comes back long after the leader has gone on with others.
+#[test]
+fn a_replica_that_missed_an_unclean_election_gives_up_what_was_lost_in_it() {
+    let mut cluster = Cluster::of_four_committed();
+    cluster.empty(3);
+    cluster.assignment.unclean_epoch = LeaderEpoch(1);
+    cluster.lead(3, &[3]);
+    cluster.append(3, 1);
+    // A later leadership, which began in good order.
+    cluster.lead(3, &[3]);
+    cluster.append(3, 1);
+    for _ in 0..2 {
+        cluster.fetch(2).expect("what it had is lost");
+    }
+    assert_eq!((cluster.ends()[1], &*cluster.said), ((2, 2), &["2 cut 4 to 0".to_owned()][..]));
+}
+
+/// It has followed since, so that what it has is what the leader had that was elected uncleanly. Another that
+/// lacks some of it has lost it.
+#[test]
+fn a_replica_that_has_followed_since_an_unclean_election_gives_up_nothing_any_more() {
+    for writes in [true, false] {
+        let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+        cluster.append(1, 4);
+        for id in [2, 2, 2] {
+            cluster.fetch(id).expect("it follows");
+        }
+        cluster.lead(1, &[1, 2]);
+        for id in [2, 2] {
+            cluster.fetch(id).expect("it follows");
+        }
+        cluster.assignment.unclean_epoch = LeaderEpoch(2);
+        cluster.lead(1, &[1]);
+        if writes {
+            cluster.append(1, 1);
+        }
+        for id in [2, 2] {
+            cluster.fetch(id).expect("it follows");
+        }
+        let committed = cluster.ends()[1].0;
+        assert!(committed >= 4, "{committed}");
+        cluster.empty(3);
+        cluster.lead(3, &[3]);
+        cluster.append(3, 1);
+        let error = cluster.fetch(2).expect_err("it would lose records");
+        assert!(matches!(error, FollowError::CommittedDiverges { .. }), "{error}");
+    }
 }
 
 #[test]

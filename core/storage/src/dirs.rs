@@ -3,9 +3,10 @@
 //! ```text
 //!   data-1/ meta.properties                    whose directory this is
 //!           .kafka_cleanshutdown               there only between an orderly stop and the next start
-//!           recovery-point-offset-checkpoint   three offsets of each partition
+//!           recovery-point-offset-checkpoint   offsets of each partition
 //!           log-start-offset-checkpoint
 //!           replication-offset-checkpoint
+//!           cleaner-offset-checkpoint          up to where it was compacted
 //!           vltava-adopted-checkpoint        logs of another program that were never opened by this one
 //!           events-0/  events-1/ …             its partitions
 //! ```
@@ -26,8 +27,9 @@ use base::{BrokerId, Offset, TopicPartition, Uuid};
 use crate::checkpoint::{CheckpointError, PartitionOffsets, read_offsets, write_offsets};
 use crate::disk::{Disk, DiskError};
 use crate::layout::{
-    CLEAN_SHUTDOWN_FILE, DirName, HIGH_WATERMARKS_FILE, LOG_STARTS_FILE, META_PROPERTIES_FILE,
-    RECOVERY_POINTS_FILE, deleted_dir_name, parse_dir_name, partition_dir, stray_dir_name,
+    CLEAN_OFFSETS_FILE, CLEAN_SHUTDOWN_FILE, DirName, HIGH_WATERMARKS_FILE, LOG_STARTS_FILE,
+    META_PROPERTIES_FILE, RECOVERY_POINTS_FILE, deleted_dir_name, parse_dir_name, partition_dir,
+    stray_dir_name,
 };
 
 pub use properties::{MetaProperties, PropertiesError};
@@ -131,6 +133,8 @@ pub struct Checkpoints {
     pub log_starts: PartitionOffsets,
     /// Up to where all in-sync replicas had come.
     pub high_watermarks: PartitionOffsets,
+    /// Up to where they were compacted; only of logs that ever were.
+    pub clean_offsets: PartitionOffsets,
     /// Logs that another program wrote and this node has not opened yet; the offsets say nothing.
     pub adopted: PartitionOffsets,
     /// Logs that count records before they are on media: after a crash some may be missing. The offsets say
@@ -171,6 +175,7 @@ impl LogDir {
             recovery_points: read_checkpoint(disk.as_ref(), &path, RECOVERY_POINTS_FILE)?,
             log_starts: read_checkpoint(disk.as_ref(), &path, LOG_STARTS_FILE)?,
             high_watermarks: read_checkpoint(disk.as_ref(), &path, HIGH_WATERMARKS_FILE)?,
+            clean_offsets: read_clean_offsets(disk.as_ref(), &path)?,
             adopted: read_checkpoint(disk.as_ref(), &path, ADOPTED_FILE)?,
             lax: read_checkpoint(disk.as_ref(), &path, LAX_FILE)?,
         };
@@ -220,10 +225,12 @@ impl LogDir {
     /// A partition that is not among them keeps the entries it has, until it is forgotten: a log that
     /// cannot be served now may be repaired, and only its recovery point tells what was promised of it.
     pub fn save(&mut self, served: Checkpoints) -> Result<(), DiskError> {
-        let Checkpoints { recovery_points, log_starts, high_watermarks, adopted, lax } = served;
+        let Checkpoints { recovery_points, log_starts, high_watermarks, clean_offsets, adopted, lax } =
+            served;
         self.save_one(RECOVERY_POINTS_FILE, recovery_points, |kept| &mut kept.recovery_points)?;
         self.save_one(LOG_STARTS_FILE, log_starts, |kept| &mut kept.log_starts)?;
         self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
+        self.save_clean_offsets(clean_offsets)?;
         self.save_one(ADOPTED_FILE, adopted, |kept| &mut kept.adopted)?;
         self.save_one(LAX_FILE, lax, |kept| &mut kept.lax)?;
         self.forgotten.clear();
@@ -235,9 +242,21 @@ impl LogDir {
         self.save_one(LOG_STARTS_FILE, served, |kept| &mut kept.log_starts)
     }
 
+    /// Keeps up to where the logs of some of the partitions were compacted, and nothing else of them.
+    pub fn save_clean_offsets(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
+        self.save_one(CLEAN_OFFSETS_FILE, served, |kept| &mut kept.clean_offsets)
+    }
+
     /// Keeps up to where the logs of some of the partitions are durable, and nothing else of them: before a
-    /// log is cut, so that what is missing after a crash is not taken for lost.
+    /// log is cut, so that what is missing after a crash is not taken for lost. Nor is what comes in its place
+    /// taken for compacted.
     pub fn save_recovery_points(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
+        let lower = |(partition, &upto): (&TopicPartition, &Offset)| {
+            let clean = self.checkpoints.clean_offsets.get(partition)?;
+            (*clean > upto).then(|| (partition.clone(), upto))
+        };
+        let lowered: PartitionOffsets = served.iter().filter_map(lower).collect();
+        self.save_clean_offsets(lowered)?;
         self.save_one(RECOVERY_POINTS_FILE, served, |kept| &mut kept.recovery_points)
     }
 
@@ -405,6 +424,14 @@ fn read_checkpoint(disk: &dyn Disk, dir: &Path, file: &str) -> Result<PartitionO
         CheckpointError::Disk(error) => LogDirError::Disk(error),
         error @ CheckpointError::Malformed { .. } => LogDirError::Checkpoint { path, error },
     })
+}
+
+/// One that is damaged promises nothing: the logs are compacted from their front on.
+fn read_clean_offsets(disk: &dyn Disk, dir: &Path) -> Result<PartitionOffsets, LogDirError> {
+    match read_checkpoint(disk, dir, CLEAN_OFFSETS_FILE) {
+        Err(LogDirError::Checkpoint { .. }) => Ok(PartitionOffsets::new()),
+        read => read,
+    }
 }
 
 /// Takes the mark of an orderly stop away, durably, before anything is written that it would vouch

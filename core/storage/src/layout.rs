@@ -30,10 +30,13 @@ pub const HIGH_WATERMARKS_FILE: &str = "replication-offset-checkpoint";
 pub const CLEAN_SHUTDOWN_FILE: &str = ".kafka_cleanshutdown";
 /// To whom a directory belongs.
 pub const META_PROPERTIES_FILE: &str = "meta.properties";
+/// Up to where the logs of a directory were compacted.
+pub const CLEAN_OFFSETS_FILE: &str = "cleaner-offset-checkpoint";
 
 const FILE_NAME_BYTES_MAX: usize = 255;
 const DELETED_SUFFIX: &str = ".deleted";
 const SWAP_SUFFIX: &str = ".swap";
+const CLEANED_SUFFIX: &str = ".cleaned";
 const DELETE_DIR_SUFFIX: &str = "-delete";
 const STRAY_DIR_SUFFIX: &str = "-stray";
 const OTHER_DIR_SUFFIXES: [&str; 2] = ["-future", STRAY_DIR_SUFFIX];
@@ -93,9 +96,27 @@ pub fn deleted_name(name: &str) -> String {
     format!("{name}{DELETED_SUFFIX}")
 }
 
+/// The name of a file that is being written to take the place of others.
+pub fn cleaned_name(name: &str) -> String {
+    format!("{name}{CLEANED_SUFFIX}")
+}
+
+/// The name of a file that is about to take the place of others: a start completes that.
+pub fn swap_name(name: &str) -> String {
+    format!("{name}{SWAP_SUFFIX}")
+}
+
+/// The base offset of the segment that a file with a [`cleaned_name`] is being written for.
+pub fn cleaned_base(name: &str) -> Option<Offset> {
+    match parse_file_name(name.strip_suffix(CLEANED_SUFFIX)?) {
+        FileName::Part(_, base) => Some(base),
+        _ => None,
+    }
+}
+
 /// Says what a name in a partition's directory means.
 pub fn parse_file_name(name: &str) -> FileName {
-    if name.ends_with(DELETED_SUFFIX) || name.ends_with(".cleaned") || name.ends_with(".tmp") {
+    if name.ends_with(DELETED_SUFFIX) || name.ends_with(CLEANED_SUFFIX) || name.ends_with(".tmp") {
         return FileName::Leftover;
     }
     let (part, swap) = match name.strip_suffix(SWAP_SUFFIX) {

@@ -31,13 +31,17 @@ mod home;
 mod index;
 mod producer;
 
+mod compaction; // what of it stays
+mod gaps;
+
 mod recovery; // how it comes back
 
+pub use compaction::{Compacted, Compaction, CompactionError, CompactionStats, Rewritten};
 pub use epochs::Epochs;
 pub use index::{AbortedTxn, OffsetEntry, TimeEntry};
 pub use log::{
-    AppendError, Appended, DeleteError, Flush, FlushScope, Flushed, Log, LookupError, Removal, Removed,
-    TimestampedOffset,
+    AppendError, Appended, DeleteError, Dirt, Flush, FlushScope, Flushed, Log, LookupError, Removal, Removed,
+    Swap, Swapped, TimestampedOffset,
 };
 pub use producer::{ProducerError, ProducerView, SnapshotEntry, SnapshotError, parse_snapshot};
 pub use read::{FileSlice, ReadError, ReadPlan};

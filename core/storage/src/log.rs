@@ -10,15 +10,16 @@
 //! - Batches are appended with one write to the page cache. [`Log::flush_plan`] says what must reach
 //!   the media; the caller does that outside its lock and reports it with [`Log::on_flushed`].
 //! - Bytes that were once readable are never written over: a cut log goes on in a new file, because
-//!   pages of the old one may still be on their way to a reader.
+//!   pages of the old one may still be on their way to a reader. Compaction writes other files, too.
 //! - After the first error of a write or a barrier the log takes no more changes, for good. What a
 //!   change needs is opened before: that no descriptor is left is no reason to give a log up.
 //!
-//! **Invariant:** start ≤ end, recovery point ≤ durable end ≤ end, segments are dense and in order,
-//! and the last one, which alone grows, is always there.
+//! **Invariant:** start ≤ end, recovery point ≤ durable end ≤ end, segments are in order, dense but for what
+//! compaction took, and the last one, which alone grows, is always there.
 
 mod append;
 mod close;
+mod compact;
 mod delete;
 mod flush;
 mod lookup;
@@ -42,8 +43,10 @@ use crate::segment::{Growth, Segment};
 use crate::settings::LogSettings;
 
 use close::READ_OPEN_MAX;
+use compact::Swapping;
 
 pub use append::{AppendError, Appended};
+pub use compact::{Dirt, Swap, Swapped};
 pub use delete::{DeleteError, Removal, Removed};
 pub use flush::{Flush, FlushScope, Flushed};
 pub use lookup::{LookupError, TimestampedOffset};
@@ -70,6 +73,12 @@ pub struct Log {
     pub(crate) producers: Producers,
     /// Offsets of the producer snapshots in the directory, in order.
     pub(crate) snapshots: Vec<Offset>,
+    /// Up to where the log was compacted.
+    pub(crate) clean_upto: Offset,
+    /// Below it, offsets may have gaps; as it stands in its file.
+    pub(crate) gaps_below: Offset,
+    /// What is about to take the place of segments.
+    pub(crate) swapping: Option<Swapping>,
     /// Files that were given up, and when they may go.
     pub(crate) aside: Vec<(Duration, PathBuf)>,
     /// Counts cuts, so that a flush that began before one does not vouch for what came after.
@@ -132,6 +141,9 @@ impl Log {
             epochs_unsaved: None,
             producers: Producers::default(),
             snapshots: Vec::new(),
+            clean_upto: Offset::ZERO,
+            gaps_below: Offset::ZERO,
+            swapping: None,
             aside: Vec::new(),
             cuts: 0,
             names_changed: 0,

@@ -15,13 +15,12 @@
 //! | unclean | bad below the recovery point, or missing | quarantine, leave the records as they are |
 //! | unclean | bad above it | cut there, drop everything behind, make that durable |
 //! | any | good, tables missing or wrong | build them again |
-//! | any | gaps between good ones, in what another program wrote | believe them |
+//! | any | gaps between good ones, where compaction left them | believe them |
 //!
 //! What lay below the recovery point was promised to others: only they can say what stood there. What
 //! lies above it was never promised, so a torn end is normal. Batches behind a bad one are never taken
 //! back, however good they look. Recovering twice gives the same as recovering once.
 
-mod adopted;
 mod listing;
 mod scan;
 
@@ -33,6 +32,7 @@ use base::{LeaderEpoch, Now, Offset, TopicId, Uuid};
 use crate::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
 use crate::disk::{Disk, DiskError};
 use crate::epochs::Epochs;
+use crate::gaps::gaps_below;
 use crate::home::Home;
 use crate::layout::EPOCHS_FILE;
 use crate::log::Log;
@@ -127,7 +127,7 @@ impl Log {
         let listing = Listing::read(&home)?;
         let gaps_below = match known.adopted {
             true => Offset(i64::MAX),
-            false => adopted::gaps_below(&home)?,
+            false => gaps_below(&home)?,
         };
         let mut opening = Opening {
             batches: Batches { known, gaps_below, epochs: Vec::new() },
@@ -139,7 +139,7 @@ impl Log {
         let Content { segments, growth, end } = opening.segments(listing.segments)?;
         let Opening { home, settings, recovered, batches, .. } = opening;
         let mut log = Self::assemble(home, topic_id, settings, segments, now);
-        log.growth = growth;
+        (log.growth, log.gaps_below) = (growth, gaps_below);
         log.snapshots = listing.snapshots;
         log.names_changed = u64::from(listing.names_changed);
         log.finish_opening(now, end, &batches, recovered.clean)?;
@@ -148,7 +148,7 @@ impl Log {
             log.truncate_fully_and_start_at(now, known.log_start)?;
         }
         if known.adopted {
-            adopted::allow_gaps_below(&log.home, log.end)?;
+            log.allow_gaps(log.end)?;
         }
         if !recovered.clean {
             // What was made right before the process ended has a name, but not on media for certain.

@@ -361,7 +361,11 @@ fn spot(found: &Found) -> Spot {
 /// The larger of a timestamp and that of a batch behind it.
 pub(crate) fn larger(largest: Option<Largest>, header: &BatchHeader) -> Option<Largest> {
     let timestamp = header.max_timestamp;
-    if timestamp.is_some() && largest.is_none_or(|largest| timestamp > largest.timestamp) {
+    // Compaction may leave a batch without records; its time is that of none.
+    if header.records_count > 0
+        && timestamp.is_some()
+        && largest.is_none_or(|largest| timestamp > largest.timestamp)
+    {
         return Some(Largest { timestamp, offset: header.last_offset() });
     }
     largest

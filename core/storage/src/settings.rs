@@ -27,6 +27,18 @@ pub struct LogSettings {
     pub retention_age: Option<Duration>,
     /// Whether retention deletes anything: `cleanup.policy` has `delete`.
     pub deletes: bool,
+    /// Whether of each key only the last record is kept: `cleanup.policy` has `compact`.
+    pub compacts: bool,
+    /// What part of a log must be dirty before compaction is worth its while, in millionths:
+    /// `min.cleanable.dirty.ratio`.
+    pub dirty_ppm_min: u32,
+    /// How old a record must be to be compacted: `min.compaction.lag.ms`.
+    pub compaction_lag_min: Duration,
+    /// A record that is older is compacted, whatever part is dirty: `max.compaction.lag.ms`.
+    pub compaction_lag_max: Option<Duration>,
+    /// How long a record without a value stays, once it has taken the place of all before it:
+    /// `delete.retention.ms`.
+    pub tombstone_retention: Duration,
     /// How long a deleted file stays, for those who are reading it: `file.delete.delay.ms`.
     pub file_delete_delay: Duration,
     /// Who sets the timestamps of records: `message.timestamp.type`.
@@ -47,6 +59,11 @@ impl Default for LogSettings {
             retention_bytes: None,
             retention_age: Some(WEEK),
             deletes: true,
+            compacts: false,
+            dirty_ppm_min: 500_000,
+            compaction_lag_min: Duration::ZERO,
+            compaction_lag_max: None,
+            tombstone_retention: Duration::from_secs(24 * 60 * 60),
             file_delete_delay: Duration::from_secs(60),
             timestamp_type: TimestampType::CreateTime,
             producer_expiry: Duration::from_secs(24 * 60 * 60),

@@ -1,5 +1,7 @@
 //! What the tests of this crate share: batches, a log on a disk in memory, and reading it back.
 
+pub(crate) mod power;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

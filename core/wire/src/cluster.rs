@@ -55,8 +55,11 @@ pub struct Welcome<'a> {
     pub node: BrokerId,
     /// The id of its log directory that has the metadata.
     pub directory: Uuid,
-    /// Who votes on the metadata, and where each listens, as far as this node knows: whom to ask.
-    pub voters: Vec<(BrokerId, &'a str)>,
+    /// Whether it is a broker; else it only votes.
+    pub is_broker: bool,
+    /// Who votes on the metadata, where each listens, and the directory that it votes with, as far as this node
+    /// knows; [`Uuid::ZERO`] if it does not.
+    pub voters: Vec<(BrokerId, &'a str, Uuid)>,
 }
 
 /// A request between nodes.
@@ -130,9 +133,12 @@ impl<'a> Welcome<'a> {
         e.nullable_str(self.cluster_id, false)?;
         e.i32(self.node.0);
         e.uuid(self.directory);
-        e.array(&self.voters, false, |e, (id, address)| {
+        e.bool(self.is_broker);
+        e.array(&self.voters, false, |e, (id, address, directory)| {
             e.i32(id.0);
-            e.str(address, false)
+            e.str(address, false)?;
+            e.uuid(*directory);
+            Ok(())
         })?;
         Ok(e.into_frame()?.bytes)
     }
@@ -143,9 +149,9 @@ impl<'a> Welcome<'a> {
         let correlation_id = d.i32()?;
         let refusal = d.nullable_str(false)?;
         let cluster_id = d.nullable_str(false)?;
-        let (node, directory) = (BrokerId(d.i32()?), d.uuid()?);
-        let voters = d.array(false, 6, |d| Ok((BrokerId(d.i32()?), d.str(false)?)))?;
-        Ok((correlation_id, Self { refusal, cluster_id, node, directory, voters }))
+        let (node, directory, is_broker) = (BrokerId(d.i32()?), d.uuid()?, d.bool()?);
+        let voters = d.array(false, 22, |d| Ok((BrokerId(d.i32()?), d.str(false)?, d.uuid()?)))?;
+        Ok((correlation_id, Self { refusal, cluster_id, node, directory, is_broker, voters }))
     }
 }
 
@@ -195,7 +201,8 @@ mod tests {
             cluster_id: None,
             node: BrokerId(1),
             directory: Uuid::ZERO,
-            voters: vec![(BrokerId(1), "a:1"), (BrokerId(2), "[::1]:2")],
+            is_broker: true,
+            voters: vec![(BrokerId(1), "a:1", Uuid([1; 16])), (BrokerId(2), "[::1]:2", Uuid::ZERO)],
         };
         let frame = welcome.encode(2).unwrap();
         assert_eq!(Welcome::decode(&frame[4..]), Ok((2, welcome)));

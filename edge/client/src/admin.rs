@@ -1,4 +1,4 @@
-//! The admin: topics, partitions, settings, offsets, records, the cluster and its disks.
+//! The admin: topics, partitions, settings, offsets, records, groups, the cluster and its disks.
 //!
 //! ```no_run
 //! use vltava_client::admin::{Admin, At, NewTopic};
@@ -43,6 +43,7 @@ mod builder;
 mod drive; // the machine and who is told
 
 mod configs; // the calls
+mod groups;
 mod leaders;
 mod partitions;
 mod topics;
@@ -67,10 +68,12 @@ use crate::producer::BuildError;
 pub use builder::AdminBuilder;
 pub use client_core::admin::{
     AdminError, At, Broker, Cause, ClusterDescription, ConfigChange, ConfigSource, CreatedTopic, Election,
-    FeatureChange, FeatureWay, FoundOffset, LogDir, MorePartitions, NewTopic, NewVoter, OngoingReassignment,
-    Partition, QuorumDescription, QuorumMember, Reassignment, ReplicaSize, Resource, Setting, Topic,
+    FeatureChange, FeatureWay, FoundOffset, GroupCoordinator, GroupDescription, GroupMember, ListedGroup,
+    LogDir, MemberRef, MorePartitions, NewTopic, NewVoter, OngoingReassignment, Partition, QuorumDescription,
+    QuorumMember, Reassignment, ReplicaSize, Resource, Setting, Topic,
 };
 pub use client_core::consumer::Isolation;
+pub use client_core::group::OffsetAndMetadata;
 
 /// Manages a cluster. Cloning is cheap, and all clones are one admin.
 #[derive(Debug, Clone)]

@@ -47,13 +47,19 @@
 //! # }
 //! ```
 
+mod arrived;
 mod builder;
-mod drive; // the machine
+mod drive; // the machines
+mod group; // of whom it is a member
+mod outcome;
 mod owned; // record by record
+mod place; // where it reads
+mod rebalance; // what it is told there
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -61,19 +67,25 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::wires::Spare;
-use base::{Effects, ErrorCode, Offset, PartitionIndex, TopicName, TopicPartition};
+use base::{Effects, Offset, PartitionIndex, TopicName, TopicPartition};
 use client_core::consumer::{self as core, Chunk, Effect, LentRecords};
 use parking_lot::Mutex;
 use records::{BatchError, BatchHeader, Scratch};
 
+pub use arrived::Failure;
 pub use builder::ConsumerBuilder;
 pub use client_core::consumer::{ConsumeError, Isolation, Reset, Start};
+pub use client_core::group::{Assignor, GroupError, GroupProtocol, OffsetAndMetadata, PatternError};
+pub use group::{GroupMetadata, SubscribeError};
+pub use outcome::{Committing, FetchingCommitted};
 pub use owned::{OwnedHeader, OwnedRecord, RecordsBlocking};
+pub use rebalance::{RebalanceListener, Revoked};
 
+use arrived::Arrived;
+use group::Group;
 use owned::Rest;
 
 /// Reads partitions. What it lends is valid until it is asked for more.
-#[derive(Debug)]
 pub struct Consumer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -83,6 +95,8 @@ pub struct Consumer {
     /// Of the batch that `current` is at, if it is read record by record.
     rest: Option<Rest>,
     scratch: Scratch,
+    /// Who is told what the group gives and takes.
+    listener: Option<Box<dyn RebalanceListener>>,
 }
 
 /// After so many bytes of records what came meanwhile is taken in: less than a socket holds.
@@ -93,61 +107,22 @@ struct Shared {
     driver: Driver,
     clock: Clock,
     spare: Spare,
+    /// The group gave or took something that the reader was not told yet.
+    has_rebalances: AtomicBool,
+    /// How often the reader asked for something; it alone counts.
+    asked: AtomicU64,
 }
 
 struct State {
     core: core::Consumer,
     effects: Effects<Effect>,
+    group: Option<Group>,
     // Bounded by the prefetch setting and one answer of each broker.
     arrived: VecDeque<Arrived>,
     reader: Option<Waker>,
     is_stopping: bool,
     /// The consumer's thread is gone, though the consumer is not: it has panicked, and said so.
     has_ended: bool,
-}
-
-/// What the reader is to see next.
-enum Arrived {
-    Chunk(Chunk),
-    Failed {
-        of: TopicPartition,
-        generation: u32,
-        error: ConsumeError,
-    },
-    /// Of a topic that is assigned though none can be called so.
-    Misnamed(Failure),
-}
-
-impl Arrived {
-    /// Whether it is of what is read now, not of before a seek.
-    fn is_current(&self, core: &core::Consumer) -> bool {
-        match self {
-            Self::Chunk(chunk) => core.is_current(chunk.of(), chunk.generation()),
-            Self::Failed { of, generation, .. } => core.is_current(of, *generation),
-            // The next assignment takes it away.
-            Self::Misnamed(_) => true,
-        }
-    }
-}
-
-/// A partition that cannot be read on until it is assigned or sought anew. The others go on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{topic}-{partition}: {error}")]
-pub struct Failure {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition.
-    pub partition: PartitionIndex,
-    /// Why.
-    #[source]
-    pub error: ConsumeError,
-}
-
-impl Failure {
-    fn misnamed(topic: &str, partition: i32) -> Self {
-        let error = ConsumeError::Refused(ErrorCode::InvalidTopicException);
-        Self { topic: topic.into(), partition: PartitionIndex(partition), error }
-    }
 }
 
 /// A batch of one partition, lent.
@@ -189,6 +164,12 @@ impl<'a> Batch<'a> {
     }
 }
 
+impl std::fmt::Debug for Consumer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Consumer").field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
@@ -208,75 +189,25 @@ impl Consumer {
         for (topic, index, start) in partitions {
             match of(topic, index) {
                 Some(of) => wanted.push((of, start)),
-                None => misnamed.push_back(Arrived::Misnamed(Failure::misnamed(topic, index))),
+                None => misnamed.push_back(Arrived::Other(Failure::misnamed(topic, index))),
             }
         }
+        self.leave_group();
         {
             let mut state = self.shared.state.lock();
             state.core.assign(wanted);
-            state.arrived.retain(|arrived| !matches!(arrived, Arrived::Misnamed(_)));
+            state.arrived.retain(|arrived| !matches!(arrived, Arrived::Other(_)));
             state.arrived.append(&mut misnamed);
         }
         self.after_change();
     }
 
-    /// Why nothing comes, for people: why a broker cannot be reached, or what the cluster says of a topic.
-    /// `None` if nothing is known to be in the way.
+    /// Why nothing comes, for people: why a broker cannot be reached, or what the cluster says of a topic or
+    /// of the group. `None` if nothing is known to be in the way.
     pub fn trouble(&self) -> Option<String> {
-        self.shared.state.lock().core.trouble()
-    }
-
-    /// Goes on with a partition from elsewhere. Whether it is assigned.
-    pub fn seek(&mut self, topic: &str, partition: i32, start: Start) -> bool {
-        let Some(of) = of(topic, partition) else { return false };
-        let is_assigned = self.shared.state.lock().core.seek(&of, start);
-        self.after_change();
-        is_assigned
-    }
-
-    /// Lends and asks for nothing of a partition, until [`Consumer::resume`]. What was fetched and not
-    /// lent is dropped, so that it is not in the way of others, and comes again then. Whether it is
-    /// assigned.
-    pub fn pause(&mut self, topic: &str, partition: i32) -> bool {
-        let Some(of) = of(topic, partition) else { return false };
-        {
-            let mut state = self.shared.state.lock();
-            let State { core, arrived, .. } = &mut *state;
-            // A partition whose failure was told has none. If one is still to be told, it comes again once
-            // what lies before it was.
-            let at_hand = (self.current.as_ref(), self.rest.as_ref());
-            if let Some((chunk, next)) = unlent(&of, at_hand, arrived, core) {
-                core.go_back(chunk, next);
-            }
-            if !core.set_paused(&of, true) {
-                return false;
-            }
-        }
-        self.after_change();
-        true
-    }
-
-    /// Asks for a paused partition again. Whether it is assigned.
-    pub fn resume(&mut self, topic: &str, partition: i32) -> bool {
-        let Some(of) = of(topic, partition) else { return false };
-        let is_assigned = self.shared.state.lock().core.set_paused(&of, false);
-        self.shared.driver.ring();
-        is_assigned
-    }
-
-    /// The next offset of a partition that will be lent, whatever was fetched already; `None` while it is not
-    /// known, or not assigned.
-    pub fn position(&self, topic: &str, partition: i32) -> Option<Offset> {
-        let of = of(topic, partition)?;
         let state = self.shared.state.lock();
-        let at_hand = (self.current.as_ref(), self.rest.as_ref());
-        let unlent = unlent(&of, at_hand, &state.arrived, &state.core);
-        unlent.map(|(_, next)| next).or_else(|| state.core.position(&of))
-    }
-
-    /// Bytes that were fetched and not lent yet.
-    pub fn unread_bytes(&self) -> usize {
-        self.shared.state.lock().core.unread_bytes()
+        let of_group = state.group.as_ref().and_then(|group| group.membership.trouble());
+        of_group.or_else(|| state.core.trouble())
     }
 
     /// Waits for the next batch. An error is about one partition; the others go on.
@@ -306,6 +237,7 @@ impl Consumer {
                 return Ok(Some(self.lent()));
             }
             if until.is_some_and(|until| self.shared.clock.now().elapsed >= until) {
+                self.stop_waiting();
                 return Ok(None);
             }
         }
@@ -313,7 +245,11 @@ impl Consumer {
 
     /// The next batch if it has come already.
     pub fn try_next_batch(&mut self) -> Result<Option<Batch<'_>>, Failure> {
-        Ok(if self.try_advance()? { Some(self.lent()) } else { None })
+        if self.try_advance()? {
+            return Ok(Some(self.lent()));
+        }
+        self.stop_waiting();
+        Ok(None)
     }
 
     fn try_advance(&mut self) -> Result<bool, Failure> {
@@ -354,7 +290,11 @@ impl Consumer {
     }
 
     fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        self.on_asked();
         loop {
+            if self.shared.has_rebalances.load(Ordering::Acquire) {
+                self.rebalance();
+            }
             if self.advance_current()? {
                 return Poll::Ready(Ok(()));
             }
@@ -362,12 +302,16 @@ impl Consumer {
             let mut state = self.shared.state.lock();
             if let Some(chunk) = &done {
                 state.core.on_read(chunk.bytes());
+                state.on_chunk_read(chunk);
             }
             let arrived = state.arrived.pop_front();
             assert!(arrived.is_some() || !state.has_ended, "the consumer's thread has panicked");
-            if arrived.is_none() {
+            // What was told since this was looked at is looked at first.
+            let is_rebalancing = arrived.is_none() && self.shared.has_rebalances.load(Ordering::Acquire);
+            let is_back = arrived.is_none() && !is_rebalancing && {
                 state.reader = Some(context.waker().clone());
-            }
+                state.on_waiting(&self.shared.clock)
+            };
             let is_current = arrived.as_ref().is_some_and(|arrived| arrived.is_current(&state.core));
             drop(state);
             if let Some(chunk) = done {
@@ -375,6 +319,9 @@ impl Consumer {
                 // There is room again.
                 self.shared.driver.ring();
                 self.give_back(chunk);
+            }
+            if is_back {
+                self.shared.driver.ring();
             }
             match arrived {
                 // Of before a seek: read as if nobody had asked for it.
@@ -386,7 +333,8 @@ impl Consumer {
                 Some(Arrived::Failed { .. }) if !is_current => {}
                 Some(Arrived::Chunk(chunk)) => self.current = Some(chunk),
                 Some(Arrived::Failed { of, error, .. }) => return Poll::Ready(Err(failure(&of, error))),
-                Some(Arrived::Misnamed(failure)) => return Poll::Ready(Err(failure)),
+                Some(Arrived::Other(failure)) => return Poll::Ready(Err(failure)),
+                None if is_rebalancing => {}
                 None => return Poll::Pending,
             }
         }
@@ -401,25 +349,6 @@ impl Consumer {
         }
     }
 
-    /// What is at hand, and what waits, may be of what is not read any more: it makes room at once, or
-    /// nothing else would be asked for until somebody came to read it.
-    fn after_change(&mut self) {
-        let stale = {
-            let mut state = self.shared.state.lock();
-            let State { core, arrived, .. } = &mut *state;
-            let stale = take_stale(&mut self.current, arrived, core);
-            core.on_read(stale.iter().map(Chunk::bytes).sum());
-            stale
-        };
-        if self.current.is_none() {
-            self.rest = None;
-        }
-        self.shared.driver.ring();
-        for chunk in stale {
-            self.give_back(chunk);
-        }
-    }
-
     fn give_back(&self, chunk: Chunk) {
         if let Some(frame) = chunk.into_frame() {
             self.shared.spare.give_back(frame);
@@ -427,52 +356,20 @@ impl Consumer {
     }
 }
 
-/// What was fetched of a partition and is not lent yet: the first chunk of it, and where in it.
-fn unlent<'a>(
-    of: &TopicPartition,
-    (current, rest): (Option<&'a Chunk>, Option<&Rest>),
-    arrived: &'a VecDeque<Arrived>,
-    core: &core::Consumer,
-) -> Option<(&'a Chunk, Offset)> {
-    let arrived = arrived.iter().filter_map(|arrived| match arrived {
-        Arrived::Chunk(chunk) => Some(chunk),
-        Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
-    });
-    let of_rest = rest.and_then(Rest::next_offset);
-    let at_hand = current.into_iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
-    let mut all = at_hand.chain(arrived.map(|chunk| (chunk, chunk.next_offset())));
-    all.find(|(chunk, _)| chunk.of() == of && core.is_current(chunk.of(), chunk.generation()))
-}
-
 impl Shared {
     /// Waits for something to arrive, or until that time.
     fn drive(&self, until: Option<Duration>) {
-        self.driver.drive(self, until, || !self.state.lock().arrived.is_empty());
+        let is_told = || self.has_rebalances.load(Ordering::Acquire);
+        self.driver.drive(self, until, || is_told() || !self.state.lock().arrived.is_empty());
     }
 }
 
 impl Drop for Consumer {
     fn drop(&mut self) {
+        self.say_goodbye();
         self.shared.state.lock().is_stopping = true;
         self.shared.driver.stop(self.thread.take());
     }
-}
-
-/// Takes the chunks that are not of what is read now; failures that are not are dropped.
-fn take_stale(
-    at_hand: &mut Option<Chunk>,
-    arrived: &mut VecDeque<Arrived>,
-    core: &core::Consumer,
-) -> Vec<Chunk> {
-    let at_hand = at_hand.take_if(|chunk| !core.is_current(chunk.of(), chunk.generation()));
-    let all = std::mem::take(arrived).into_iter();
-    let (current, stale): (VecDeque<_>, VecDeque<_>) = all.partition(|arrived| arrived.is_current(core));
-    *arrived = current;
-    let stale = stale.into_iter().filter_map(|arrived| match arrived {
-        Arrived::Chunk(chunk) => Some(chunk),
-        Arrived::Failed { .. } | Arrived::Misnamed(_) => None,
-    });
-    at_hand.into_iter().chain(stale).collect()
 }
 
 /// The batch that a chunk went to.

@@ -138,6 +138,12 @@ impl Driver {
         })
     }
 
+    /// Whether this thread can wait for the sockets: not if it does already.
+    pub(crate) fn may_drive(&self) -> bool {
+        let is_itself = |thread: &Thread| thread.id() == thread::current().id();
+        !IN_SEAT.get() && !self.thread.get().is_some_and(is_itself)
+    }
+
     /// Something is to be done soon: wakes whoever sleeps in the seat.
     pub(crate) fn ring(&self) {
         self.bell.ring();

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   Producer ── records, acknowledged ────────────┐
-//!   Consumer ── batches, or records ──────────────┼──▶ client_core decides ──▶ brokers
-//!   Admin ───── topics, settings, offsets, disks ─┘
+//!   Consumer ── batches, or records; alone or ────┼──▶ client_core decides ──▶ brokers
+//!   │           as a member of a group            │
+//!   Admin ───── topics, settings, groups, disks ──┘
 //!
 //!   tests ───── any request, any version ──▶ Connection, raw ──▶ one broker
 //! ```
@@ -38,7 +39,8 @@
 //! ```
 //!
 //! These run on the broker that `VLTAVA_BOOTSTRAP` names, and without one do nothing. Whole programs are in
-//! `edge/client/examples`: `cargo run -p vltava-client --example produce`, or `consume`, or `copy_topic`.
+//! `edge/client/examples`: `cargo run -p vltava-client --example produce`, or `consume`,
+//! or `group`, or `copy_topic`.
 //!
 //! **Invariant:** what is sent, tried again or given up, `client_core` decides. [`Connection`] is for those who
 //! decide themselves, as tests do: its calls block, and it tries nothing twice.
@@ -60,6 +62,9 @@ mod wires;
 
 pub use address::AddressError;
 pub use admin::Admin;
+pub use base::{
+    BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicName, TopicPartition,
+};
 pub use client_core::{Versions, plan};
 pub use connection::{Answer, AnswerTo, ConnectOptions, Connection};
 pub use error::ClientError;

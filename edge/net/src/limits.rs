@@ -10,12 +10,15 @@ pub struct ListenerLimits {
     /// Open connections in all; one more is closed at once. Ten thousand, or 70 % of the descriptors
     /// this process may open: the rest is for log files.
     pub connections_max: usize,
-    /// Open connections from one address (one /64 for IPv6), so that one host cannot take them all.
+    /// Open connections from one address (one /64 for IPv6), so that one host cannot take them all. Half of them:
+    /// a machine on which hundreds of consumers run, each with a few connections, is a client like others.
     pub connections_per_ip_max: usize,
-    /// Connections begun per second in all; those above wait in the backlog. 0: as fast as they come.
+    /// Connections begun per second in all, after a burst of as many; those above wait in the backlog. 0: as fast as
+    /// they come. So a flood of them leaves time for those who are there already.
     pub accepts_per_second: u32,
-    /// Connections begun per second from one address; those above are held before they are served.
-    /// 0: as fast as they come.
+    /// Connections begun per second from one address, after a burst of as many; those above are held before they are
+    /// served. 0: as fast as they come. The 500 members of a large group begin theirs at once though they are all on
+    /// one machine; one that connects in a loop takes a quarter of what there is for all.
     pub accepts_per_ip_per_second: u32,
     /// How long open connections may go on after the listener was told to stop.
     pub drain_max: Duration,
@@ -25,9 +28,9 @@ impl Default for ListenerLimits {
     fn default() -> Self {
         Self {
             connections_max: connections_max(descriptors_max()),
-            connections_per_ip_max: 1_000,
-            accepts_per_second: 500,
-            accepts_per_ip_per_second: 100,
+            connections_per_ip_max: 5_000,
+            accepts_per_second: 2_000,
+            accepts_per_ip_per_second: 500,
             drain_max: Duration::from_secs(10),
         }
     }

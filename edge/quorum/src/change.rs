@@ -132,8 +132,11 @@ impl Member {
         let mut observers: Vec<_> = learning.into_iter().map(|(id, home)| of(*id, home)).collect();
         let readers = self.readers.lock();
         let is_here = |id: &u64, reader: &Reader| {
-            memory.members.get_node(id).is_none()
-                && now.0.saturating_sub(reader.read_at.0) < READER_SESSION_MS
+            // A voter that got another disk is told beside who it was.
+            let member = memory.members.get_node(id);
+            let is_member =
+                member.is_some_and(|it| it.directory.is_zero() || it.directory == reader.home.directory);
+            !is_member && now.0.saturating_sub(reader.read_at.0) < READER_SESSION_MS
         };
         observers.extend(readers.iter().filter(|(id, reader)| is_here(id, reader)).map(|(id, reader)| {
             ReplicaStatus {
@@ -293,8 +296,8 @@ pub(crate) struct Noting {
     pub(crate) every: Duration,
 }
 
-/// Has the leader put down which directory each voter has, where that was not known when the cluster began.
-/// From then on a voter that comes with an empty disk is not let in as who it was. And has it put down where each
+/// Has the leader put down which directory each voter has, where that was not known when the cluster began: before
+/// that it does not count, so a voter that comes with an empty disk is never let in as who it was. And has it put down where each
 /// listens, if that is elsewhere than before (as KIP-853's UpdateRaftVoter does): who was alone may have listened
 /// nowhere, and who was moved is found by those who do not know it yet.
 pub(crate) async fn note_homes(noting: Noting) {

@@ -21,6 +21,7 @@ mod start;
 mod observer; // who follows without a vote
 
 mod change; // who votes
+mod gone; // who leads no more
 mod members;
 
 mod receive; // what others ask

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::{Offset, TimestampMs};
-use openraft::Raft;
+use openraft::async_runtime::WatchReceiver;
+use openraft::{Instant as _, Raft};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
@@ -104,6 +105,17 @@ impl Member {
             Ok(stopped) => stopped.clone().unwrap_or_else(|| Stopped("it was closed".into())),
             Err(_) => Stopped("it was closed".into()),
         }
+    }
+
+    /// How long ago this node led for certain: what a majority has answered since was sent then, and none of them
+    /// had turned to another. `None` if it does not lead, as far as it knows.
+    pub fn led_ago(&self) -> Option<Duration> {
+        if self.voters().iter().all(|voter| voter.id == self.me.id) {
+            return Some(Duration::ZERO);
+        }
+        let metrics = self.core.metrics();
+        let acked = metrics.borrow_watched().last_quorum_acked;
+        acked.map(|at| at.into_inner().elapsed())
     }
 
     /// Waits until this node was taken out of the quorum, or was to get a vote and nobody speaks of it any more.

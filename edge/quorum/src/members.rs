@@ -33,6 +33,11 @@ pub struct Voter {
 }
 
 impl Voter {
+    /// Whether who is known by this directory is this one, as far as anybody can tell.
+    pub fn has_disk(&self, directory: Uuid) -> bool {
+        directory.is_zero() || directory == self.directory
+    }
+
     pub(crate) fn home(&self) -> Home {
         Home { address: self.address.clone(), directory: self.directory }
     }

@@ -1,7 +1,7 @@
 //! What nodes of a quorum say to each other, as bytes.
 //!
 //! ```text
-//!   request  | version i8 | cluster id | from i32, home | to i32 | kind i8 | body |
+//!   request  | version i8 | cluster id | from i32, home | to i32, directory | kind i8 | body |
 //!   answer   | version i8 | home | 0 | body |
 //!            | version i8 | home | 1, or 2: you are no member | why it was refused |
 //!   home     | directory | address |
@@ -12,13 +12,13 @@
 //! **Invariant:** no bytes make this module panic, and what it lets through is what the consensus library
 //! takes for granted: entries that follow each other, of epochs that do not fall and are not beyond the vote.
 
-use base::{BrokerId, LeaderEpoch, Offset};
+use base::{BrokerId, LeaderEpoch, Offset, Uuid};
 use bytes::Bytes;
 use openraft::EntryPayload;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest, VoteResponse,
 };
-use records::{Scratch, StoredBatch};
+use records::{HEADER_BYTES, Scratch, StoredBatch};
 use wire::{DecodeError, Decoder, EncodeError, Encoder};
 
 use crate::batch::{self, STORED_BYTES_MAX};
@@ -27,7 +27,7 @@ use crate::read_request::ReadRequest;
 use crate::snapshot::SnapshotId;
 use crate::types::{Entry, Home, LogId, Types, Vote, broker, log_id, node};
 
-const VERSION: i8 = 0;
+const VERSION: i8 = 1;
 
 /// The longest request or answer: whoever carries them has to take as much.
 pub const MESSAGE_BYTES_MAX: usize = STORED_BYTES_MAX + (1 << 20);
@@ -40,6 +40,9 @@ pub(crate) struct Addressed {
     /// Where the one who asks listens, and its directory.
     pub(crate) home: Home,
     pub(crate) to: u64,
+    /// The directory that the one who is asked is known by; [`Uuid::ZERO`] if none is. With another it is not who
+    /// is meant.
+    pub(crate) directory: Uuid,
 }
 
 /// A part of a snapshot on its way from a leader.
@@ -148,6 +151,7 @@ pub(crate) fn encode_request(to: &Addressed, request: &Request) -> Result<Bytes,
     e.i32(broker(to.from).0);
     to.home.encode(&mut e)?;
     e.i32(broker(to.to).0);
+    e.uuid(to.directory);
     match request {
         Request::Append(append) => {
             e.i8(0);
@@ -367,8 +371,8 @@ pub(crate) fn decode_addressed(bytes: &[u8]) -> Result<(Addressed, Decoder<'_>),
     let cluster = d.str(true)?.to_owned();
     let from = take_node(&mut d)?;
     let home = Home::decode(&mut d)?;
-    let to = take_node(&mut d)?;
-    Ok((Addressed { cluster, from, home, to }, d))
+    let (to, directory) = (take_node(&mut d)?, d.uuid()?);
+    Ok((Addressed { cluster, from, home, to, directory }, d))
 }
 
 /// What is asked.
@@ -403,7 +407,8 @@ fn take_append(d: &mut Decoder<'_>) -> Result<AppendEntriesRequest<Types>, Malfo
     let vote = take_vote(d)?;
     let prev_log_id = take_log_id(d)?;
     let leader_commit = take_log_id(d)?;
-    let raw = d.array(true, 1, |d| d.bytes(true))?;
+    // Each is a batch.
+    let raw = d.array(true, HEADER_BYTES, |d| d.bytes(true))?;
     if !vote.committed {
         return Err(Malformed("entries of one who was not elected".into()));
     }

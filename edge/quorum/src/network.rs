@@ -99,15 +99,16 @@ fn network(why: impl ToString) -> RPCError<Types> {
 
 impl Connection {
     async fn ask(&self, request: Request, deadline: Duration) -> Result<Answer, RPCError<Types>> {
-        let sender = &self.connections.sender;
+        let (sender, target) = (&self.connections.sender, self.target());
         let to = Addressed {
             cluster: sender.cluster.clone(),
             from: sender.from,
             home: sender.home.clone(),
             to: self.target_id,
+            directory: target.directory,
         };
         let bytes = message::encode_request(&to, &request).map_err(network)?;
-        let sent = self.connections.network.send(&self.target(), bytes, deadline).await;
+        let sent = self.connections.network.send(&target, bytes, deadline).await;
         let answer = sent.map_err(|error| match error {
             SendError::Unreachable(_) => unreachable(error),
             SendError::NoAnswer(_) => network(error),
@@ -125,6 +126,9 @@ impl Connection {
                 Err(unreachable(why))
             }
             Answered::Refused(why) => {
+                // Also who it is if it does not count yet, for nobody knows its disk.
+                let heard = Heard { at: Instant::now(), home };
+                self.connections.heard.lock().insert(self.target_id, heard);
                 tracing::debug!(node = %self.target.id, %why, "a node of the quorum refused a request");
                 Err(unreachable(why))
             }

@@ -174,6 +174,7 @@ impl Observer {
             from: node(self.me.id),
             home: self.me.home(),
             to: node(to.id),
+            directory: to.directory,
         };
         message::encode_request(&to, &request).map_err(|error| ObserveError::Malformed(error.to_string()))
     }
@@ -218,11 +219,15 @@ impl Observer {
     }
 
     fn append(&mut self, bytes: &Bytes) -> Result<(), ObserveError> {
-        let mut stored = Vec::new();
-        for batch in batches(bytes) {
+        // All of them are looked at before the first is in memory: what is there must come to the disk.
+        let first = self.memory.last().map_or(0, |last| last.index + 1);
+        let mut entries = Vec::new();
+        for (index, batch) in (first..).zip(batches(bytes)) {
             let raw = batch.map_err(|error| ObserveError::Malformed(error.to_string()))?;
-            let index = self.memory.last().map_or(0, |last| last.index + 1);
-            let entry = message::checked_entry(index, raw.bytes(), &mut self.scratch)?;
+            entries.push(message::checked_entry(index, raw.bytes(), &mut self.scratch)?);
+        }
+        let mut stored = Vec::new();
+        for entry in entries {
             let kept = self.memory.append(entry, wall());
             stored.extend(kept.map_err(|error| self.unusable(&stored, error))?.entry.stored);
         }
@@ -357,10 +362,12 @@ impl Observer {
 }
 
 /// Whether a request comes from a leader that takes this node for a member of the quorum. Then it is one: its
-/// observer is closed, and [`crate::Member::start`] goes on with the log.
-pub fn is_call(request: &[u8], cluster_id: &str, me: BrokerId) -> bool {
+/// observer is closed, and [`crate::Member::start`] goes on with the log. A voter whose disk was replaced is not who
+/// the leader calls.
+pub fn is_call(request: &[u8], cluster_id: &str, me: &Voter) -> bool {
     let Ok((addressed, mut body)) = message::decode_addressed(request) else { return false };
-    let is_ours = addressed.cluster == cluster_id && addressed.to == node(me);
+    let is_me = addressed.to == node(me.id) && me.directory == addressed.directory;
+    let is_ours = addressed.cluster == cluster_id && is_me;
     is_ours && matches!(message::decode_request(&mut body), Ok(Request::Append(_) | Request::Snapshot(_)))
 }
 

@@ -13,7 +13,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{BrokerId, Now, Offset, TopicId, Uuid};
+use base::{Now, Offset, TopicId, Uuid};
 use bytes::Bytes;
 use openraft::EntryPayload;
 use records::Scratch;
@@ -24,10 +24,11 @@ use storage::{Cut, Known, Log, LogSettings};
 use crate::batch;
 use crate::error::OpenError;
 use crate::files::{self, Voted};
+use crate::members::Voter;
 use crate::memory::{Kept, Memory};
 use crate::scan;
 use crate::snapshot::{self, Checkpoint};
-use crate::types::log_id;
+use crate::types::{Home, log_id};
 use crate::writer::{Writer, wall};
 
 /// Kafka's id of the metadata topic.
@@ -118,17 +119,20 @@ pub fn has_log(disk: &dyn Disk, log_dir: &Path) -> Result<bool, OpenError> {
 }
 
 /// Whether the log in a directory names a node a member of the quorum; `None` if there is no log, or nobody is in
-/// it: the first start ended before it had begun. Who is a member is started as one, who is not observes.
-pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, id: BrokerId) -> Result<Option<bool>, OpenError> {
+/// it: the first start ended before it had begun. Who is a member is started as one, who is not observes: nor is it
+/// who the log does not know by its directory, unless nobody else votes.
+pub fn is_member(disk: Arc<dyn Disk>, log_dir: &Path, me: &Voter) -> Result<Option<bool>, OpenError> {
     disk.create_dir(log_dir)?;
     if !has_log(disk.as_ref(), log_dir)? {
         return Ok(None);
     }
-    let id = crate::types::node(id);
+    let id = crate::types::node(me.id);
     let found = open(disk, log_dir, id)?;
-    let (mut nodes, is_alone) = (found.memory.members.nodes().peekable(), found.is_alone);
-    let is_void = nodes.peek().is_none() && !is_alone;
-    Ok((!is_void).then(|| is_alone || nodes.any(|(node, _)| *node == id)))
+    let members = &found.memory.members;
+    let is_alone = found.is_alone || members.voter_ids().all(|voter| voter == id);
+    let is_me = |(node, home): (&u64, &Home)| *node == id && (is_alone || me.directory == home.directory);
+    let is_void = members.nodes().next().is_none() && !found.is_alone;
+    Ok((!is_void).then(|| found.is_alone || members.nodes().any(is_me)))
 }
 
 fn newest_checkpoint(disk: &dyn Disk, dir: &Path) -> Result<Option<Checkpoint>, OpenError> {
@@ -182,7 +186,7 @@ fn read_entries(disk: &dyn Disk, dir: &Path, durable: Offset, memory: &mut Memor
 
 /// Takes the log of a node that was alone for a cluster of one voter: what is in it becomes its snapshot,
 /// for no entry in it tells who votes. Whatever a crash leaves of this is found again as it was before.
-pub(crate) fn adopt(found: &mut Found, home: crate::types::Home) -> Result<(), OpenError> {
+pub(crate) fn adopt(found: &mut Found, home: Home) -> Result<(), OpenError> {
     let Found { writer, memory, .. } = found;
     let mut image = metadata::Image::default();
     let (mut records, mut scratch) = (Vec::new(), Scratch::default());

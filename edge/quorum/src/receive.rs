@@ -46,6 +46,7 @@ impl Member {
         let (addressed, mut body) = message::decode_addressed(bytes).map_err(refused)?;
         self.check_cluster(&addressed)?;
         let request = message::decode_request(&mut body).map_err(refused)?;
+        self.check_disk(&addressed, &request)?;
         self.check_member(&addressed, &request)?;
         let is_known = || self.store.memory.lock().members.get_node(&addressed.from).is_some();
         if !request.is_read() && is_known() {
@@ -91,6 +92,37 @@ impl Member {
             return Err(format!("node {} is here", from.to));
         }
         Ok(())
+    }
+
+    /// Whether this node is whom a voter or a leader means: one with the disk on which its votes are. Who has got
+    /// another one since has forgotten for whom it voted, and what it said it had. As long as nobody knows its disk
+    /// that could be so of any: it answers who it is, the leader puts that down, and then it counts.
+    fn check_disk(&self, to: &Addressed, request: &Request) -> Result<(), String> {
+        let (id, known, has) = (self.me.id, to.directory, self.me.directory);
+        if request.is_read() || known == has {
+            return Ok(());
+        }
+        let (own, is_new) = {
+            let memory = self.store.memory.lock();
+            let own = memory.members.get_node(&node(id)).map(|home| home.directory);
+            // Who was given a vote since has the log with it.
+            (own, memory.last().is_none_or(|last| last.leader_id.term == 0))
+        };
+        if known.is_zero() {
+            return match own == Some(has) {
+                // The log on this disk is this voter's: nothing was forgotten.
+                true => Ok(()),
+                false => Err(format!("node {id} has directory {has}, which nobody has put down yet")),
+            };
+        }
+        if is_new && self.store.leave() {
+            tracing::error!(
+                votes_with = %known, %has,
+                "the disk with which this node votes on the metadata is gone: it follows without a vote, and the others \
+                 fill its partitions; `vltava cluster add {id}` gives its vote to the disk that it has now"
+            );
+        }
+        Err(format!("node {id} has directory {has}, not {known}"))
     }
 
     fn check_member(&self, from: &Addressed, request: &Request) -> Result<(), Refusal> {

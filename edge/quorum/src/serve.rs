@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Offset, TimestampMs};
-use bytes::Bytes;
 use openraft::async_runtime::WatchReceiver;
 
 use crate::member::{Member, Reader};
@@ -50,11 +49,14 @@ impl Member {
         }
     }
 
-    /// Who leads, and since when, as far as this node knows.
+    /// Who leads, and since when, as far as this node knows. A leader that no majority has answered for long enough
+    /// says that nobody does: there may be another, and whoever asks looks for it.
     fn leader(&self) -> (Option<BrokerId>, LeaderEpoch) {
         let metrics = self.core.server_metrics();
         let seen = metrics.borrow_watched();
-        (seen.current_leader.map(broker), epoch(seen.vote.leader_id.term))
+        let has_majority = || self.led_ago().is_some_and(|ago| ago < self.timing.election_timeout);
+        let leader = seen.current_leader.filter(|leader| *leader != seen.id || has_majority());
+        (leader.map(broker), epoch(seen.vote.leader_id.term))
     }
 
     fn read_now(&self, asked: &ReadRequest) -> Read {
@@ -110,12 +112,10 @@ impl Member {
         if self.machine.snapshot_id() != Some(id) {
             return Err(gone());
         }
-        let read = self.store.run(move |writer| writer.read_snapshot(id)).await;
-        let bytes: Bytes = read.map_err(|error| error.to_string())?.ok_or_else(gone)?;
-        let total = bytes.len();
-        let at = usize::try_from(position).unwrap_or(usize::MAX).min(total);
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).clamp(1, REQUEST_BYTES_MAX);
-        Ok(Answer::ReadSnapshot { total: total as u64, bytes: bytes.slice(at..total.min(at + room)) })
+        let read = self.store.run(move |writer| writer.read_snapshot_part(id, (position, room))).await;
+        let (total, bytes) = read.map_err(|_| gone())?;
+        Ok(Answer::ReadSnapshot { total, bytes })
     }
 }
 

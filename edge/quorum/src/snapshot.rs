@@ -16,7 +16,7 @@ use base::{LeaderEpoch, Offset, TimestampMs};
 use bytes::Bytes;
 use metadata::{Image, MetadataRecord};
 use records::{BatchBuilder, BatchOptions, ControlType, Scratch, StoredBatch, batches};
-use storage::disk::{Disk, DiskError};
+use storage::disk::{Disk, DiskError, OpenMode};
 use wire::messages::kraft_version_record::KRaftVersionRecord;
 use wire::messages::snapshot_footer_record::SnapshotFooterRecord;
 use wire::{DecodeError, Decoder, EncodeError, Encoder, Message};
@@ -276,6 +276,22 @@ pub(crate) fn path(dir: &Path, id: SnapshotId) -> PathBuf {
 /// Reads a snapshot's bytes.
 pub(crate) fn read(disk: &dyn Disk, dir: &Path, id: SnapshotId) -> Result<Option<Bytes>, DiskError> {
     Ok(disk.read(&path(dir, id), SNAPSHOT_BYTES_MAX as u64)?.map(Bytes::from))
+}
+
+/// Reads a part of a snapshot, and how long the whole is.
+pub(crate) fn read_part(
+    disk: &dyn Disk,
+    dir: &Path,
+    id: SnapshotId,
+    (position, bytes_max): (u64, usize),
+) -> Result<(u64, Bytes), DiskError> {
+    let file = disk.open(&path(dir, id), OpenMode::Read)?;
+    let len = file.len()?;
+    let room = usize::try_from(len.saturating_sub(position)).unwrap_or(usize::MAX).min(bytes_max);
+    let mut part = vec![0; room];
+    let read = file.read_at(&mut part, position)?;
+    part.truncate(read);
+    Ok((len, part.into()))
 }
 
 /// Puts a snapshot in the directory; the older ones go once it is there for certain.

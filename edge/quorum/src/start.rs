@@ -35,7 +35,8 @@ pub struct MemberStart {
     /// The cluster's id: whoever says another is refused.
     pub cluster_id: String,
     /// Who votes when the cluster begins, itself among them, the same on every node; of no meaning once
-    /// there is a log. Empty on a node that waits to be added.
+    /// there is a log. Each by its directory, if it is known: who is not does not count until the leader has heard
+    /// of it. Empty on a node that waits to be added, or to be heard of.
     pub voters: Vec<Voter>,
     /// How the others are reached.
     pub network: Arc<dyn Network>,
@@ -68,6 +69,9 @@ fn config(start: &MemberStart) -> Result<Config, OpenError> {
         // A leader that comes back is elected again, in an epoch of its own: what it proposed before may be
         // committed meanwhile, or not.
         enable_leader_restore: Some(false),
+        // A leader without a majority is silent for a while, so that those whom it still reaches may elect another
+        // with those whom it does not. As short as it may be: a lease, and the longest wait for a vote.
+        quorum_loss_probe_interval: Some(2 * timeout),
         backoff: "50ms 100ms 200ms ...500ms".into(),
         ..Config::default()
     };

@@ -7,12 +7,13 @@
 //!
 //! The writer does one thing after the other, so a vote is never ahead of what was appended before it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::Uuid;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
@@ -30,6 +31,9 @@ type Job = Box<dyn FnOnce(&mut Writer) + Send>;
 /// Appends that may wait for the disk: then whoever appends waits, too.
 const APPENDS_MAX: usize = 256;
 
+/// How often it is said that a voter has another disk.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
 /// How much of the log one request to another node may carry.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
 
@@ -41,6 +45,8 @@ pub(crate) struct Store {
     room: Arc<Semaphore>,
     stopped: watch::Sender<Option<Stopped>>,
     left: watch::Sender<bool>,
+    /// When it was last said of a node that it has another disk.
+    said: Mutex<BTreeMap<u64, Instant>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -55,6 +61,7 @@ impl Store {
             room: Arc::new(Semaphore::new(APPENDS_MAX)),
             stopped,
             left: watch::channel(false).0,
+            said: Mutex::default(),
             thread: Mutex::new(None),
         });
         let told = store.stopped.clone();
@@ -89,15 +96,20 @@ impl Store {
     /// Whether a node that says it is this one has the disk that it is known by. With another disk it has
     /// forgotten for whom it voted, and what it said it had.
     pub(crate) fn check_directory(&self, id: u64, directory: Uuid) -> Result<(), String> {
-        let memory = self.memory.lock();
-        match memory.members.get_node(&id) {
-            Some(home) if home.directory != Uuid::ZERO && home.directory != directory => Err(format!(
-                "node {id} has directory {}, not {directory}: with another directory it has to be removed from the \
-                 quorum and added again",
-                home.directory
-            )),
-            Some(_) | None => Ok(()),
+        let known = self.memory.lock().members.get_node(&id).map(|home| home.directory);
+        let Some(known) = known.filter(|known| *known != Uuid::ZERO && *known != directory) else {
+            return Ok(());
+        };
+        let mut said = self.said.lock();
+        if said.get(&id).is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+            said.insert(id, Instant::now());
+            tracing::warn!(
+                node = id, votes_with = %known, has = %directory,
+                "a voter has another disk than the one that it votes with, so its vote does not count: `vltava cluster \
+                 add {id}` gives it to the disk that it has, `vltava cluster remove {id}` takes it"
+            );
         }
+        Err(format!("node {id} votes with directory {known}, not {directory}: give it a vote anew"))
     }
 
     /// Why nothing is written any more, once that is so.
@@ -105,9 +117,9 @@ impl Store {
         self.stopped.subscribe()
     }
 
-    /// This node was taken out of the quorum.
-    pub(crate) fn leave(&self) {
-        self.left.send_replace(true);
+    /// This node was taken out of the quorum; whether that is news.
+    pub(crate) fn leave(&self) -> bool {
+        !self.left.send_replace(true)
     }
 
     /// Whether this node was taken out of the quorum.

@@ -144,6 +144,16 @@ impl Writer {
         snapshot::read(self.disk.as_ref(), &self.dir, id).map_err(|error| Stopped(error.to_string()))
     }
 
+    /// Reads a part of a snapshot, and how long the whole is.
+    pub(crate) fn read_snapshot_part(
+        &mut self,
+        id: SnapshotId,
+        part: (u64, usize),
+    ) -> Result<(u64, Bytes), Stopped> {
+        snapshot::read_part(self.disk.as_ref(), &self.dir, id, part)
+            .map_err(|error| Stopped(error.to_string()))
+    }
+
     /// Writes down what is durable and committed, if that has changed and was not done just before.
     pub(crate) fn note_now_and_then(&mut self) -> Result<(), Stopped> {
         if self.noted_at.elapsed() < NOTE_EVERY || self.stopped.is_some() {

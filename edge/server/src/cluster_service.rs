@@ -8,14 +8,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use base::BrokerId;
+use base::{BrokerId, Offset};
 use broker::call::Peer;
 use bytes::Bytes;
-use controller::Command;
+use controller::{Command, ControllerError};
 use net::{Connection, FrameError, FrameLimits, FrameReader, IoThreads, MemoryBudget, Stop};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 use wire::cluster::{ClusterRequest, Purpose, encode_answer};
@@ -25,7 +25,7 @@ use crate::cluster::link::{FRAME_BYTES_MAX, watch_peer};
 use crate::cluster::links::Links;
 use crate::cluster::seat::Seat;
 use crate::connection;
-use crate::control::{Control, News};
+use crate::control::{Control, Decided, News};
 use crate::node::Node;
 
 /// How long a node may take to introduce itself.
@@ -34,7 +34,8 @@ const HELLO_MAX: Duration = Duration::from_secs(10);
 /// What an introduction may take.
 const HELLO_BYTES_MAX: usize = 4 << 10;
 
-/// Requests of one node that are worked on at a time: beyond it no more are read.
+/// Requests of one node that are worked on at a time: beyond it no more are read, but for commands that come from
+/// its clients, which are refused: what it says of its own life, and to the quorum, does not wait behind them.
 const IN_FLIGHT_MAX: usize = 256;
 
 /// Who serves the other nodes.
@@ -102,9 +103,10 @@ async fn greet(
     let ClusterRequest::Hello(hello) = request else {
         return Err(malformed("it did not introduce itself".to_owned()));
     };
+    let founders = || identity.founders().to_vec();
+    let voters = service.map_or_else(founders, |service| service.seat.voters());
     let refusal = identity.check_hello(&hello).err().map(|why| why.to_string());
     let cluster_id = identity.cluster_id();
-    let voters = service.map(|service| service.seat.voters()).unwrap_or_default();
     let cluster_id = cluster_id.as_deref().map(String::as_str);
     let welcome = identity.welcome(cluster_id, refusal.as_deref(), &voters);
     let answer = welcome.encode(id).map_err(|why| malformed(why.to_string()))?;
@@ -141,9 +143,8 @@ async fn control(
             }
         }
     });
-    let in_flight = Arc::new(tokio::sync::Semaphore::new(IN_FLIGHT_MAX));
+    let [in_flight, of_clients] = [(); 2].map(|()| Arc::new(Semaphore::new(IN_FLIGHT_MAX)));
     loop {
-        let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { break };
         let frame = tokio::select! {
             frame = reader.next() => frame,
             () = stop.stopped() => break,
@@ -159,20 +160,24 @@ async fn control(
         };
         was_asked = true;
         let (service, answers) = (Arc::clone(service), answers.clone());
-        let work: Work = match request {
-            ClusterRequest::Hello(_) => break,
-            ClusterRequest::Quorum(body) => Work::Quorum(Bytes::copy_from_slice(body)),
-            ClusterRequest::Command(body) => match serde_json::from_slice(body) {
-                Ok(command) => Work::Command(Box::new(command)),
-                Err(why) => {
-                    debug!(%node, %why, "a node gives a command that cannot be read");
-                    break;
-                }
-            },
+        let work = match Work::of(&request) {
+            Ok(work) => work,
+            Err(why) => {
+                debug!(%node, %why, "a node asks for what cannot be done");
+                break;
+            }
+        };
+        let permit = match work.is_of_clients() {
+            true => Arc::clone(&of_clients).try_acquire_owned().ok(),
+            false => Arc::clone(&in_flight).acquire_owned().await.ok(),
         };
         tokio::spawn(async move {
-            if let Some(there) = service.get()
-                && let Some(answer) = work.done(there).await
+            let answer = match (&permit, service.get()) {
+                (Some(_), Some(there)) => work.done(there).await,
+                (None, _) => Work::refused(),
+                (_, None) => None,
+            };
+            if let Some(answer) = answer
                 && let Ok(frame) = encode_answer(id, &answer)
             {
                 let _ = answers.send(frame).await;
@@ -191,6 +196,27 @@ enum Work {
 }
 
 impl Work {
+    fn of(request: &ClusterRequest<'_>) -> Result<Self, String> {
+        match request {
+            ClusterRequest::Hello(_) => Err("it has introduced itself before".to_owned()),
+            ClusterRequest::Quorum(body) => Ok(Self::Quorum(Bytes::copy_from_slice(body))),
+            ClusterRequest::Command(body) => match serde_json::from_slice(body) {
+                Ok(command) => Ok(Self::Command(Box::new(command))),
+                Err(why) => Err(format!("a command that cannot be read: {why}")),
+            },
+        }
+    }
+
+    fn is_of_clients(&self) -> bool {
+        matches!(self, Self::Command(command) if !command.is_of_life())
+    }
+
+    /// Too much is on its way: whoever asked does so again.
+    fn refused() -> Option<Vec<u8>> {
+        serde_json::to_vec(&Decided { result: Err(ControllerError::Busy), end: Offset::ZERO, sure_ago: None })
+            .ok()
+    }
+
     async fn done(self, service: &ClusterService) -> Option<Vec<u8>> {
         match self {
             Self::Quorum(request) => Some(service.seat.handle(request).await.to_vec()),

@@ -18,7 +18,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use broker::call::{Answer, CloseReason, Outcome, ParkedRequest, Peer, Session, Submission};
@@ -27,16 +26,17 @@ use broker::session::Dispatched;
 use net::{AnswerWriter, FrameError, FrameReader, HangUp, Stop, WriteError};
 use records::Scratch;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
 use tracing::{debug, error, info};
 use wire::ApiKey;
 
 use crate::files;
 use crate::node::Node;
 
+mod bell;
 mod held;
 mod queue;
 
+use bell::Bell;
 use held::{Held, Pace};
 use queue::{Queued, Slot, Waiting, settled};
 
@@ -66,33 +66,6 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::default());
 }
 
-/// Rung by partitions, heard by the connection: while it waits, and when it asks.
-#[derive(Default)]
-struct Bell {
-    rang: AtomicBool,
-    ringing: Notify,
-}
-
-impl Wake for Bell {
-    fn wake(&self) {
-        // In this order: who is woken finds that it rang.
-        self.rang.store(true, Ordering::Release);
-        self.ringing.notify_one();
-    }
-}
-
-impl Bell {
-    /// Whether it rang since the last call.
-    fn rang(&self) -> bool {
-        self.rang.swap(false, Ordering::AcqRel)
-    }
-
-    /// Waits until it rings. May be early, never late.
-    async fn ringing(&self) {
-        self.ringing.notified().await;
-    }
-}
-
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
@@ -108,6 +81,18 @@ enum Ended {
     HungUp,
     #[error("the node stops")]
     Stopped,
+}
+
+impl Ended {
+    /// Whether the peer has ended it: its socket is closed, or its machine says that there is none.
+    fn is_by_peer(&self) -> bool {
+        match self {
+            Self::Read(FrameError::Closed | FrameError::Cut { .. } | FrameError::Io(_))
+            | Self::Write(WriteError::Io(_))
+            | Self::HungUp => true,
+            Self::Read(_) | Self::Write(_) | Self::Protocol(_) | Self::TooSlow | Self::Stopped => false,
+        }
+    }
 }
 
 /// What became of the front of the queue.
@@ -129,6 +114,8 @@ struct Connection {
     ending_since: Option<Instant>,
     /// Whether the client has said what software it is.
     introduced: bool,
+    /// Whether it was the peer who ended it.
+    is_hung_up: bool,
 }
 
 /// Serves a connection until it ends.
@@ -136,9 +123,10 @@ pub(crate) async fn serve(node: Arc<Node>, connection: net::Connection, at_other
     let net::Connection { stream, peer, seat, .. } = connection;
     let (read, write) = stream.into_split();
     let mut reader = FrameReader::new(read, node.frame_limits.clone(), &node.request_memory);
-    let mut connection = Connection::new(Arc::clone(&node), write, at_other_end, stop);
+    let mut connection = Connection::new(Arc::clone(&node), write, (at_other_end, peer), stop);
     let ended = connection.run(&mut reader).await;
     tell(&node, peer, &ended);
+    connection.is_hung_up = ended.is_by_peer();
     // Tells the peer that nothing more comes.
     drop(connection);
     if matches!(ended, Ended::Read(_) | Ended::Protocol(_)) {
@@ -173,11 +161,19 @@ fn tell(node: &Node, peer: SocketAddr, why: &Ended) {
 }
 
 impl Connection {
-    fn new(node: Arc<Node>, write: OwnedWriteHalf, at_other_end: Peer, stop: Stop) -> Self {
-        let bell = Arc::new(Bell::default());
+    fn new(
+        node: Arc<Node>,
+        write: OwnedWriteHalf,
+        (at_other_end, address): (Peer, SocketAddr),
+        stop: Stop,
+    ) -> Self {
+        let bell = Bell::new();
         let waiter = Waiter { id: node.next_waiter(), bell: Arc::clone(&bell) as Arc<dyn Wake> };
         Self {
-            session: Session::new(waiter, at_other_end),
+            session: Session {
+                host: format!("/{}", address.ip()).into(),
+                ..Session::new(waiter, at_other_end)
+            },
             bell,
             queue: VecDeque::new(),
             writer: AnswerWriter::new(write, node.write_limits.clone()),
@@ -185,6 +181,7 @@ impl Connection {
             stop,
             ending_since: None,
             introduced: false,
+            is_hung_up: false,
             node,
         }
     }
@@ -427,12 +424,14 @@ impl Connection {
         tokio::time::Instant::now() >= self.patience(parked, since)
     }
 
-    /// When to look at the front again, whoever rings.
+    /// When to look at the front again, whoever rings. Who waits as long as it takes costs no timer.
     fn due(&self) -> Option<tokio::time::Instant> {
         let front = self.queue.front()?;
         let Waiting::Parked(parked) = &front.waiting else { return None };
-        let due = self.patience(parked, front.since);
-        Some(if self.held.is_charged() { due.min(tokio::time::Instant::now() + LOOK) } else { due })
+        let ends = parked.deadline() < Duration::MAX || parked.key() == ApiKey::Fetch;
+        let due = ends.then(|| self.patience(parked, front.since));
+        let look = self.held.is_charged().then(|| tokio::time::Instant::now() + LOOK);
+        [due, look].into_iter().flatten().min()
     }
 
     /// Until when a request may wait. A fetch asks again if it is answered early, so it does not keep
@@ -463,7 +462,8 @@ impl Drop for Connection {
                 node.in_context(|context| parked.abandon(context, session));
             }
         }
-        session.on_closed(node.as_ref());
+        let is_by_peer = self.is_hung_up;
+        node.in_context(|context| session.on_closed(&context, is_by_peer));
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod door;
 mod last_word;
+mod life;
 mod quorum;
 mod replicas;
 mod suspects;
@@ -21,10 +22,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, Effects, Offset};
-use broker::lifecycle::{self, Lifecycle, Replaced};
+use broker::lifecycle::{Answer, Lifecycle, Replaced};
 use broker::replication::Proposals;
 use controller::{
     Command, CommandId, Controller, ControllerError, Effect, MetadataQuorum, QuorumCommand, QuorumEvent,
+    Reply,
 };
 use metadata::Delta;
 use telemetry::Metrics;
@@ -43,7 +45,8 @@ pub(crate) use waiting::{Decided, Decision};
 
 use waiting::{Asker, Pending, Waiting};
 
-/// Commands on their way at a time: beyond it no more are taken from the queue.
+/// Commands on their way at a time: beyond it no more are taken from the queue, but for what brokers say as long as
+/// they live.
 const PENDING_MAX: usize = 4096;
 
 /// How long a command looks for a controller that decides it. Clients ask again after as long.
@@ -91,9 +94,11 @@ pub(crate) struct State {
     /// Before this no in-sync sets are asked for, after a request that got nowhere.
     proposals_at: Duration,
     /// The answer to the last request, and the end of the metadata that partitions are to be told of before.
-    proposals_decided: Option<(Offset, controller::Reply)>,
+    proposals_decided: Option<(Offset, Reply)>,
     lag_check_at: Duration,
     applied: Offset,
+    /// The end of the metadata with which this broker serves; it does once this node has acted on them.
+    serves_from: Option<Offset>,
     /// The end of the metadata that the hosting thread was told of.
     told: Offset,
     active: Option<BrokerId>,
@@ -146,6 +151,10 @@ impl ControlThread {
                 Some(news) => self.on_news(news)?,
             },
             () = tokio::time::sleep_until(deadline) => {}
+            Some(given) = inbox.life.recv() => {
+                let command = *given.command;
+                self.give(given.asker, command)?;
+            }
             Some(given) = inbox.commands.recv(), if has_room => {
                 let command = *given.command;
                 self.give(given.asker, command)?;
@@ -216,6 +225,7 @@ impl ControlThread {
                 self.state.applied = image.end();
                 self.of_life(|lifecycle| lifecycle.on_image(now, &image));
                 self.state.waiting.on_applied(image.end());
+                self.serve_if_applied();
                 self.tell_in_sync_sets(now);
             }
             News::LogsOpen => {
@@ -314,7 +324,11 @@ impl ControlThread {
         self.cluster.spawn(async move {
             let end = Offset::ZERO;
             let result = quorum::ask(member, image, command).await;
-            control.tell(News::Answered { id, by: None, decided: Some(Decided { result, end }) });
+            control.tell(News::Answered {
+                id,
+                by: None,
+                decided: Some(Decided { result, end, sure_ago: None }),
+            });
         });
     }
 
@@ -339,7 +353,7 @@ impl ControlThread {
             return Ok(());
         }
         match decided {
-            Some(decided) => self.on_decided(id, decided.result, decided.end),
+            Some(decided) => self.on_decided(id, decided),
             None => {
                 self.on_nowhere(id, None);
                 Ok(())
@@ -374,7 +388,8 @@ impl ControlThread {
         }
     }
 
-    fn on_decided(&mut self, id: u64, result: Decision, end: Offset) -> Result<(), ControlFailed> {
+    fn on_decided(&mut self, id: u64, decided: Decided) -> Result<(), ControlFailed> {
+        let Decided { result, end, sure_ago } = decided;
         let now = self.clock.now();
         tracing::trace!(id, ?result, %end, "decided");
         let is_remote = |pending: &Pending| matches!(pending.asker, Asker::Remote(_));
@@ -396,10 +411,13 @@ impl ControlThread {
                 result => drop(answer.send(result)),
             },
             Asker::Node(answer) => drop(answer.send(result)),
-            Asker::Remote(answer) => drop(answer.send(Decided { result, end })),
+            Asker::Remote(answer) => drop(answer.send(Decided { result, end, sure_ago })),
             Asker::Lifecycle => {
                 self.say_why_not(&result);
-                self.live(|lifecycle, out| lifecycle.on_answer(now, result.as_ref(), out))?;
+                let answer = result.as_ref().map(|reply| Answer { reply, end, sure_ago });
+                self.live(|lifecycle, out| lifecycle.on_answer(now, answer, out))?;
+                self.state.serves_from = self.state.serves_from.map(|from| from.max(end));
+                self.serve_if_applied();
             }
             Asker::Proposals => self.on_sets_decided(now, result, end),
             Asker::Nobody => {}
@@ -417,10 +435,16 @@ impl ControlThread {
                     tracing::trace!(epoch = %proposal.epoch, records = proposal.records.len(), "propose");
                     self.quorum.propose(proposal);
                 }
-                Effect::Answer { id, result, end } => self.on_decided(id.0, result, end)?,
+                Effect::Answer { id, result, end } => {
+                    let is_asked_for = matches!(result, Ok(Reply::BrokerHeartbeat(_)));
+                    let member = self.seat.member().filter(|_| is_asked_for);
+                    let sure_ago = member.and_then(|member| member.led_ago());
+                    self.on_decided(id.0, Decided { result, end, sure_ago })?;
+                }
                 Effect::Changed(delta) => {
                     self.links.note_brokers(self.controller.image(), &delta.brokers_changed);
                     self.seat.forget_gone(self.controller.image(), &delta.brokers_changed);
+                    self.tell_of_elections(&delta);
                     self.tell_hosting(Some(delta));
                 }
                 Effect::Silent { broker, silence } => {
@@ -441,56 +465,5 @@ impl ControlThread {
         let image = Arc::new(self.controller.image().clone());
         // If that thread has ended, the node ends.
         let _ = self.hosting.send(Step::Changed { image, delta: Box::new(delta.unwrap_or_default()) });
-    }
-
-    /// Steps the life of this broker, and does what it says.
-    fn live(
-        &mut self,
-        act: impl FnOnce(&mut Lifecycle, &mut Effects<lifecycle::Effect>),
-    ) -> Result<(), ControlFailed> {
-        let mut out = Effects::new();
-        let Some(lifecycle) = &mut self.lifecycle else { return Ok(()) };
-        act(lifecycle, &mut out);
-        for effect in out.drain() {
-            match effect {
-                lifecycle::Effect::Send(command) => self.give(Asker::Lifecycle, *command)?,
-                lifecycle::Effect::Registered(epoch) => {
-                    info!(%epoch, "registered");
-                    let _ = self.hosting.send(Step::Registered(epoch));
-                }
-                lifecycle::Effect::Serving => self.serving(),
-                lifecycle::Effect::MayStop => {
-                    self.on_may_stop.take().map(|told| told.send(()));
-                }
-                lifecycle::Effect::Replaced(why) => return Err(why.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// A broker that is not taken in asks again; a person may have to do something until it is.
-    fn say_why_not(&mut self, result: &Decision) {
-        let is_refused = matches!(
-            result,
-            Err(ControllerError::DuplicateBroker(_)
-                | ControllerError::InvalidRegistration(_)
-                | ControllerError::InconsistentClusterId { .. })
-        );
-        if is_refused
-            && !std::mem::replace(&mut self.state.was_refused, true)
-            && let Err(why) = result
-        {
-            warn!(node = %self.node, %why, "the cluster does not take this broker in yet: give each node its own node.id, or wait until the one before it is known to be gone");
-        }
-    }
-
-    /// Tells the life of this broker something, if it is one.
-    fn of_life(&mut self, tell: impl FnOnce(&mut Lifecycle)) {
-        self.lifecycle.as_mut().map(tell);
-    }
-
-    /// This node does what it is for.
-    fn serving(&mut self) {
-        self.on_serving.take().map(|told| told.send(()));
     }
 }

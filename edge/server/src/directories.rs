@@ -98,6 +98,10 @@ pub(crate) struct Locked {
     home: usize,
     /// The cluster that they belong to; `None` if none was used before.
     pub(crate) cluster_id: Option<String>,
+    /// Whether the node came to that cluster by joining it, and has some of its metadata.
+    pub(crate) has_joined: bool,
+    /// Whether it was to join that cluster, and has nothing of its metadata yet.
+    pub(crate) is_joining: bool,
 }
 
 impl Locked {
@@ -110,7 +114,9 @@ impl Locked {
         let first_used =
             std::iter::once(&roots[home]).chain(&roots).find_map(|root| root.properties.as_ref());
         let cluster_id = first_used.map(|known| known.cluster_id.clone());
-        Ok(Self { locks, home, cluster_id })
+        let Root { properties, has_log, .. } = &roots[home];
+        let joins = properties.as_ref().is_some_and(|properties| properties.joins);
+        Ok(Self { locks, home, cluster_id, has_joined: joins && *has_log, is_joining: joins && !*has_log })
     }
 }
 
@@ -122,7 +128,7 @@ impl Directories {
         settings: &BrokerSettings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DirectoryError> {
-        let Locked { locks, home, cluster_id: used } = locked;
+        let Locked { locks, home, cluster_id: used, .. } = locked;
         let opening = Opening { settings, metrics, cluster_id, is_new_cluster: used.is_none() };
         let mut all: Vec<Option<Directory>> = locks.iter().map(|_| None).collect();
         let mut locks: Vec<Option<DirLock>> = locks.into_iter().map(Some).collect();
@@ -317,8 +323,8 @@ impl Directory {
             if let Some(aside) = dir.mark(|marks| marks.set_stray(&name, Uuid::from_random(random()))) {
                 warn!(
                     dir = %dir.path.display(), partition = %name, aside, bytes,
-                    "set aside the log of a partition that this broker does not have: the cluster does not know it, or has it \
-                     elsewhere; remove it once nobody wants its records"
+                    "set aside the log of a partition that this broker does not have there: the cluster does not know it, or has \
+                     it elsewhere; remove it once nobody wants its records"
                 );
             }
         }

@@ -40,9 +40,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// partition that it has just begun to lead, and where producers wait. Then it is asked on another connection.
 const HURRIED_MAX: Duration = Duration::from_millis(5);
 
-/// How long a leader is left in peace after that, so that what is new all the time does not keep answers from
-/// arriving.
+/// How long a leader is left in peace after that, and twice as long each time that no answer came meanwhile: what is
+/// new all the time does not keep answers from arriving, however long they take.
 const HURRY_EVERY: Duration = Duration::from_millis(100);
+const HURRY_EVERY_MAX: Duration = Duration::from_secs(30);
 
 /// How long to wait before a leader that cannot be reached is tried again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
@@ -142,6 +143,7 @@ impl Followers {
             fetcher: Fetcher::new(me, self.limits),
             bell: Arc::clone(&bell),
             hurries_after: Instant::now(),
+            hurry_pause: HURRY_EVERY,
             correlation_id: 0,
         };
         let task = self.runtime.spawn(task.run(Arc::clone(&address)));
@@ -156,6 +158,7 @@ struct Task {
     fetcher: Fetcher,
     bell: Arc<FetchBell>,
     hurries_after: Instant,
+    hurry_pause: Duration,
     correlation_id: i32,
 }
 
@@ -200,7 +203,8 @@ impl Task {
             };
             self.fetcher.on_disconnected();
             if matches!(ended, Ended::Hurried) {
-                self.hurries_after = Instant::now() + HURRY_EVERY;
+                self.hurries_after = Instant::now() + self.hurry_pause;
+                self.hurry_pause = (self.hurry_pause * 2).min(HURRY_EVERY_MAX);
                 continue;
             }
             let Some(followers) = self.followers.upgrade() else { return };
@@ -315,6 +319,7 @@ impl Task {
             () = hurried => timeout(HURRIED_MAX, answer).await.map_err(|_| Ended::Hurried)?,
         };
         let answer = answer.map_err(|_| Ended::Late(patience))??;
+        self.hurry_pause = HURRY_EVERY;
         let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
         let now = followers.clock.now();
         let leader = self.leader;

@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use base::{BrokerId, Offset, TopicPartition, Uuid};
+use base::{BrokerId, Offset, PartitionIndex, TopicId, TopicPartition, Uuid};
+use broker::directories::begins_anew;
 use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
-use metadata::settings::{BrokerSettings, Layers, TopicSettings};
+use metadata::settings::{BrokerSettings, INSYNC_MIN, Layers, TopicSettings};
 use metadata::{ConfigResource, Delta, Image, Topic};
 use replica::Partition;
 use storage::Log;
@@ -20,7 +21,9 @@ use telemetry::Metrics;
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
+use crate::coordinators::Coordinators;
 use crate::directories::is_unfinished;
+use crate::elections::{self, By};
 use crate::followers::Followers;
 use crate::log_dir::LogDirectory;
 use crate::partition::PartitionCell;
@@ -52,6 +55,7 @@ pub(crate) struct Hosting {
     pub(crate) image: Arc<ArcSwap<Image>>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) throttles: Arc<Throttles>,
+    pub(crate) coordinators: Arc<Coordinators>,
 }
 
 /// A partition that is to get a log.
@@ -65,6 +69,11 @@ impl Unmade<'_> {
     fn name(&self) -> TopicPartition {
         TopicPartition { topic: self.topic.name.clone(), partition: self.partition.index }
     }
+
+    /// Whether this broker has had one before, that is nowhere now.
+    fn had_a_log(&self, broker: BrokerId) -> bool {
+        self.partition.directory_of(broker).is_some_and(|id| id != metadata::Partition::DIRECTORY_UNASSIGNED)
+    }
 }
 
 impl Hosting {
@@ -76,6 +85,20 @@ impl Hosting {
     /// Limits how fast replicas are filled, as the image has it.
     pub(crate) fn set_limits(&self, image: &Image) {
         self.throttles.set(&self.settings_now(image));
+    }
+
+    /// Says that what this node was given at start is passed over, where all nodes must mean the same.
+    pub(crate) fn compare_minimum(&self, image: &Image) {
+        let cluster = image.configs(&ConfigResource::DefaultBroker).get(INSYNC_MIN);
+        if let Some(given) = self.settings.fixed.get(INSYNC_MIN).filter(|given| Some(*given) != cluster) {
+            let cluster = cluster.map_or("none of its own", String::as_str);
+            warn!(
+                given,
+                cluster,
+                "{INSYNC_MIN} of this node's settings is passed over, for the cluster has another: make them the same, or \
+                 change the cluster's with kafka-configs.sh --entity-type brokers --entity-default"
+            );
+        }
     }
 
     /// This broker's settings, as the image has them.
@@ -106,7 +129,8 @@ impl Hosting {
         let moved_here = delta.partitions_changed.iter().copied();
         let moved_here = moved_here.filter(|(topic, index)| !self.table.has(*topic, *index));
         let more = delta.partitions_added.iter().copied().chain(moved_here);
-        for (id, index) in more.chain(self.table.unmade()).collect::<BTreeSet<_>>() {
+        let more = more.chain(self.table.unmade()).chain(self.begun_anew(image));
+        for (id, index) in more.collect::<BTreeSet<_>>() {
             let found = image.topic_by_id(id).and_then(|topic| Some((topic, topic.partition(index)?)));
             new.extend(found.map(|(topic, partition)| Unmade {
                 topic,
@@ -116,6 +140,17 @@ impl Hosting {
         }
         new.retain(|new| new.partition.replicas.contains(&self.node));
         self.make_all(new, self.producer_expiry(image))
+    }
+
+    /// What has lost its log and can be filled again by now.
+    fn begun_anew(&self, image: &Image) -> Vec<(TopicId, PartitionIndex)> {
+        let gone = self.table.gone();
+        let ids: Vec<Uuid> = self.dirs.iter().map(|dir| dir.id).collect();
+        let can_be_filled = |(topic, index): &(TopicId, PartitionIndex)| {
+            let partition = image.partition(*topic, *index);
+            partition.is_some_and(|partition| begins_anew(self.node, image, partition, &ids))
+        };
+        gone.into_iter().filter(can_be_filled).collect()
     }
 
     /// Makes logs, each where there are fewest. What cannot be made is offline.
@@ -147,10 +182,18 @@ impl Hosting {
         new: &Unmade<'_>,
         producer_expiry: Duration,
     ) -> Option<Arc<PartitionCell>> {
-        let name = new.name();
+        let (name, is_gone) = (new.name(), new.had_a_log(self.node));
         let made = dir.map(|dir| (dir, self.create(dir, &name, new, producer_expiry)));
         match made {
-            Some((_, Ok(cell))) => return Some(cell),
+            Some((_, Ok(cell))) => {
+                if is_gone {
+                    warn!(
+                        partition = %name, leader = %new.partition.leader,
+                        "the log of this replica is gone with its disk or directory: the leader fills an empty one"
+                    );
+                }
+                return Some(cell);
+            }
             Some((dir, Err(why))) => {
                 dir.partitions.fetch_sub(1, Ordering::Relaxed);
                 if !dir.on_error(&why) {
@@ -163,7 +206,8 @@ impl Hosting {
             }
             None => error!(partition = %name, "partition is offline: no log directory takes it"),
         }
-        self.table.add_offline(new.topic.id, Offline { name, dir: None, has_log: false, unmade: true });
+        let offline = Offline { name, dir: None, has_log: false, unmade: !is_gone, is_gone };
+        self.table.add_offline(new.topic.id, offline);
         None
     }
 
@@ -279,7 +323,7 @@ impl Hosting {
         let everything = delta.configs_changed.iter().any(|resource| match resource {
             ConfigResource::Broker(id) => *id == self.node,
             ConfigResource::DefaultBroker => true,
-            ConfigResource::Topic(_) => false,
+            ConfigResource::Topic(_) | ConfigResource::Group(_) => false,
         });
         if everything {
             self.set_limits(image);
@@ -315,7 +359,7 @@ impl Hosting {
         cell.follow(inbox);
     }
 
-    /// Counts what became of the partitions that this node leads.
+    /// Counts what became of the partitions that this node leads, and says which of them it should not have had to.
     pub(crate) fn count_changes(&self, image: &Image, delta: &Delta) {
         let (before, replication) = (self.image.load(), &self.metrics.replication);
         for (topic, index) in &delta.partitions_changed {
@@ -330,11 +374,8 @@ impl Hosting {
             if after.isr.iter().any(|id| !before.isr.contains(id)) {
                 replication.isr_expands.inc();
             }
-            let is_elected = after.leader_epoch > before.leader_epoch;
-            if is_elected && after.recovering && !before.isr.contains(&self.node) {
-                replication.unclean_elections.inc();
-            }
         }
+        elections::tell(By::Leader(self.node), image, delta, replication);
     }
 
     /// Shows how much there is.

@@ -111,6 +111,8 @@ impl HostingThread {
             self.hosting.image.store(Arc::clone(&image));
             // Those who wait here for what others lead are told who does, and find it there.
             self.hosting.take_roles(&image, delta, false);
+            self.hosting.coordinators.take_roles(&image);
+            self.hosting.coordinators.forget_topics(delta);
             self.hosting.clear(&image, delta);
             self.follow(&image, delta);
             self.hosting.count(&image);
@@ -127,6 +129,7 @@ impl HostingThread {
         let has_begun = self.epoch != BrokerEpoch::NONE && me == Some(self.epoch);
         let Some(mut directories) = self.directories.take_if(|_| has_begun) else { return Ok(()) };
         self.hosting.set_limits(image);
+        self.hosting.compare_minimum(image);
         bring_up::finish_deletions(self, &mut directories);
         // What a broker that lived before finds and does not know was deleted, or is somebody's mistake.
         if !self.has_adopted && !self.had_a_life {
@@ -138,6 +141,7 @@ impl HostingThread {
         }
         bring_up::open(self, directories)?;
         self.follow_all(image);
+        self.hosting.coordinators.take_roles(image);
         self.hosting.count(image);
         self.control.tell(News::LogsOpen);
         Ok(())
@@ -154,7 +158,7 @@ impl HostingThread {
         for some in unknown.chunks(PARTITIONS_PER_COMMAND_MAX) {
             let place = |cell: &&Arc<PartitionCell>| (cell.topic, cell.name.partition, cell.dir.id);
             let replicas = some.iter().map(place).collect();
-            let command = AssignReplicasToDirs { broker: self.hosting.node, replicas };
+            let command = AssignReplicasToDirs { broker: self.hosting.node, epoch: self.epoch, replicas };
             self.must(&Command::AssignReplicasToDirs(command))?;
         }
         if !cells.is_empty() {

@@ -34,6 +34,17 @@ const REST_EVERY: Duration = Duration::from_secs(60);
 /// How often it is counted what cannot be served.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
+/// What a node spends on compaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CompactionLimits {
+    /// Memory for the keys of a log, for each log directory.
+    pub(crate) map_bytes_max: usize,
+    /// How long it rests when nothing is due.
+    pub(crate) backoff: Duration,
+    /// How fast records are read for it; `None` for no limit.
+    pub(crate) bytes_per_second_max: Option<u64>,
+}
+
 /// The work of one directory's house-keeping threads.
 #[derive(Clone)]
 pub(crate) struct Housekeeping {
@@ -48,6 +59,7 @@ pub(crate) struct Housekeeping {
     pub(crate) open_logs_max: usize,
     /// What is kept free of records.
     pub(crate) reserve: DiskReserve,
+    pub(crate) compaction: CompactionLimits,
     pub(crate) clock: Clock,
 }
 
@@ -66,11 +78,12 @@ struct Due {
 
 impl Housekeeping {
     /// The threads of each directory, by name.
-    pub(crate) const THREADS: [(&str, Run); 4] = [
+    pub(crate) const THREADS: [(&str, Run); 5] = [
         ("housekeeping", Self::run),
         ("flush-timer", Self::run_flushes),
         ("disk-space", Self::run_space),
         ("removal", Self::run_removals),
+        ("compaction", Self::run_compaction),
     ];
 
     /// Looks how much is free. Waits for no partition: what is written until it looks again must fit into

@@ -6,6 +6,7 @@
 //!   flush-…         group commits of each log directory
 //!   flush-timer     flushes by time and a look at what is free, of each log directory
 //!   housekeeping    checkpoints, retention, removal, of each log directory
+//!   compaction      of what is due in each log directory
 //!   edge            accepting, HTTP, signals
 //! ```
 //!
@@ -16,11 +17,14 @@ mod census; // what is shown of the cluster
 mod clock;
 mod cluster; // the other nodes
 mod cluster_service;
+mod compaction;
 mod complaints;
 mod config;
 mod connection;
 mod control;
+mod coordinators;
 mod directories;
+mod elections;
 mod error;
 mod files;
 mod followers;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -19,6 +19,15 @@ use crate::complaints::Complaints;
 
 type WhenRetired = Box<dyn Fn(&DiskError) + Send + Sync>;
 
+/// What a log directory has to say about compaction.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionState {
+    /// Logs that are set aside.
+    pub(crate) aside: AtomicU64,
+    /// Dirty bytes of the log that has most of them.
+    pub(crate) dirty_bytes_max: AtomicU64,
+}
+
 /// See the module.
 pub(crate) struct LogDirectory {
     /// As the settings name it; its files are named from within.
@@ -33,6 +42,8 @@ pub(crate) struct LogDirectory {
     pub(crate) marks: Mutex<LogDir>,
     /// What its disk refused, for a while.
     pub(crate) complaints: Complaints,
+    /// How compaction fares here.
+    pub(crate) compaction: CompactionState,
     /// Since when that is counted.
     pub(crate) since: Instant,
     /// Directories of deleted partitions that can be removed when there is time.
@@ -93,6 +104,7 @@ impl LogDirectory {
             partitions: AtomicUsize::new(0),
             marks: Mutex::new(marks),
             complaints: Complaints::default(),
+            compaction: CompactionState::default(),
             since: Instant::now(),
             discarded: Mutex::default(),
             health,

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use base::{PartitionIndex, ProducerId, TopicId};
+use base::{Now, PartitionIndex, ProducerId, TopicId};
 use broker::call::{Answer, Context};
-use broker::host::{Host, HostedPartition, LogDir, LogDirReplica};
+use broker::host::{Host, HostedPartition, HostedShard, LogDir, LogDirReplica};
 use broker::parked::WaiterId;
 use broker::replication::Throttle;
 use metadata::Image;
@@ -21,6 +21,7 @@ use wire::ApiKey;
 use crate::clock::Clock;
 use crate::complaints::Complaints;
 use crate::control::Control;
+use crate::coordinators::Coordinators;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
 use crate::table::PartitionTable;
@@ -43,6 +44,7 @@ pub(crate) struct Node {
     pub(crate) producer_ids: ProducerIds,
     pub(crate) fetch_sessions: FetchSessionSlots,
     pub(crate) throttles: Arc<Throttles>,
+    pub(crate) coordinators: Arc<Coordinators>,
     pub(crate) waiters: AtomicU64,
     pub(crate) complaints: Complaints,
 }
@@ -98,6 +100,14 @@ impl Node {
 }
 
 impl Host for Node {
+    fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>> {
+        self.coordinators.get(partition).map(|shard| shard as Arc<dyn HostedShard>)
+    }
+
+    fn shards(&self) -> Vec<Arc<dyn HostedShard>> {
+        self.coordinators.all().into_iter().map(|shard| shard as Arc<dyn HostedShard>).collect()
+    }
+
     fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle)) {
         if self.throttles.limits_leader() {
             act(&mut self.throttles.leader.lock());
@@ -133,6 +143,10 @@ impl Host for Node {
 
     fn random(&self) -> u128 {
         random()
+    }
+
+    fn is_in_touch(&self, now: Now) -> bool {
+        now.elapsed < self.control.in_touch_until()
     }
 
     fn fetch_session_begin(&self) -> Option<i32> {

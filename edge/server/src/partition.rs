@@ -189,6 +189,10 @@ impl PartitionCell {
     fn cut(&self, upto: Offset) {
         let now = self.clock.now();
         let cut = self.dir.mark(|marks| {
+            // What was taken away may have left its name to another log by now.
+            if self.is_offline() {
+                return Ok(Ok(()));
+            }
             marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
             Ok(self.act(|partition, out| partition.cut(now, out)))
         });

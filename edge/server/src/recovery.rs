@@ -61,7 +61,8 @@ pub(crate) fn open_all(
             }
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
             let here = named.remove(&name).unwrap_or_default();
-            let Some(place) = place(hosting.node, topic.id, partition, &ids, &here) else { continue };
+            let place = place(hosting.node, image, (topic.id, partition), &ids, &here);
+            let Some(place) = place else { continue };
             warn_of_others(&name, directories, topic.id, &here, &place);
             match place {
                 Place::Open(at) => wanted.push(Wanted { topic, partition, at }),
@@ -69,7 +70,10 @@ pub(crate) fn open_all(
                     let settings = hosting.topic_settings(image, topic);
                     unmade.push(Unmade { topic, partition, settings });
                 }
-                Place::Offline(lost) => offline(hosting, directories, topic.id, name, &lost, paths),
+                Place::Offline(lost) => {
+                    let has_others = partition.replicas.len() > 1;
+                    offline(hosting, directories, (topic.id, name), (&lost, has_others), paths);
+                }
             }
         }
     }
@@ -84,13 +88,30 @@ pub(crate) fn open_all(
 
 /// Sets aside what has no place in the metadata, which know of this life of the broker and so of all that was
 /// decided before it. Only what says whose it is: of the rest a person has to tell.
+///
+/// A log in another directory than the one that it is assigned to, and in which it is, too, has no place either: the
+/// directory was away, and the replica was filled again elsewhere.
 pub(crate) fn set_strays_aside(hosting: &Hosting, directories: &mut [Directory], image: &Image) {
-    let is_ours = |topic: TopicId, name: &TopicPartition| {
+    let assigned = |topic: TopicId, name: &TopicPartition| {
         let topic = image.topic_by_id(topic).filter(|topic| topic.name == name.topic);
         let partition = topic.and_then(|topic| topic.partition(name.partition));
-        partition.is_some_and(|partition| partition.replicas.contains(&hosting.node))
+        partition.and_then(|partition| partition.directory_of(hosting.node))
     };
-    directories.iter_mut().for_each(|directory| directory.set_aside(|topic, name| !is_ours(topic, name)));
+    let mut at_home: BTreeSet<TopicPartition> = BTreeSet::new();
+    for directory in directories.iter() {
+        let here = directory.partitions.iter().filter(|(name, whose)| match whose {
+            Whose::Topic(topic) => assigned(*topic, name) == Some(directory.dir.id),
+            Whose::Nobodys | Whose::Unreadable(_) => false,
+        });
+        at_home.extend(here.map(|(name, _)| name.clone()));
+    }
+    for directory in directories.iter_mut() {
+        let id = directory.dir.id;
+        directory.set_aside(|topic, name| match assigned(topic, name) {
+            Some(home) => home != id && at_home.contains(name),
+            None => true,
+        });
+    }
 }
 
 fn named(directories: &[Directory]) -> Named {
@@ -145,9 +166,8 @@ fn warn_of_others(
 fn offline(
     hosting: &Hosting,
     directories: &[Directory],
-    topic: TopicId,
-    name: TopicPartition,
-    lost: &Lost,
+    (topic, name): (TopicId, TopicPartition),
+    (lost, has_others): (&Lost, bool),
     paths: &KnownPaths,
 ) {
     let at = lost.at();
@@ -155,9 +175,11 @@ fn offline(
         Lost::NoDirectory(id) => paths.get(id).map(PathBuf::as_path),
         _ => at.map(|at| directories[at].dir.path.as_path()),
     };
-    error!(partition = %name, why = lost.advice(path), "partition is offline");
+    error!(partition = %name, why = lost.advice(path, has_others), "partition is offline");
     let dir = at.map(|at| Arc::clone(&directories[at].dir));
-    hosting.table.add_offline(topic, Offline { name, dir, has_log: false, unmade: false });
+    hosting
+        .table
+        .add_offline(topic, Offline { name, dir, has_log: false, unmade: false, is_gone: lost.is_nowhere() });
 }
 
 /// Drops what was noted of partitions of which there is neither a directory nor a topic any more: a
@@ -254,12 +276,13 @@ fn open(
     let dir = &directory.dir;
     let path = PathBuf::from(name.to_string());
     let opened = Log::open(Arc::clone(&dir.disk), path, log_settings, known, hosting.clock.now());
-    let (log, recovered) = match opened {
+    let (mut log, recovered) = match opened {
         Ok(opened) => opened,
         Err(why) => {
             cannot_open(directory, &name, &why);
             let dir = Some(Arc::clone(dir));
-            hosting.table.add_offline(topic.id, Offline { name, dir, has_log: true, unmade: false });
+            let offline = Offline { name, dir, has_log: true, unmade: false, is_gone: false };
+            hosting.table.add_offline(topic.id, offline);
             return None;
         }
     };
@@ -268,6 +291,7 @@ fn open(
         info!(partition = %name, at = %cut.at, bytes = cut.bytes, damage, "cut a torn end that nobody was promised");
     }
     debug!(partition = %name, end = %log.end(), scanned = recovered.scanned_bytes, "log opened");
+    log.set_clean_upto(noted(&directory.checkpoints.clean_offsets).unwrap_or(Offset::ZERO));
     dir.partitions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let high_watermark = noted(&directory.checkpoints.high_watermarks).unwrap_or_else(|| log.start());
     let cell = hosting.host(dir, (name, log, high_watermark), partition, &settings);

@@ -6,7 +6,7 @@ mod threads;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -28,6 +28,7 @@ use crate::complaints::Complaints;
 use crate::config;
 use crate::connection;
 use crate::control::{Control, News};
+use crate::coordinators::{Coordinators, ShardCell};
 use crate::directories::Directories;
 use crate::error::ServerError;
 use crate::followers::Followers;
@@ -99,12 +100,12 @@ async fn live(
     began: Instant,
 ) -> Result<(), ServerError> {
     let mut signal = std::pin::pin!(stop::signal());
-    let founding = found(&settings);
+    let founding = found(settings, Arc::clone(&metrics));
     let founded = tokio::select! {
         founded = founding => founded?,
         signalled = &mut signal => return signalled.map_err(ServerError::System),
     };
-    let mut started = begin(settings, descriptors, metrics, listener.as_ref(), founded)?;
+    let mut started = begin(descriptors, metrics, listener.as_ref(), founded)?;
     let mut ended = started.control.ended.clone();
     let served = tokio::select! {
         serving = &mut started.serving => serving.is_ok(),
@@ -137,6 +138,7 @@ async fn live(
     };
     // Others lead before those who are connected are told to go.
     stop::hand_over(&mut started).await;
+    node.coordinators.stop();
     switch.stop();
     if let Some(connections) = connections {
         // A panic was reported by the panic hook.
@@ -202,8 +204,9 @@ pub(crate) fn start(
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Started, ServerError> {
     runtime.block_on(async {
-        let founded = found(&settings).await?;
-        let mut started = begin(settings, u64::MAX, metrics(), Some(listener), founded)?;
+        let metrics = metrics();
+        let founded = found(settings, Arc::clone(&metrics)).await?;
+        let mut started = begin(u64::MAX, metrics, Some(listener), founded)?;
         let mut ended = started.control.ended.clone();
         let serves = tokio::select! {
             serving = &mut started.serving => serving.is_ok(),
@@ -220,22 +223,21 @@ pub(crate) fn start(
 }
 
 fn begin(
-    settings: BrokerSettings,
     descriptors: u64,
     metrics: Arc<Metrics>,
     listener: Option<&Listener>,
     founded: Founded,
 ) -> Result<Started, ServerError> {
-    let Founded { locked, cluster_id, cluster, identity } = founded;
-    let directories = Directories::open(locked, &cluster_id, &settings, &metrics).map_err(Box::new)?;
+    let Founded { settings, directories, cluster_id, cluster, identity, me, is_member, founders } = founded;
     let home = Arc::clone(&directories.all[directories.home].dir);
-    identity.open_in(home.id);
-    identity.join(&cluster_id);
     let threads = node_threads(&settings)?;
     let (control, inbox) = Control::channel();
-    let hosting = hosting(&settings, &directories, metrics, &control);
+    let (hosting, to_load) = hosting(&settings, &directories, metrics, &control);
     let bound = listener.map(Listener::address);
-    let registration = registration::of(&settings, &cluster_id, &directories, bound, cluster.as_ref());
+    let registration = {
+        let cluster_at = cluster.as_ref().and(settings.cluster_address());
+        registration::of(&settings, &cluster_id, &directories, bound, cluster_at)
+    };
     let links = Arc::new(Links::new(Arc::clone(&identity)));
     for peer in settings.cluster_peers.iter().filter(|peer| peer.id != settings.node_id) {
         links.to(peer.id, Source::Settings, &peer.address.to_string());
@@ -244,7 +246,9 @@ fn begin(
     let seat = Seat::take(SeatStart {
         settings: settings.clone(),
         cluster_id: cluster_id.clone(),
-        me: registration::voter(&settings, &home, cluster.as_ref()),
+        me,
+        is_member,
+        founders,
         home: Arc::clone(&home),
         cluster: threads.cluster.handle().clone(),
         links: Arc::clone(&links),
@@ -279,7 +283,7 @@ fn begin(
     }
     let followers = Arc::new(followers);
     start_threads(
-        Beginning { hosting, directories, registration, followers, links, control, inbox },
+        Beginning { hosting, directories, registration, followers, links, control, inbox, to_load },
         Running { node, seat, listener: cluster.map(|cluster| (cluster.stop, cluster.task)), threads },
         descriptors,
     )
@@ -291,25 +295,35 @@ fn hosting(
     directories: &Directories,
     metrics: Arc<Metrics>,
     control: &Control,
-) -> Hosting {
+) -> (Hosting, mpsc::Receiver<Arc<ShardCell>>) {
     let outbox = Arc::new(Outbox::default());
     let news = control.clone();
     outbox.when_proposed(move || news.tell(News::Proposed));
+    let (table, clock) = (Arc::new(PartitionTable::default()), Clock::start());
+    let image = Arc::new(ArcSwap::from_pointee(Image::default()));
+    let (coordinators, to_load) = Coordinators::new(
+        settings.node_id,
+        &settings.group,
+        (Arc::clone(&table), Arc::clone(&image)),
+        clock,
+        Arc::clone(&metrics),
+    );
     let hosting = Hosting {
         node: settings.node_id,
         settings: settings.clone(),
-        table: Arc::new(PartitionTable::default()),
+        table,
         dirs: directories.all.iter().map(|directory| Arc::clone(&directory.dir)).collect(),
-        clock: Clock::start(),
+        clock,
         metrics,
-        image: Arc::new(ArcSwap::from_pointee(Image::default())),
+        image,
         outbox,
         throttles: Arc::default(),
+        coordinators,
     };
     let reserve = DiskReserve(settings.disk_reserve_bytes);
     hosting.dirs.iter().for_each(|dir| dir.look_at_space(reserve));
     retire_together(&hosting, directories.home, control);
-    hosting
+    (hosting, to_load)
 }
 
 fn fetcher_limits(settings: &BrokerSettings) -> FetcherLimits {
@@ -366,6 +380,7 @@ fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control
         answer_memory: MemoryBudget::new(quarter),
         producer_ids: ProducerIds::default(),
         throttles: Arc::clone(&hosting.throttles),
+        coordinators: Arc::clone(&hosting.coordinators),
         fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
         waiters: AtomicU64::new(1),
         complaints: Complaints::default(),

@@ -30,6 +30,8 @@ pub(crate) struct Offline {
     pub(crate) has_log: bool,
     /// Whether it has no log yet, and one can be made.
     pub(crate) unmade: bool,
+    /// Whether it had a log that is nowhere now: it may begin anew once another leads.
+    pub(crate) is_gone: bool,
 }
 
 impl PartitionTable {
@@ -108,6 +110,12 @@ impl PartitionTable {
     pub(crate) fn unmade(&self) -> Vec<(TopicId, PartitionIndex)> {
         let offline = self.offline.lock();
         offline.iter().filter(|(_, partition)| partition.unmade).map(|(key, _)| *key).collect()
+    }
+
+    /// Partitions that had a log which is nowhere now.
+    pub(crate) fn gone(&self) -> Vec<(TopicId, PartitionIndex)> {
+        let offline = self.offline.lock();
+        offline.iter().filter(|(_, partition)| partition.is_gone).map(|(key, _)| *key).collect()
     }
 
     /// Partitions whose logs cannot be served although their directories are as good as any: damaged, gone, or

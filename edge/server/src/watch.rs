@@ -8,6 +8,7 @@ use net::Listener;
 use telemetry::{Metrics, WatchKind};
 
 use crate::census::{Census, Counted};
+use crate::coordinators::Lags;
 use crate::node::Node;
 
 /// Shows the numbers of a node that are not counted by the metrics themselves.
@@ -40,14 +41,21 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
     }
     let retired = "Whether a log directory was given up after a failed write.";
     let full = "Whether a log directory takes no records, for want of room.";
+    let aside = "Partitions that could not be compacted and wait to be tried again.";
+    let dirty = "Bytes that wait for compaction in the log that has most of them.";
     for (place, dir) in node.dirs.iter().enumerate() {
         let path = dir.path.display().to_string();
         let read = move |node: &Node| u64::from(node.dirs[place].is_retired());
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
         gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| node.dirs[place].compaction.aside.load(Ordering::Relaxed);
+        gauge("vltava_compaction_partitions_aside", aside, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| node.dirs[place].compaction.dirty_bytes_max.load(Ordering::Relaxed);
+        gauge("vltava_compaction_dirty_bytes_max", dirty, &[("dir", path.as_str())], Box::new(read));
     }
     replication(node);
+    groups(node);
     if let Some(listener) = listener {
         connections(node, listener);
     }
@@ -119,6 +127,14 @@ fn replication(node: &Arc<Node>) {
             of(&counted.get(&node.image.load(), node.settings.node_id, &node.settings.fixed))
         });
     }
+}
+
+fn groups(node: &Arc<Node>) {
+    let (node_of, lags) = (Arc::downgrade(node), Lags::default());
+    node.metrics.groups.watch(move || match node_of.upgrade() {
+        Some(node) => lags.get(&node.coordinators, &node.partitions, &node.image),
+        None => Arc::default(),
+    });
 }
 
 fn connections(node: &Arc<Node>, listener: &Listener) {

@@ -9,6 +9,7 @@ mod logging; // log lines
 
 mod clients;
 mod exposition;
+mod groups;
 mod meters;
 mod metrics; // start here for numbers
 mod process;
@@ -16,10 +17,11 @@ mod requests;
 
 pub use clients::Clients;
 pub use exposition::TextFormat;
+pub use groups::{GroupCensus, GroupLag, GroupMetrics};
 pub use logging::{LoggingError, init_logging};
 pub use meters::{Counter, Gauge, Histogram};
 pub use metrics::{
-    Build, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics, ReplicationMetrics,
-    StateMetrics, WatchKind,
+    Build, CompactionMetrics, FetchMetrics, LogMetrics, Metrics, NetworkMetrics, ProduceMetrics,
+    ReplicationMetrics, StateMetrics, WatchKind,
 };
 pub use requests::{ApiMetrics, RequestMetrics};

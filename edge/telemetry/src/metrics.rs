@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::clients::Clients;
 use crate::exposition::{Page, TextFormat};
+use crate::groups::GroupMetrics;
 use crate::meters::{Counter, Gauge, Histogram};
 use crate::process::Process;
 use crate::requests::RequestMetrics;
@@ -70,6 +71,21 @@ pub struct LogMetrics {
     pub append_locks: Histogram,
 }
 
+/// Numbers about compaction.
+#[derive(Debug, Default)]
+pub struct CompactionMetrics {
+    /// How long compactions of a log took, those that failed included.
+    pub runs: Histogram,
+    /// Compactions that failed.
+    pub failures: Counter,
+    /// Bytes of batches that were read.
+    pub read_bytes: Counter,
+    /// Bytes of segments that were written anew.
+    pub written_bytes: Counter,
+    /// Bytes of the segments whose place they took.
+    pub replaced_bytes: Counter,
+}
+
 /// What the broker has at the moment.
 #[derive(Debug, Default)]
 pub struct StateMetrics {
@@ -96,8 +112,11 @@ pub struct ReplicationMetrics {
     pub isr_shrinks: Counter,
     /// Times that replicas came into it.
     pub isr_expands: Counter,
-    /// Times that this broker came to lead a partition of which it may lack records that were committed.
+    /// Times that this broker came to lead a partition of which it may lack committed records, for that was
+    /// asked for.
     pub unclean_elections: Counter,
+    /// Times that it came to lead one as the last leader that was known, because nobody else was left.
+    pub last_known_elections: Counter,
     /// Committed records that the replica of this broker lacks which follows and lacks most.
     pub follower_lag_records_max: Gauge,
     /// Records of which the follower lacks most that is furthest behind a leader on this broker.
@@ -127,10 +146,14 @@ pub struct Metrics {
     pub fetch: FetchMetrics,
     /// Files.
     pub log: LogMetrics,
+    /// Compaction.
+    pub compaction: CompactionMetrics,
     /// What there is at the moment.
     pub state: StateMetrics,
     /// Replicas.
     pub replication: ReplicationMetrics,
+    /// Groups.
+    pub groups: GroupMetrics,
     /// What software connects.
     pub clients: Clients,
     watched: Mutex<Vec<Watched>>,
@@ -156,8 +179,10 @@ impl Metrics {
             produce: ProduceMetrics::default(),
             fetch: FetchMetrics::default(),
             log: LogMetrics::default(),
+            compaction: CompactionMetrics::default(),
             state: StateMetrics::default(),
             replication: ReplicationMetrics::default(),
+            groups: GroupMetrics::default(),
             clients: Clients::default(),
             watched: Mutex::default(),
             build,
@@ -263,6 +288,20 @@ impl Metrics {
         )
     }
 
+    fn encode_compaction(&self, page: &mut Page<'_>) -> fmt::Result {
+        let compaction = &self.compaction;
+        page.histogram("vltava_compaction_seconds", "How long compactions of a log took.", &compaction.runs)?;
+        for (name, help, counter) in [
+            ("vltava_compaction_failures", "Compactions that failed.", &compaction.failures),
+            ("vltava_compaction_read_bytes", "Bytes of batches read.", &compaction.read_bytes),
+            ("vltava_compaction_written_bytes", "Bytes of segments written anew.", &compaction.written_bytes),
+            ("vltava_compaction_replaced_bytes", "Bytes of the segments before.", &compaction.replaced_bytes),
+        ] {
+            page.counter(name, help, counter.get())?;
+        }
+        Ok(())
+    }
+
     fn encode_state(&self, page: &mut Page<'_>) -> fmt::Result {
         let state = &self.state;
         page.gauge("vltava_topics", "Topics.", state.topics.get())?;
@@ -307,8 +346,13 @@ impl Metrics {
             ),
             (
                 "vltava_elections_unclean",
-                "Times that this broker came to lead although committed records may be missing here.",
+                "Times that this broker came to lead although committed records may be missing, as was asked for.",
                 &replication.unclean_elections,
+            ),
+            (
+                "vltava_elections_last_known",
+                "Times that this broker came to lead as the last known leader: committed records may be missing.",
+                &replication.last_known_elections,
             ),
         ] {
             page.counter(name, help, counter.get())?;
@@ -398,8 +442,10 @@ impl Collector for Everything {
         self.0.encode_requests(&mut page)?;
         self.0.encode_traffic(&mut page)?;
         self.0.encode_log(&mut page)?;
+        self.0.encode_compaction(&mut page)?;
         self.0.encode_state(&mut page)?;
         self.0.encode_replication(&mut page)?;
+        self.0.groups.encode(&mut page)?;
         self.0.encode_watched(&mut page)?;
         self.0.encode_process(&mut page)
     }

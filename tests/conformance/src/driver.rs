@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::group::{Joining, Seen};
 use crate::line::LineProcess;
 use crate::matrix::Client;
 use crate::record::{Bytes, Many, Record, Stored};
@@ -170,6 +171,43 @@ impl Driver {
     pub fn offsets(&mut self, at: Place<'_>) -> Result<(i64, i64)> {
         let answer = self.ask(with(json!({"op": "offsets"}), at, None))?;
         Ok((field(&answer, "start")?, field(&answer, "end")?))
+    }
+
+    /// Makes the driver a member of a group. It joins and polls by itself until it leaves.
+    pub fn join(&mut self, joining: &Joining<'_>) -> Result<()> {
+        let mut command = json!(joining);
+        command["op"] = json!("join");
+        self.ask(command)?;
+        Ok(())
+    }
+
+    /// What the member was given and what it read, all since it joined.
+    pub fn member(&mut self) -> Result<Seen> {
+        let answer = self.ask(json!({"op": "member"}))?;
+        Seen::deserialize(&answer).with_context(|| answer.to_string())
+    }
+
+    /// The member commits these offsets, by partition.
+    pub fn commit(&mut self, topic: &str, offsets: &[Option<i64>]) -> Result<()> {
+        self.ask(json!({"op": "commit", "topic": topic, "offsets": offsets}))?;
+        Ok(())
+    }
+
+    /// What a group has committed of the first partitions of a topic.
+    pub fn committed(&mut self, group: &str, topic: &str, partitions: usize) -> Result<Vec<Option<i64>>> {
+        let command = json!({"op": "committed", "group": group, "topic": topic, "partitions": partitions});
+        field(&self.ask(command)?, "offsets")
+    }
+
+    /// The member leaves in good order; one that is static leaves its place to whoever comes under its name.
+    pub fn leave(&mut self) -> Result<()> {
+        self.ask(json!({"op": "leave"}))?;
+        Ok(())
+    }
+
+    /// Ends the driver, and its member, as a crash does.
+    pub fn kill(mut self) -> Result<()> {
+        self.process.kill()
     }
 
     fn ask(&mut self, command: Value) -> Result<Value> {

@@ -18,6 +18,7 @@ pub mod suite;
 
 // The clients.
 pub mod driver;
+pub mod group;
 pub mod line;
 pub mod matrix;
 pub mod record;

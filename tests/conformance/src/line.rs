@@ -51,6 +51,13 @@ impl LineProcess {
         self.answer()
     }
 
+    /// Ends it with SIGKILL.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Waits for the next line.
     pub fn answer(&mut self) -> Result<Value> {
         match self.lines.recv_timeout(ANSWER_MAX) {

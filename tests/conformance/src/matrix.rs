@@ -30,6 +30,20 @@ pub enum Feature {
     NullBoth,
     /// Put a key where Java's client puts it, and say where.
     JavaKeys,
+    /// Write and read the records of a partition.
+    Records,
+    /// Be a member of a group.
+    Groups,
+    /// Be one by the protocol of KIP-848.
+    Consumer,
+    /// Keep what does not move, in a group of the classic protocol.
+    Cooperative,
+    /// Share partitions with others by the range assignor.
+    Range,
+    /// Come back under its name without a rebalance.
+    Static,
+    /// The same by the protocol of KIP-848.
+    StaticConsumer,
 }
 
 /// A client and how it runs.

@@ -25,6 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct Suite {
     /// None: the one that the environment asks for.
     program: Option<Program>,
+    settings: Vec<(String, String)>,
     node: Mutex<Option<Node>>,
     idle: Mutex<BTreeMap<String, Vec<Driver>>>,
     versions: Mutex<BTreeMap<String, String>>,
@@ -35,6 +36,13 @@ impl Suite {
     /// On a node of this program, whatever the environment asks for.
     pub fn on(program: Program) -> Self {
         Self { program: Some(program), ..Self::default() }
+    }
+
+    /// On a node with these settings.
+    #[must_use]
+    pub fn with(mut self, settings: &[(&str, &str)]) -> Self {
+        self.settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        self
     }
 
     /// Where clients connect.
@@ -56,6 +64,7 @@ impl Suite {
             Some(program) => Setup::of(program.clone()),
             None => Setup::from_env()?,
         };
+        setup.settings.clone_from(&self.settings);
         if self.program.is_some() || env::var_os("CAPTURE").is_none() {
             return Node::start(setup);
         }

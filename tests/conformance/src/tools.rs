@@ -44,6 +44,7 @@ fn class(name: &str) -> String {
     let package = match name {
         "ConfigCommand" => "kafka.admin",
         "ConsoleConsumer" => "org.apache.kafka.tools.consumer",
+        "ConsumerGroupCommand" => "org.apache.kafka.tools.consumer.group",
         "ReassignPartitionsCommand" => "org.apache.kafka.tools.reassign",
         _ => "org.apache.kafka.tools",
     };

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
 use rustix::ioctl::{self, Opcode, Setter};
 use tempfile::TempDir;
 
@@ -94,8 +95,19 @@ impl Disk {
 
     /// Plugs it in again. Nobody may have a file of it open.
     pub fn restore(&mut self) -> Result<()> {
-        self.unmount()?;
-        self.mount()
+        // A process that had all mounts copied for itself, as `ip netns exec` has, keeps the file system that
+        // failed, and with it the failure, until it ends.
+        wait::until("the disk works again", Duration::from_secs(10), || {
+            self.unmount()?;
+            self.mount()?;
+            Ok((!self.is_failed()).then_some(()))
+        })
+    }
+
+    fn is_failed(&self) -> bool {
+        let probe = self.path().join("probe");
+        let made = File::create(&probe).and_then(|_| fs::remove_file(&probe));
+        made.is_err_and(|why| why.raw_os_error() == Some(Errno::IO.raw_os_error()))
     }
 
     /// Plugs it in again and mends its file system first, which has seen writes fail.

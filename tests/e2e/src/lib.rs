@@ -34,6 +34,7 @@ pub mod sample;
 // Words they use.
 pub mod chance;
 pub mod http;
+pub mod terminal;
 pub mod wait;
 
 pub use chance::Chance;

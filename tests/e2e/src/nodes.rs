@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{http, wait};
+use crate::{http, terminal, wait};
 
 /// How long a node may take to serve, or to stop.
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -28,6 +28,8 @@ pub struct Nodes {
     running: BTreeMap<i32, Child>,
     /// Who serves no clients.
     deaf: BTreeSet<i32>,
+    /// Who has two log directories.
+    two_disks: BTreeSet<i32>,
     /// Of those that run and those that ran: the log of its last life.
     logs: BTreeMap<i32, PathBuf>,
     lives: u32,
@@ -41,6 +43,11 @@ struct Place {
     http: u16,
 }
 
+/// Whether a status says that all replicas are in sync, and all partitions led.
+pub fn is_well(status: &Value) -> bool {
+    status["partitions_not_in_sync"] == 0 && status["partitions_without_leader"] == 0
+}
+
 impl Nodes {
     /// No node runs.
     pub fn new() -> Result<Self> {
@@ -49,6 +56,7 @@ impl Nodes {
             places: BTreeMap::new(),
             running: BTreeMap::new(),
             deaf: BTreeSet::new(),
+            two_disks: BTreeSet::new(),
             logs: BTreeMap::new(),
             lives: 0,
         })
@@ -107,6 +115,11 @@ impl Nodes {
         Ok(format!("127.0.0.1:{}", self.place(id)?.cluster))
     }
 
+    /// Where clients reach one.
+    pub fn address(&mut self, id: i32) -> Result<String> {
+        Ok(format!("127.0.0.1:{}", self.place(id)?.kafka))
+    }
+
     /// `host:port` of what runs, for clients.
     pub fn bootstrap(&self) -> String {
         let ports = self
@@ -129,6 +142,12 @@ impl Nodes {
         self.dir.path().join(id.to_string())
     }
 
+    /// A node is to have another log directory from its next start on: where it is.
+    pub fn second_disk(&mut self, id: i32) -> PathBuf {
+        self.two_disks.insert(id);
+        self.dir.path().join(format!("{id}-second"))
+    }
+
     /// What a node said in its last life.
     pub fn log(&self, id: i32) -> String {
         self.logs.get(&id).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default()
@@ -138,6 +157,10 @@ impl Nodes {
         let place = self.place(id)?;
         let mut command = Command::new(home::vltava()?);
         command.arg("server").arg("--data-dir").arg(self.data_dir(id));
+        if self.two_disks.contains(&id) {
+            let second = self.second_disk(id);
+            command.arg("--data-dir").arg(second);
+        }
         command.args(["--listen", &format!("127.0.0.1:{}", place.kafka)]);
         command.args(["--http-listen", &format!("127.0.0.1:{}", place.http)]);
         command.args(["--set", &format!("node.id={id}"), "--set", "num.io.threads=1"]);
@@ -242,10 +265,22 @@ impl Nodes {
         Ok(())
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<Output> {
+    fn asking(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(home::vltava()?);
-        command.args(arguments).args(["--bootstrap-server", &self.bootstrap()]);
-        Ok(command.stdin(Stdio::null()).output()?)
+        command.args(arguments).args(["--bootstrap-server", &self.bootstrap()]).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    /// A command, however it ends.
+    pub fn run(&self, arguments: &[&str]) -> Result<Output> {
+        Ok(self.asking(arguments)?.output()?)
+    }
+
+    /// What a command that must succeed shows at a terminal, with all that it wrote over.
+    pub fn shows(&self, arguments: &[&str]) -> Result<String> {
+        let (status, shown) = terminal::run(self.asking(arguments)?)?;
+        ensure!(status.success(), "vltava {}: {shown}", arguments.join(" "));
+        Ok(shown)
     }
 
     /// What a command says that must succeed.

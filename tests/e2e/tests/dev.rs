@@ -1,5 +1,6 @@
 //! `vltava dev`: a cluster to try things on, whose nodes may be killed, and which leaves nothing behind.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::admin::{NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::producer::{Producer, Record};
@@ -16,9 +17,11 @@ use conformance::home;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use vltava_e2e::churn::admin;
-use vltava_e2e::wait;
+use vltava_e2e::{http, wait};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Where what it says at its end goes.
+const SAID_LAST: &str = "said-last";
 
 /// `vltava dev` that runs, and what it said of itself.
 struct Dev {
@@ -26,15 +29,15 @@ struct Dev {
     said: Value,
 }
 
+fn command(port: u16) -> Result<Command> {
+    let mut command = Command::new(home::vltava()?);
+    command.args(["dev", "--port", &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+    Ok(command)
+}
+
 impl Dev {
     fn start(port: u16, arguments: &[&str]) -> Result<Self> {
-        let mut process = Command::new(home::vltava()?)
-            .args(["dev", "--json", "--port", &port.to_string()])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()?;
+        let mut process = command(port)?.arg("--json").args(arguments).spawn()?;
         let mut line = String::new();
         let out = process.stdout.take().context("it is a pipe")?;
         let read = BufReader::new(out).read_line(&mut line);
@@ -42,6 +45,24 @@ impl Dev {
         read?;
         dev.said = serde_json::from_str(&line).with_context(|| format!("{line:?} is not JSON"))?;
         Ok(dev)
+    }
+
+    /// The same as people start it, who keep what comes in `temp`; and what it says to them.
+    fn start_for_people(port: u16, arguments: &[&str], temp: &Path) -> Result<(Self, String)> {
+        let mut command = command(port)?;
+        let log = File::create(temp.join(SAID_LAST))?;
+        let mut process = command.args(arguments).env("TMPDIR", temp).stderr(log).spawn()?;
+        let out = process.stdout.take().context("it is a pipe")?;
+        let dev = Self { process, said: Value::Null };
+        let mut said = String::new();
+        for line in BufReader::new(out).lines() {
+            let line = line?;
+            said += &format!("{line}\n");
+            if line == "Ctrl-C stops it." {
+                return Ok((dev, said));
+            }
+        }
+        bail!("it ended: {said}")
     }
 
     fn bootstrap(&self) -> Result<String> {
@@ -160,19 +181,36 @@ fn nodes_die_and_come_back_and_nothing_is_lost_or_left() -> Result<()> {
     Ok(())
 }
 
+/// What is said behind these words.
+fn told<'a>(said: &'a str, what: &str) -> Result<&'a str> {
+    let found = said.lines().find_map(|line| line.trim_start().strip_prefix(what));
+    Ok(found.with_context(|| format!("{what} is not told: {said}"))?.trim())
+}
+
 #[test]
 fn a_cluster_whose_data_is_kept_goes_on_another_day_and_ends_with_its_parent() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let place = folder.path().to_str().context("it is a name")?;
+    let temp = tempfile::tempdir()?;
     let port = conformance::free_cluster_port()?;
-    let mut dev = Dev::start(port, &["--data-dir", place, "--set", "flush.policy=os"])?;
-    create(&admin(&dev.bootstrap()?)?, "orders")?;
-    let producer = Producer::builder(&dev.bootstrap()?).set("acks", "all")?.build()?;
+    let arguments = ["--nodes", "3", "--keep", "--set", "flush.policy=os"];
+    let (mut dev, said) = Dev::start_for_people(port, &arguments, temp.path())?;
+    let told = |what| told(&said, what);
+    let bootstrap = told("bootstrap servers")?;
+    let addresses: Vec<String> = (port..port + 3).map(|port| format!("127.0.0.1:{port}")).collect();
+    ensure!(bootstrap == addresses.join(","), "{said}");
+    let console = told("console")?.strip_prefix("http://").context("it is an address")?;
+    ensure!(http::get(console.parse()?, "/health/ready")?.status == 200, "{console}");
+    let place = told("data and logs")?.strip_suffix(" (kept)").context("it is kept")?;
+    ensure!(Path::new(place).starts_with(temp.path()), "{place}");
+    create(&admin(bootstrap)?, "orders")?;
+    let producer = Producer::builder(bootstrap).set("acks", "all")?.build()?;
     for number in 0..100_u64 {
         producer.send_blocking(&Record::to("orders").value(&number.to_be_bytes()))?.wait()?;
     }
     drop(producer);
     dev.stop()?;
+    let last = fs::read_to_string(temp.path().join(SAID_LAST))?;
+    let wanted = format!("the data is in {place}: `vltava dev --data-dir {place}` goes on with it\n");
+    ensure!(last == wanted, "{last}");
     // Other nodes may have the ports by then.
     let dev = Dev::start(conformance::free_cluster_port()?, &["--data-dir", place])?;
     read(&dev.bootstrap()?, "orders", 100)?;

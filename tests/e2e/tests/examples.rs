@@ -49,8 +49,23 @@ fn examples_write_read_and_copy() -> Result<()> {
         orders.sort();
         orders.dedup();
         ensure!(orders.len() == 1_000, "{} orders", orders.len());
+        reads_on(&bootstrap)?;
         copies(&bootstrap)
     })
+}
+
+/// The second member of a group begins where the first one left.
+fn reads_on(bootstrap: &str) -> Result<()> {
+    let mut read = BTreeSet::new();
+    for _ in 0..2 {
+        let said = run("group", &[bootstrap, "billing", "orders", "500"])?;
+        ensure!(said.first().is_some_and(|line| line == "given: orders-0 orders-1"), "{said:?}");
+        for line in said.iter().filter(|line| line.starts_with("orders-")) {
+            ensure!(read.insert(line.clone()), "{line} is read twice");
+        }
+    }
+    ensure!(read.len() == 1_000, "{} records", read.len());
+    Ok(())
 }
 
 /// The copy of a topic, which the example makes, is read as the topic is, nulls, headers and times included.

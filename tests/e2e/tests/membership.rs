@@ -8,7 +8,7 @@ use base::BrokerId;
 use client::admin::QuorumMember;
 use serde_json::Value;
 use vltava_e2e::churn::admin;
-use vltava_e2e::nodes::Nodes;
+use vltava_e2e::nodes::{Nodes, is_well};
 use vltava_e2e::stream::{Stream, check};
 use vltava_e2e::wait;
 
@@ -31,10 +31,6 @@ fn replicas(nodes: &Nodes, topic: &str) -> Result<Vec<Vec<i64>>> {
     let partitions = described["partitions"].as_array().or_else(|| described[0]["partitions"].as_array());
     let partitions = partitions.ok_or_else(|| anyhow::anyhow!("{described:#}"))?;
     Ok(partitions.iter().map(|partition| numbers(&partition["replicas"])).collect())
-}
-
-fn is_well(status: &Value) -> bool {
-    status["partitions_not_in_sync"] == 0 && status["partitions_without_leader"] == 0
 }
 
 #[test]
@@ -382,6 +378,7 @@ fn who_looks_at_the_numbers_sees_a_broker_go_and_come_back() -> Result<()> {
             until_sum(nodes, &all, "vltava_cluster_partitions_without_leader", 0.0)?;
             ensure!(sum(nodes, &left, "vltava_isr_expands_total")? > expands, "somebody came back");
             ensure!(sum(nodes, &all, "vltava_elections_unclean_total")? == 0.0, "nobody asked for any");
+            ensure!(sum(nodes, &all, "vltava_elections_last_known_total")? == 0.0, "somebody was in sync");
             stream.goes_on()
         })?;
         let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;

@@ -17,6 +17,8 @@ mod phases; // what happens in a run
 mod trouble;
 
 mod client; // what it is made of
+mod groups;
+mod keyed;
 mod net;
 mod process;
 mod queue;

@@ -3,7 +3,7 @@
 //! `--as-is` to leave a failure as large as it was found.
 //!
 //! That is the world of a log and its disk; `client` before all that stands for the one of a client and its
-//! brokers, `cluster` for whole clusters.
+//! brokers, `cluster` for whole clusters, `groups` for those with groups of consumers.
 
 use std::io::Write;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use vltava_sim::plant::Plant;
 use vltava_sim::run;
 use vltava_sim::violation::Violation;
 
-const USAGE: &str = "usage: vltava-sim [client|cluster] \
+const USAGE: &str = "usage: vltava-sim [client|cluster|groups] \
 [--seed N | --seeds A..B | --seconds S | --minutes M [--from N]] \
 [--twice] [--keep-going] [--plant NAME] [--as-is]\n";
 
@@ -26,6 +26,7 @@ enum Kind {
     Log,
     Client,
     Cluster,
+    Groups,
 }
 
 struct Arguments {
@@ -63,8 +64,12 @@ impl Arguments {
                 let text = text(&ran, &ran.violations);
                 Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
             }
-            Kind::Cluster => {
-                let found = cluster::run::run(seed, plant.and_then(cluster::plant::Plant::named));
+            Kind::Cluster | Kind::Groups => {
+                let plant = plant.and_then(cluster::plant::Plant::named);
+                let found = match self.kind {
+                    Kind::Groups => cluster::run::run_groups(seed, plant),
+                    _ => cluster::run::run(seed, plant),
+                };
                 let is_shrunk = !found.violations.is_empty() && !self.as_is && !self.keep_going;
                 let ran = if is_shrunk { cluster::run::shrink(&found) } else { found };
                 let text = text(&ran, &ran.violations);
@@ -128,6 +133,7 @@ fn parse(words: impl Iterator<Item = String>) -> Option<Arguments> {
     let kind = match words.peek().map(String::as_str) {
         Some("client") => Kind::Client,
         Some("cluster") => Kind::Cluster,
+        Some("groups") => Kind::Groups,
         _ => Kind::Log,
     };
     if kind != Kind::Log {
@@ -172,7 +178,7 @@ fn parse(words: impl Iterator<Item = String>) -> Option<Arguments> {
     let is_known = |name: &String| match arguments.kind {
         Kind::Log => Plant::named(name).is_some(),
         Kind::Client => ClientPlant::named(name).is_some(),
-        Kind::Cluster => cluster::plant::Plant::named(name).is_some(),
+        Kind::Cluster | Kind::Groups => cluster::plant::Plant::named(name).is_some(),
     };
     arguments.plant.as_ref().is_none_or(is_known).then_some(arguments)
 }

@@ -4,6 +4,7 @@
 //!   ok  ────────┐ claims (partition, offset) = value      one value at an offset, ever      I2
 //!   polls ──────┤                                         one offset of a value             I4
 //!   final reads ┘                                         what was acknowledged is there    I1
+//!   members ────── own, read, commit                      one owner, nothing goes back      I11
 //! ```
 //!
 //! All sends are looked at first, so it does not matter whether a writer in another process wrote down its
@@ -18,6 +19,8 @@ mod readers; // what a reader may see next
 mod sends; // what is known of each value
 mod sequences; // what brokers promise idempotent producers
 
+mod groups; // what a group may do
+
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +29,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use anomaly::{Anomaly, Found, Kind, Source, Value};
+pub use groups::{GroupAnomaly, GroupCounts};
 
 use crate::history::{Event, Line, Run, Sent};
 use log::Log;
@@ -52,6 +56,8 @@ pub struct Counts {
     pub polled: u64,
     /// Records in the logs at the end.
     pub logged: u64,
+    /// What members of groups did.
+    pub groups: GroupCounts,
 }
 
 /// What the checker says.
@@ -72,7 +78,11 @@ pub fn check(lines: &[Line]) -> Verdict {
     for line in lines {
         checker.look_at(&line.event);
     }
-    checker.settle()
+    let (groups, found) = groups::check(lines);
+    found.into_iter().for_each(|of| checker.found.add(Anomaly::Group(of)));
+    let mut verdict = checker.settle();
+    verdict.counts.groups = groups;
+    verdict
 }
 
 #[derive(Default)]
@@ -108,6 +118,11 @@ impl Checker {
             Event::Producer { .. } | Event::Invoke(_) | Event::Ok { offset: None, .. } => {}
             Event::Info { .. } | Event::Fail { .. } => {}
             Event::Reader { .. } | Event::Fault { .. } => {}
+            // Looked at in the order of their times.
+            Event::Member { .. } | Event::Leaving { .. } | Event::Gone { .. } => {}
+            Event::Assigned { .. } | Event::Revoked { .. } | Event::Lost { .. } => {}
+            Event::Commit { .. } | Event::Committed { .. } | Event::Uncommitted { .. } => {}
+            Event::Told { .. } | Event::Away { .. } | Event::Back { .. } => {}
         }
     }
 

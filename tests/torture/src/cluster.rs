@@ -1,5 +1,6 @@
 //! The brokers of a run, and what a client learns of them.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,9 +9,11 @@ use anyhow::{Context, Result};
 use base::BrokerId;
 use client::admin::{NewTopic, Partition};
 use client::{Admin, ConnectOptions, Connection};
+use wire::ApiKey;
 use wire::messages::describe_quorum::{
     DescribeQuorumRequest, DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData,
 };
+use wire::messages::find_coordinator::FindCoordinatorRequest;
 
 use crate::lab::Lab;
 use crate::net::{Net, Place};
@@ -20,6 +23,13 @@ use crate::system::{CLIENT_PORT, Launch};
 
 /// The topic under load.
 pub const TOPIC: &str = "torture";
+/// Where groups are kept.
+const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// What a group is called, by its number.
+pub fn group_name(group: u32) -> String {
+    format!("torture-{group}")
+}
 
 /// How long one question to the cluster may take: it may be in pieces.
 const ASK_MAX: Duration = Duration::from_secs(4);
@@ -35,6 +45,25 @@ pub struct Cluster {
     pub lab: Lab,
     launch: Launch,
     admin: Admin,
+}
+
+/// Who is to have a partition, the preferred leader first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// Its topic.
+    pub topic: &'static str,
+    /// Its index.
+    pub partition: i32,
+    /// Who.
+    pub on: Vec<i32>,
+}
+
+impl fmt::Display for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let topic = if self.topic == TOPIC { "" } else { self.topic };
+        let dash = if topic.is_empty() { "" } else { "-" };
+        write!(f, "{topic}{dash}{}: {:?}", self.partition, self.on)
+    }
 }
 
 /// Who leads the metadata quorum.
@@ -156,24 +185,30 @@ impl Cluster {
         Ok(self.admin.describe_topic(TOPIC).wait()?.partitions)
     }
 
-    /// Who is to have each partition, the preferred leader first; nothing if nobody says.
-    pub fn replicas(&self) -> Vec<(i32, Vec<i32>)> {
-        let of = |one: Partition| (one.index.0, one.replicas.iter().map(|id| id.0).collect());
-        self.partitions().unwrap_or_default().into_iter().map(of).collect()
+    /// Who is to have each partition, those included that keep groups; nothing if nobody says.
+    pub fn replicas(&self) -> Vec<Replicas> {
+        let of = |topic: &'static str| {
+            let described = self.admin.describe_topic(topic).wait();
+            let all = described.map(|topic| topic.partitions).unwrap_or_default().into_iter();
+            all.map(move |one| {
+                let on = one.replicas.iter().map(|id| id.0).collect();
+                Replicas { topic, partition: one.index.0, on }
+            })
+        };
+        of(TOPIC).chain(of(OFFSETS_TOPIC)).collect()
     }
 
     /// Has partitions moved to these brokers; it is begun when this is done.
-    pub fn reassign(&self, moves: &[(i32, Vec<i32>)]) -> Result<()> {
-        let to = |(partition, replicas): &(i32, Vec<i32>)| {
-            (TOPIC, *partition, replicas.iter().copied().map(BrokerId).collect())
-        };
+    pub fn reassign(&self, moves: &[Replicas]) -> Result<()> {
+        let to = |of: &Replicas| (of.topic, of.partition, of.on.iter().copied().map(BrokerId).collect());
         let answers = self.admin.reassign(moves.iter().map(to)).wait();
         answers.into_iter().try_for_each(|answer| Ok(answer?))
     }
 
     /// Has partitions led by who is first in line, where that one is in sync.
-    pub fn elect_preferred(&self, partitions: impl Iterator<Item = i32>) -> Result<()> {
-        let answers = self.admin.elect_preferred_leaders(partitions.map(|index| (TOPIC, index))).wait();
+    pub fn elect_preferred(&self, of: &[Replicas]) -> Result<()> {
+        let partitions = of.iter().map(|of| (of.topic, of.partition));
+        let answers = self.admin.elect_preferred_leaders(partitions).wait();
         answers.into_iter().try_for_each(|answer| Ok(answer.map(drop)?))
     }
 
@@ -189,6 +224,26 @@ impl Cluster {
         let all = self.partitions().ok()?;
         let of = all.into_iter().find(|one| one.index.0 == partition)?;
         of.leader.map(|leader| leader.0)
+    }
+
+    /// Who coordinates a group, as the first broker says that says so; whether it does already is up to it.
+    pub fn coordinator(&self, group: &str) -> Option<i32> {
+        self.nodes.iter().filter(|node| node.is_well()).find_map(|node| {
+            let mut connection = connect(Place::Node(node.id), Duration::from_secs(1)).ok()?;
+            let request =
+                FindCoordinatorRequest { coordinator_keys: vec![group], ..FindCoordinatorRequest::default() };
+            let answer = connection.ask(&request).ok()?;
+            let body = answer.read().ok()?;
+            let found = body.coordinators.first()?;
+            (found.error_code == 0).then_some(found.node_id)
+        })
+    }
+
+    /// Whether groups may have the consumer protocol (KIP-848).
+    pub fn has_consumer_groups(&self) -> Result<bool> {
+        let node = self.nodes.first().context("there is none")?;
+        let connection = connect(Place::Node(node.id), ASK_MAX)?;
+        Ok(connection.versions().common(ApiKey::ConsumerGroupHeartbeat).is_some())
     }
 
     /// Who takes commands: the leader of the metadata quorum.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use anyhow::Result;
 use e2e::Chance;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Replicas, group_name};
 use crate::net::RulesId;
 
 pub use disk::fill;
@@ -97,6 +97,8 @@ pub enum Target {
     Follower(i32),
     /// Who takes commands.
     Controller,
+    /// Who coordinates this group.
+    Coordinator(u32),
     /// Anybody.
     Any,
     /// Everybody.
@@ -109,6 +111,7 @@ impl fmt::Display for Target {
             Self::Leader(partition) => write!(f, "the leader of {partition}"),
             Self::Follower(partition) => write!(f, "a follower of {partition}"),
             Self::Controller => f.write_str("the controller"),
+            Self::Coordinator(group) => write!(f, "the coordinator of group {group}"),
             Self::Any => f.write_str("any"),
             Self::All => f.write_str("all"),
         }
@@ -156,7 +159,7 @@ enum Heal {
     /// Kill them, mend their disks, start them.
     Mend,
     /// Have replicas where they were.
-    GiveBack(Vec<reassign::Replicas>),
+    GiveBack(Vec<Replicas>),
 }
 
 impl Planned {
@@ -194,6 +197,7 @@ impl Planned {
             Target::All => return free,
             Target::Any => any,
             Target::Controller => cluster.controller().unwrap_or(any),
+            Target::Coordinator(group) => cluster.coordinator(&group_name(group)).unwrap_or(any),
             Target::Leader(partition) => cluster.leader(partition).unwrap_or(any),
             Target::Follower(partition) => {
                 let leader = cluster.leader(partition);

@@ -59,6 +59,18 @@ pub enum Promises {
     Nothing,
 }
 
+/// Why a member of a group does not hear of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Away {
+    /// SIGSTOP.
+    Stopped,
+    /// Nothing passes along its cable, one way or both.
+    CutOff,
+    /// The machine let its process wait, as the process found out afterwards.
+    StoodStill,
+}
+
 /// What can happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -169,6 +181,94 @@ pub enum Event {
         partition: i32,
         /// The end.
         end: i64,
+    },
+    /// A reader is to be a member of a group.
+    Member {
+        /// Who.
+        who: u32,
+        /// Of which.
+        group: u32,
+    },
+    /// Its group gave it these partitions.
+    Assigned {
+        /// Who.
+        who: u32,
+        /// Which.
+        partitions: Vec<i32>,
+    },
+    /// It reads these no more, because its group wants them back, which has not heard of it yet.
+    Revoked {
+        /// Who.
+        who: u32,
+        /// Which.
+        partitions: Vec<i32>,
+    },
+    /// It was told that these may be another's already.
+    Lost {
+        /// Who.
+        who: u32,
+        /// Which.
+        partitions: Vec<i32>,
+    },
+    /// From now on it hears late what its group says, or not at all.
+    Away {
+        /// Who.
+        who: u32,
+        /// Why.
+        why: Away,
+    },
+    /// That is over, and what it was told before may lie there unread.
+    Back {
+        /// Who.
+        who: u32,
+    },
+    /// It is about to leave, and gives back whatever it has.
+    Leaving {
+        /// Who.
+        who: u32,
+    },
+    /// Its process is gone.
+    Gone {
+        /// Who.
+        who: u32,
+        /// Whether it was killed.
+        killed: bool,
+    },
+    /// It is about to commit.
+    Commit {
+        /// Who.
+        who: u32,
+        /// As its how-manieth commit.
+        number: u64,
+        /// Partition, and the offset of the record to be read next.
+        offsets: Vec<(i32, i64)>,
+    },
+    /// A commit was acknowledged. One that was not may be made all the same, unless it was refused.
+    Committed {
+        /// Whose.
+        who: u32,
+        /// Which.
+        number: u64,
+    },
+    /// A commit was not acknowledged.
+    Uncommitted {
+        /// Whose.
+        who: u32,
+        /// Which.
+        number: u64,
+        /// In which words.
+        why: String,
+    },
+    /// Somebody who is no member asked what a group has committed, and was told.
+    Told {
+        /// Which group.
+        group: u32,
+        /// When it was asked; it was told at the time of the line.
+        since: u64,
+        /// Partition and offset; what is missing is not committed.
+        offsets: Vec<(i32, i64)>,
+        /// Whether everything was read and committed before, or should have been.
+        last: bool,
     },
     /// Something is done to the cluster.
     Fault {
@@ -284,6 +384,9 @@ mod tests {
             Event::Info { sent, why: "no \"answer\"\n".to_owned() },
             Event::Poll { who: 1, partition: 0, runs: vec![Run(771, 3, 100, 5)] },
             Event::Final { who: 1, partition: 0, end: 776 },
+            Event::Commit { who: 1, number: 3, offsets: vec![(0, 776)] },
+            Event::Away { who: 1, why: Away::StoodStill },
+            Event::Told { group: 0, since: 4, offsets: vec![(0, 776)], last: true },
         ];
         events.iter().for_each(|event| history.push(event.clone()));
         history.flush().unwrap();

@@ -29,6 +29,7 @@ pub mod system;
 
 // Who watches it.
 pub mod load;
+pub mod member;
 
 // What is done to it.
 pub mod fault;

@@ -4,12 +4,14 @@
 //!   producers of ours      one thread each, every partition in turn      ┐
 //!   librdkafka             a process of its own, told the same           ├──▶ history
 //!   tail                   reads all partitions on and on                │
-//!   seeker                 goes somewhere else every few seconds         ┘
+//!   seeker                 goes somewhere else every few seconds         │
+//!   members of groups      processes that come and go                    ┘
 //! ```
 //!
 //! All of them ask for acks=all and are idempotent; what they do not hear of is *info*, never *fail*.
 
 mod foreign;
+mod members;
 mod producer;
 mod reader;
 
@@ -23,8 +25,11 @@ use anyhow::{Result, anyhow};
 use crate::history::{Event, History, Promises};
 use crate::stop::Stop;
 
+pub use members::{Crowd, Style};
 pub use reader::Of;
-pub(crate) use reader::read_partition;
+pub(crate) use reader::{read, read_partition};
+
+use members::Members;
 
 /// How much of it.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ pub struct Amount {
     pub librdkafka: bool,
     /// Whether there are readers.
     pub readers: bool,
+    /// Groups, if there are any.
+    pub crowd: Option<Crowd>,
     /// From which the seeker and the producers draw.
     pub seed: u64,
 }
@@ -79,6 +86,18 @@ pub struct Load {
     writers: Vec<JoinHandle<Result<()>>>,
     readers: Vec<JoinHandle<Result<()>>>,
     reading: Stop,
+    members: Option<Members>,
+}
+
+/// What became of the groups of a load.
+#[derive(Debug, Default)]
+pub struct GroupsEnd {
+    /// How long they took to commit everything, once nothing was written any more; `None` if they did not.
+    pub drained: Option<Duration>,
+    /// What is wrong with members.
+    pub wrong: Vec<String>,
+    /// What is worth knowing.
+    pub notes: Vec<String>,
 }
 
 impl Load {
@@ -87,7 +106,7 @@ impl Load {
         let (stop, reading) = (Stop::default(), Stop::default());
         let next = Arc::new(AtomicU32::new(1));
         let shared = Shared { bootstrap, history, stop, interrupted, partitions, next };
-        Self { shared, writers: Vec::new(), readers: Vec::new(), reading }
+        Self { shared, writers: Vec::new(), readers: Vec::new(), reading, members: None }
     }
 
     /// What final readers need.
@@ -112,7 +131,28 @@ impl Load {
             let seed = amount.seed;
             self.readers.push(spawn("seeker", move || reader::seeker(&shared, seed))?);
         }
+        if let Some(crowd) = &amount.crowd {
+            self.members = Some(Members::begin(self.shared.clone(), crowd.clone())?);
+        }
         Ok(())
+    }
+
+    /// From now on no member of a group comes or goes.
+    pub fn calm(&self) {
+        self.members.iter().for_each(Members::calm);
+    }
+
+    /// Whether each group has read something of each partition since then.
+    pub fn have_read_since(&self, at: u64) -> bool {
+        self.members.as_ref().is_none_or(|members| members.have_read_since(at))
+    }
+
+    /// Has groups, if there are any, commit everything that was written, in that time, and leave.
+    pub fn end_groups(&mut self, time_max: Duration) -> Result<GroupsEnd> {
+        let Some(members) = self.members.take() else { return Ok(GroupsEnd::default()) };
+        let drained = members.drain(time_max);
+        let (wrong, notes) = members.end()?;
+        Ok(GroupsEnd { drained, wrong, notes })
     }
 
     /// No more is written; what was taken is waited for, a while.

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use vltava_torture::fault::Kind;
 use vltava_torture::report::Outcome;
-use vltava_torture::scenario::{self, Blow, Options, Scenario};
+use vltava_torture::scenario::{self, Blow, Options, Protocols, Scenario};
 use vltava_torture::stop::Stop;
 use vltava_torture::system::{Flush, System};
-use vltava_torture::{checker, history, lab, machine};
+use vltava_torture::{checker, history, lab, machine, member};
 
 /// Clusters of real processes under faults, and a checker of what clients saw
 #[derive(Parser)]
@@ -27,6 +27,17 @@ enum Command {
     },
     /// Clear away what runs left that could not do it themselves
     Clean,
+    /// Be a member of a group until standard input ends; runs start these themselves
+    #[command(hide = true)]
+    Member {
+        /// Where the cluster is
+        bootstrap: String,
+        /// Its number in the history
+        who: u32,
+        /// Settings of a consumer, by Kafka's names
+        #[arg(value_name = "NAME=VALUE", value_parser = pair)]
+        settings: Vec<(String, String)>,
+    },
 }
 
 #[derive(clap::Args)]
@@ -66,9 +77,15 @@ struct Run {
     /// Records a second of each producer
     #[arg(long, default_value_t = 400)]
     rate: u32,
-    /// Only producers of our client
+    /// Only producers and members of our client
     #[arg(long)]
     without_librdkafka: bool,
+    /// Which protocols groups have; if not given, those that the brokers have
+    #[arg(long, value_enum)]
+    group_protocol: Option<Protocols>,
+    /// Members of each group
+    #[arg(long, default_value_t = 4)]
+    members: u32,
     /// A setting of the brokers
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
@@ -111,6 +128,9 @@ fn act(command: Command) -> Result<ExitCode> {
         Command::Run(run) => play(*run),
         Command::Check { history } => check(&history),
         Command::Clean => lab::clean().map(|()| ExitCode::SUCCESS),
+        Command::Member { bootstrap, who, settings } => {
+            member::run(&bootstrap, who, &settings).map(|()| ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -152,6 +172,8 @@ fn options(run: &Run) -> Result<Options> {
         partitions: run.partitions,
         rate: run.rate,
         librdkafka,
+        protocols: run.group_protocol,
+        members: run.members,
         settings: run.set.clone(),
         out: run.out.clone(),
         keep: run.keep,

@@ -3,8 +3,8 @@
 //! ```text
 //!        namespace …-sw                     198.18.0.0/24, which is for such tests and nowhere routed
 //!   ┌───────── bridge ─────────┐
-//!   b1      b2      b3 …       c            what may pass is said on the bridge, so that no broker's
-//!   │.11    │.12    │.13       │.100        own namespace knows of it
+//!   b1      b2      b3 …       c  c0 c1 …   what may pass is said on the bridge, so that no broker's
+//!   │.11    │.12    │.13       │.100 │.101  own namespace knows of it, nor a client's
 //! ```
 //!
 //! **Invariant:** nothing of it can be seen from the machine's own network, nor the other way.
@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::panic;
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::command::{run, run_with};
@@ -27,8 +27,10 @@ use crate::command::{run, run_with};
 pub enum Place {
     /// A broker, by `node.id`.
     Node(i32),
-    /// All clients.
+    /// All clients. As a place to be in: those that need none of their own.
     Clients,
+    /// A client with a cable of its own, by its number.
+    Client(u32),
 }
 
 impl fmt::Display for Place {
@@ -36,9 +38,13 @@ impl fmt::Display for Place {
         match self {
             Self::Node(id) => write!(f, "b{id}"),
             Self::Clients => f.write_str("c"),
+            Self::Client(number) => write!(f, "c{number}"),
         }
     }
 }
+
+/// As many as have an address beside the others.
+pub const CLIENTS_MAX: u32 = 150;
 
 impl Place {
     /// Its address.
@@ -46,6 +52,15 @@ impl Place {
         match self {
             Self::Node(id) => Ipv4Addr::new(198, 18, 0, 10 + id as u8),
             Self::Clients => Ipv4Addr::new(198, 18, 0, 100),
+            Self::Client(number) => Ipv4Addr::new(198, 18, 0, 101 + number as u8),
+        }
+    }
+
+    /// Its ports of the switch, as nftables match them.
+    fn ports(self) -> String {
+        match self {
+            Self::Clients => "c*".to_owned(),
+            Self::Node(_) | Self::Client(_) => self.to_string(),
         }
     }
 }
@@ -75,6 +90,8 @@ pub struct Net {
 }
 
 const TABLE: &str = "torture";
+/// The cables that are cut: apart from what passes between others, so that each is cut by itself.
+const CABLES: &str = "torture_cables";
 
 impl Net {
     /// One for so many brokers, with names that begin so.
@@ -88,8 +105,24 @@ impl Net {
         for place in &net.places {
             net.plug_in(*place)?;
         }
+        let text = format!(
+            "table bridge {CABLES} {{\n set {SAYS} {{ type ifname; }}\n set {HEARS} {{ type ifname; }}\n \
+             chain forward {{\n  type filter hook forward priority 1; policy accept;\n  \
+             iifname @{SAYS} drop\n  oifname @{HEARS} drop\n }}\n}}\n"
+        );
+        run_with(&["ip", "netns", "exec", &net.switch(), "nft", "-f", "-"], &text)?;
         net.apply()?;
         Ok(net)
+    }
+
+    /// One more client, with a cable of its own.
+    pub fn add_client(&mut self, number: u32) -> Result<Cable> {
+        ensure!(number < CLIENTS_MAX, "{CLIENTS_MAX} clients at most have cables of their own");
+        let place = Place::Client(number);
+        self.places.push(place);
+        self.plug_in(place)?;
+        let (switch, namespace) = (self.switch(), self.namespace(place));
+        Ok(Cable { switch, namespace, port: place.to_string() })
     }
 
     fn plug_in(&self, place: Place) -> Result<()> {
@@ -116,9 +149,7 @@ impl Net {
 
     /// Moves this thread, and what it starts from now on, into a place.
     pub fn enter(&self, place: Place) -> Result<()> {
-        let name = self.namespace(place);
-        let file = File::open(format!("/run/netns/{name}")).with_context(|| name.clone())?;
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).context(name)
+        enter(&self.namespace(place))
     }
 
     /// Does something in a place: what it connects and starts is there.
@@ -162,6 +193,7 @@ impl Net {
         for Rule { from, to, percent } in self.rules.values().flatten() {
             let chance =
                 if *percent < 100 { format!(" numgen random mod 100 < {percent}") } else { String::new() };
+            let (from, to) = (from.ports(), to.ports());
             text += &format!("  iifname \"{from}\" oifname \"{to}\"{chance} drop\n");
         }
         text += " }\n}\n";
@@ -183,6 +215,72 @@ impl Drop for Net {
             let _ = run(&["ip", "netns", "del", &name]);
         }
     }
+}
+
+/// Which way nothing passes along a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nobody hears who is at its end.
+    Out,
+    /// Who is at its end hears nobody.
+    In,
+    /// Neither.
+    Both,
+}
+
+impl Way {
+    const fn sets(self) -> &'static [&'static str] {
+        match self {
+            Self::Out => &[SAYS],
+            Self::In => &[HEARS],
+            Self::Both => &[SAYS, HEARS],
+        }
+    }
+}
+
+/// Ports that nothing comes from.
+const SAYS: &str = "says_nothing";
+/// Ports that nothing goes to.
+const HEARS: &str = "hears_nothing";
+
+/// The cable of one client, which can be cut whatever is done to the others.
+#[derive(Clone, Debug)]
+pub struct Cable {
+    switch: String,
+    namespace: String,
+    port: String,
+}
+
+impl Cable {
+    /// Moves this thread, and what it starts from now on, to its end.
+    pub fn enter(&self) -> Result<()> {
+        enter(&self.namespace)
+    }
+
+    /// Cuts it: frames are lost on the way, and nobody is told.
+    pub fn cut(&self, way: Way) -> Result<()> {
+        self.change(way.sets(), &["add"])
+    }
+
+    /// Mends it, whatever was cut.
+    pub fn mend(&self) -> Result<()> {
+        // What is not there cannot be deleted.
+        self.change(Way::Both.sets(), &["add", "delete"])
+    }
+
+    fn change(&self, sets: &[&str], verbs: &[&str]) -> Result<()> {
+        let mut text = String::new();
+        for (set, verb) in sets.iter().flat_map(|set| verbs.iter().map(move |verb| (set, verb))) {
+            text += &format!("{verb} element bridge {CABLES} {set} {{ \"{}\" }}\n", self.port);
+        }
+        run_with(&["ip", "netns", "exec", &self.switch, "nft", "-f", "-"], &text).map(drop)
+    }
+}
+
+fn enter(namespace: &str) -> Result<()> {
+    let file = File::open(format!("/run/netns/{namespace}")).with_context(|| namespace.to_owned())?;
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+        .with_context(|| namespace.to_owned())
 }
 
 /// Nothing passes between two, in neither direction.
@@ -222,6 +320,25 @@ mod tests {
         assert_eq!(cut.err(), Some(ErrorKind::TimedOut));
         assert!(connect(&net, Place::Clients)?.is_ok());
         net.lift(id)?;
+        assert!(connect(&net, Place::Node(2))?.is_ok());
+
+        let cables = [net.add_client(0)?, net.add_client(1)?];
+        let reached = |net: &Net| {
+            let of = [Place::Client(0), Place::Client(1), Place::Clients];
+            of.map(|from| connect(net, from).is_ok_and(|connected| connected.is_ok()))
+        };
+        // Who has never heard of another asks for its address first, and asks again a second later.
+        assert_eq!(reached(&net), [true; 3]);
+        for way in [Way::Out, Way::In, Way::Both] {
+            cables[0].cut(way)?;
+            assert_eq!(reached(&net), [false, true, true], "{way:?}");
+            cables[0].mend()?;
+            cables[0].mend()?;
+            assert_eq!(reached(&net), [true; 3], "{way:?}");
+        }
+        // All clients are those, too.
+        net.impose(between(Place::Node(1), Place::Clients).to_vec())?;
+        assert_eq!(reached(&net), [false; 3]);
         assert!(connect(&net, Place::Node(2))?.is_ok());
         Ok(())
     }

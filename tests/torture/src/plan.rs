@@ -25,6 +25,8 @@ pub struct Limits {
     pub partitions: i32,
     /// When they flush.
     pub flush: Flush,
+    /// How many groups there are, whose coordinators are hit as often as all others.
+    pub groups: u32,
 }
 
 /// A quiet time, and faults.
@@ -95,13 +97,16 @@ pub const fn loses_data(kind: Kind) -> bool {
 fn fault(kinds: &[Kind], limits: &Limits, chance: &mut Chance) -> Planned {
     let kind = *chance.one_of(kinds);
     let partition = chance.pick(0..limits.partitions as u64) as i32;
-    let one = *chance.one_of(&[
+    let mut one = *chance.one_of(&[
         Target::Leader(partition),
         Target::Leader(partition),
         Target::Follower(partition),
         Target::Controller,
         Target::Any,
     ]);
+    if limits.groups > 0 && chance.one_in(2) {
+        one = Target::Coordinator(chance.pick(0..u64::from(limits.groups)) as u32);
+    }
     let may_hit_all = match kind {
         Kind::Kill | Kind::Restart | Kind::Connections | Kind::Loss => true,
         Kind::Power => limits.flush == Flush::Ack,
@@ -125,7 +130,15 @@ mod tests {
 
     fn limits(flush: Flush) -> Limits {
         let kinds = Kind::ALL.to_vec();
-        Limits { kinds, swarm: true, time: Duration::from_secs(600), nodes: 3, partitions: 4, flush }
+        Limits {
+            kinds,
+            swarm: true,
+            time: Duration::from_secs(600),
+            nodes: 3,
+            partitions: 4,
+            flush,
+            groups: 0,
+        }
     }
 
     #[test]
@@ -135,6 +148,21 @@ mod tests {
         assert_ne!(plan(7, &limits), plan(8, &limits));
         let time: Duration = plan(7, &limits).iter().map(Round::time).sum();
         assert!(time < limits.time + Duration::from_secs(30), "{time:?}");
+    }
+
+    #[test]
+    fn coordinators_are_hit_where_there_are_groups() {
+        let hits = |groups| {
+            let limits = Limits { groups, ..limits(Flush::Ack) };
+            let rounds = (0..10).flat_map(|seed| plan(seed, &limits));
+            let targets = rounds.flat_map(|round| round.faults).map(|fault| fault.target);
+            let hit = targets.filter_map(|target| match target {
+                Target::Coordinator(group) => Some(group),
+                _ => None,
+            });
+            hit.collect::<BTreeSet<_>>()
+        };
+        assert_eq!((hits(0).len(), hits(3)), (0, BTreeSet::from([0, 1, 2])));
     }
 
     #[test]

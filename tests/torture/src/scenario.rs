@@ -7,8 +7,10 @@ mod d4;
 mod d5;
 mod d6;
 mod failover;
+mod groups;
 mod nemesis;
 
+use std::env;
 use std::panic;
 use std::path::PathBuf;
 use std::thread;
@@ -24,12 +26,15 @@ use crate::system::{Flush, Launch, System};
 use crate::world::Setup;
 
 pub use failover::Blow;
+pub use groups::Protocols;
 
 /// A run that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
     /// Faults from a seed, for as long as you like.
     Faults,
+    /// The same, under groups whose members come and go.
+    Groups,
     /// The rack loses power: all brokers at once.
     D1,
     /// One broker loses power while another is away.
@@ -71,8 +76,14 @@ pub struct Options {
     pub partitions: i32,
     /// Records a second of each producer.
     pub rate: u32,
-    /// Whether librdkafka writes too.
+    /// Whether librdkafka writes, and is in groups, too.
     pub librdkafka: bool,
+    /// Which protocols groups have; `None` is those that the brokers have.
+    pub protocols: Option<Protocols>,
+    /// How many members each group has.
+    pub members: u32,
+    /// This program, which members are processes of.
+    pub program: PathBuf,
     /// Further settings of the brokers.
     pub settings: Vec<(String, String)>,
     /// Where report and history are left.
@@ -99,6 +110,9 @@ impl Options {
             partitions: 4,
             rate: 400,
             librdkafka: true,
+            protocols: None,
+            members: 4,
+            program: env::current_exe().unwrap_or_default(),
             settings: Vec::new(),
             out: None,
             keep: false,
@@ -122,6 +136,7 @@ impl Options {
                 rate: self.rate,
                 librdkafka: self.librdkafka,
                 readers: true,
+                crowd: None,
                 seed: self.seed,
             },
             disk_bytes: DISK_BYTES,
@@ -136,6 +151,7 @@ impl Options {
 pub fn run(scenario: Scenario, options: &Options, stop: &Stop) -> Result<Report> {
     let play = match scenario {
         Scenario::Faults => nemesis::run,
+        Scenario::Groups => groups::run,
         Scenario::D1 => d1::run,
         Scenario::D2 => d2::run,
         Scenario::D3 => d3::run,

@@ -1,9 +1,10 @@
-//! What the brokers take while they are tortured: memory and descriptors, looked at every half second.
+//! What the brokers take while they are tortured: memory and descriptors, looked at every half second; and how
+//! late who looks is woken.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use e2e::process;
@@ -28,6 +29,7 @@ pub struct Most {
 #[derive(Debug)]
 pub struct Watch {
     most: Arc<Mutex<Vec<Most>>>,
+    late_ms_max: Arc<AtomicU64>,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
@@ -38,8 +40,16 @@ impl Watch {
         let none: Vec<_> = of.iter().map(|(node, _)| Most { node: *node, ..Most::default() }).collect();
         let (most, stop) = (Arc::new(Mutex::new(none)), Stop::default());
         let (shared, told) = (Arc::clone(&most), stop.clone());
+        let late_ms_max = Arc::<AtomicU64>::default();
+        let late = Arc::clone(&late_ms_max);
         let look = move || {
-            while !told.wait(EVERY) {
+            loop {
+                let before = Instant::now();
+                if told.wait(EVERY) {
+                    return;
+                }
+                let ms = before.elapsed().saturating_sub(EVERY).as_millis() as u64;
+                late.fetch_max(ms, Ordering::Relaxed);
                 let mut most = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 for (most, (_, pid)) in most.iter_mut().zip(&of) {
                     look_at(pid.load(Ordering::Relaxed), most);
@@ -47,7 +57,12 @@ impl Watch {
             }
         };
         let thread = Some(thread::Builder::new().name("watch".to_owned()).spawn(look)?);
-        Ok(Self { most, stop, thread })
+        Ok(Self { most, late_ms_max, stop, thread })
+    }
+
+    /// The most that it was woken too late, milliseconds.
+    pub fn late_ms_max(&self) -> u64 {
+        self.late_ms_max.load(Ordering::Relaxed)
     }
 
     /// What each took.

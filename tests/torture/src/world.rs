@@ -11,12 +11,13 @@ use base::BrokerId;
 use client::admin::NewTopic;
 
 use crate::checker::{self, Verdict};
-use crate::cluster::{Cluster, Healed, TOPIC, connect};
+use crate::cluster::{Cluster, Healed, TOPIC, connect, group_name};
 use crate::gaps::{self, Blow};
-use crate::history::{Event, History};
+use crate::history::{self, Event, History, now_ns};
 use crate::load::{Amount, Load, Of, read_partition};
+use crate::machine::Pressure;
 use crate::net::Place;
-use crate::report::{Done, Outcome, Report};
+use crate::report::{Done, Groups, Outcome, Report};
 use crate::stop::Stop;
 use crate::system::{Flush, Launch, System};
 use crate::watch::Watch;
@@ -25,6 +26,10 @@ use crate::watch::Watch;
 const START_MAX: Duration = Duration::from_secs(120);
 /// After everything was healed.
 const WHOLE_MAX: Duration = Duration::from_secs(120);
+/// Until groups read again after that: sessions end, members meet.
+const SETTLED_MAX: Duration = Duration::from_secs(60);
+/// Until they have committed everything, once nothing is written any more.
+const DRAINED_MAX: Duration = Duration::from_secs(60);
 /// One broker's answer in the last reads.
 const READ_MAX: Duration = Duration::from_secs(20);
 
@@ -77,8 +82,11 @@ pub struct World {
     pub cluster: Cluster,
     watch: Watch,
     began: Instant,
+    pressure: Pressure,
     done: Vec<Done>,
     blows: Vec<Blow>,
+    /// The same to coordinators, of groups.
+    group_blows: Vec<Blow>,
     findings: Vec<String>,
     notes: Vec<String>,
 }
@@ -99,9 +107,22 @@ impl World {
         let partitions = setup.amount.partitions;
         let load = Load::new(cluster.bootstrap(), Arc::clone(&history), partitions, stop.clone());
         let watch = Watch::begin(cluster.nodes().iter().map(|node| (node.id, node.pid())).collect())?;
-        let (done, blows, findings, notes) = Default::default();
-        let mut world =
-            Self { setup, stop, history, load, cluster, watch, began, done, blows, findings, notes };
+        let (done, blows, group_blows, findings, notes) = Default::default();
+        let mut world = Self {
+            setup,
+            stop,
+            history,
+            load,
+            cluster,
+            watch,
+            began,
+            pressure: Pressure::now(),
+            done,
+            blows,
+            group_blows,
+            findings,
+            notes,
+        };
         world.did("the cluster is up");
         Ok(world)
     }
@@ -138,7 +159,27 @@ impl World {
 
     /// Remembers that something was done at that time to the leaders of these partitions.
     pub fn blow(&mut self, kind: &'static str, at: u64, partitions: Vec<i32>) {
-        self.blows.push(Blow { kind, at, partitions });
+        self.blows.push(Blow { kind, at, until: at, partitions });
+    }
+
+    /// Notes something that was done since a time and is over now, and what it may have silenced.
+    pub fn blow_since(&mut self, kind: &'static str, at: u64, partitions: Vec<i32>) {
+        self.blows.push(Blow { kind, at, until: now_ns(), partitions });
+    }
+
+    /// The same, of something that was done to a coordinator of groups since a time.
+    pub fn group_blow(&mut self, kind: &'static str, at: u64, groups: &[u32]) {
+        if !groups.is_empty() {
+            let partitions = groups.iter().map(|group| *group as i32).collect();
+            self.group_blows.push(Blow { kind, at, until: now_ns(), partitions });
+        }
+    }
+
+    /// Each group with its coordinator, as far as somebody says.
+    pub fn coordinated(&self) -> Vec<(u32, i32)> {
+        let groups = self.setup.amount.crowd.as_ref().map_or(0, |crowd| crowd.groups.len() as u32);
+        let of = |group| Some((group, self.cluster.coordinator(&group_name(group))?));
+        (0..groups).filter_map(of).collect()
     }
 
     /// What a node leads.
@@ -216,8 +257,10 @@ impl World {
     /// Heals everything, waits for the cluster, ends the load, reads everything, and says what it was.
     fn finish(mut self, expect: Expect) -> Result<Report> {
         self.look_for_dead()?;
+        self.load.calm();
         self.cluster.heal()?;
         self.did("everything is healed");
+        let healed_at = now_ns();
         let healed = match self.cluster.wait_until_whole(WHOLE_MAX, &self.stop) {
             Ok(healed) => Some(healed),
             Err(why) => {
@@ -226,7 +269,12 @@ impl World {
                 None
             }
         };
+        let settled = self.settle_groups(healed_at);
         self.stop.wait(Duration::from_secs(2));
+        if let Err(why) = self.load.end_writing() {
+            self.found(format!("the load: {why:#}"));
+        }
+        let groups = self.end_groups(settled);
         if let Err(why) = self.load.end() {
             self.found(format!("the load: {why:#}"));
         }
@@ -237,7 +285,38 @@ impl World {
         }
         self.history.flush()?;
         let verdict = self.history.look(checker::check);
-        self.conclude(expect, healed, &verdict)
+        self.conclude(expect, (healed, groups), &verdict)
+    }
+
+    /// Waits until groups read again, and says how long that took since then.
+    fn settle_groups(&mut self, since: u64) -> Option<u64> {
+        self.setup.amount.crowd.as_ref()?;
+        if !self.stop.until(SETTLED_MAX, || self.load.have_read_since(since)) {
+            let seconds = SETTLED_MAX.as_secs();
+            self.found(format!("groups did not read of all partitions within {seconds} s"));
+            return None;
+        }
+        let ms = history::since(since, now_ns()).as_millis() as u64;
+        self.did("groups read again");
+        Some(ms)
+    }
+
+    /// Lets groups commit what there is, and has them leave.
+    fn end_groups(&mut self, settled_ms: Option<u64>) -> Option<Groups> {
+        self.setup.amount.crowd.as_ref()?;
+        match self.load.end_groups(DRAINED_MAX) {
+            Ok(end) => {
+                end.wrong.into_iter().for_each(|wrong| self.found(wrong));
+                end.notes.into_iter().for_each(|note| self.note(note));
+                let drained_ms = end.drained.map(|time| time.as_millis() as u64);
+                let silences = self.history.look(|lines| gaps::of_groups(lines, &self.group_blows));
+                Some(Groups { settled_ms, drained_ms, silences })
+            }
+            Err(why) => {
+                self.found(format!("the members: {why:#}"));
+                None
+            }
+        }
     }
 
     /// Followers first: what the leader has counts.
@@ -271,7 +350,12 @@ impl World {
         read_partition(shared, &mut connection, partition, of, who)
     }
 
-    fn conclude(mut self, expect: Expect, healed: Option<Healed>, verdict: &Verdict) -> Result<Report> {
+    fn conclude(
+        mut self,
+        expect: Expect,
+        (healed, groups): (Option<Healed>, Option<Groups>),
+        verdict: &Verdict,
+    ) -> Result<Report> {
         self.look_at_nodes();
         let launch = &self.setup.launch;
         let mut report = Report {
@@ -288,8 +372,10 @@ impl World {
             findings: std::mem::take(&mut self.findings),
             notes: std::mem::take(&mut self.notes),
             failovers: self.history.look(|lines| gaps::times(lines, &self.blows)),
+            groups,
             healed,
             most: self.watch.most(),
+            busy: self.pressure.since(self.watch.late_ms_max()),
         };
         report.take(verdict);
         report.outcome = outcome(expect, verdict, &report);
@@ -368,6 +454,7 @@ fn outcome(expect: Expect, verdict: &Verdict, report: &Report) -> Outcome {
     // Who saw no record acknowledged has proved nothing either.
     let proved =
         verdict.counts.acknowledged > 0 && (expect != Expect::Loss || verdict.found.count("lost") > 0);
+    let proved = proved && (report.groups.is_none() || verdict.counts.groups.commits > 0);
     match (wrong || !report.findings.is_empty(), proved) {
         (true, _) => Outcome::Failed,
         (false, true) => Outcome::Passed,

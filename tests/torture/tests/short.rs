@@ -1,12 +1,12 @@
-//! The short form, for each change: two minutes of faults from a seed that was never seen, and the power
-//! cuts and kills of all at once. One after the other: a machine bears one cluster at a time.
+//! The short form, for each change: minutes of faults from seeds that were never seen, with groups and without,
+//! and the power cuts and kills of all at once. One after the other: a machine bears one cluster at a time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use vltava_torture::report::Outcome;
-use vltava_torture::scenario::{self, Options, Scenario};
+use vltava_torture::scenario::{self, Options, Protocols, Scenario};
 use vltava_torture::stop::Stop;
 use vltava_torture::system::{Flush, System};
 use vltava_torture::{history, machine};
@@ -34,6 +34,8 @@ fn play(scenario: Scenario, flush: Flush) -> Result<()> {
         seed,
         time: FAULTS_TIME,
         librdkafka: without.is_none(),
+        protocols: Some(Protocols::Both),
+        program: env!("CARGO_BIN_EXE_torture").into(),
         ..Options::new(System::vltava()?)
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
@@ -49,6 +51,11 @@ fn play(scenario: Scenario, flush: Flush) -> Result<()> {
 #[test]
 fn faults_from_a_seed_lose_nothing() -> Result<()> {
     play(Scenario::Faults, Flush::Ack)
+}
+
+#[test]
+fn groups_lose_no_commit_and_have_one_owner_for_each_partition() -> Result<()> {
+    play(Scenario::Groups, Flush::Ack)
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //!   consume BROKER TOPIC RECORDS WAY [NAME=VALUE...]                reads with librdkafka
 //!   close BROKER TOPIC RECORD_BYTES BUFFER_BYTES TIMEOUT_MS [PID]   closes a producer of ours that is full,
 //!                                                                   while the broker PID is stopped
+//!   group WHAT ...                                                  what is done to consumer groups: see there
 //!   limits FILE BYTES                                               what the machine can do at all
 //!   version                                                         which librdkafka it is
 //! ```
@@ -14,6 +15,7 @@
 
 mod close;
 mod consume;
+mod groups;
 mod limits;
 mod produce;
 
@@ -28,6 +30,7 @@ const USAGE: &str = "\
 produce BROKER TOPIC RECORDS RECORD_BYTES crate|bulk [NAME=VALUE...]
 consume BROKER TOPIC RECORDS crate|bulk [NAME=VALUE...]
 close BROKER TOPIC RECORD_BYTES BUFFER_BYTES TIMEOUT_MS [PID]
+group join|members|commit|offsets|lag ...
 limits FILE BYTES
 version";
 
@@ -56,6 +59,7 @@ fn main() -> Result<()> {
             let stopped = stopped.first().map(|pid| pid.parse()).transpose()?;
             close::run(broker, topic, (bytes.parse()?, buffer.parse()?), timeout, stopped)?
         }
+        ["group", ref words @ ..] => groups::run(words)?,
         ["limits", file, bytes] => limits::run(Path::new(file), bytes.parse()?)?,
         ["version"] => Value::from(rdkafka::util::get_rdkafka_version().1),
         _ => bail!("{USAGE}"),

@@ -125,7 +125,7 @@ fn produce(bench: &Bench, cluster: &Cluster<'_>, count: u64) -> Result<f64> {
 }
 
 fn records(count: u64) -> Records {
-    Records { topic: TOPIC, count, bytes: RECORD_BYTES }
+    Records { topic: TOPIC, count, bytes: RECORD_BYTES, warm_up: 0 }
 }
 
 /// Waits until so many replicas of each partition are in sync.
@@ -159,8 +159,8 @@ impl Steady<'_> {
         let warm_up = (self.rate * TURN_WARM_UP.as_secs_f64()) as u64;
         let settings = Client::Ours.producer_settings(ACKS);
         let hlog = site.dir.join("steady.hlog");
-        let offered = Offered { rate: self.rate, warm_up, hlog: Some((&hlog, INTERVAL_MS)) };
-        ours(site, self.to, records(count), offered, &words(&settings))?;
+        let offered = Offered { rate: self.rate, hlog: Some((&hlog, INTERVAL_MS)) };
+        ours(site, self.to, Records { warm_up, ..records(count) }, offered, &words(&settings))?;
         hlog::read(&hlog)
     }
 

@@ -78,21 +78,23 @@ pub(super) struct Records {
     pub(super) topic: &'static str,
     pub(super) count: u64,
     pub(super) bytes: u64,
+    /// How many of them, the first, do not count in the rate.
+    pub(super) warm_up: u64,
 }
 
 impl Client {
     /// Writes records with it, as fast as they are taken.
     pub(super) fn produce(self, site: &Site, to: SocketAddr, records: Records, acks: &str) -> Result<Ran> {
-        let Records { topic, count, bytes } = records;
+        let Records { topic, count, bytes, warm_up } = records;
         let mut command = match self {
             Self::Ours => {
                 let settings = self.producer_settings(acks);
-                let offered = Offered { rate: -1.0, warm_up: 0, hlog: None };
+                let offered = Offered { rate: -1.0, hlog: None };
                 return Ok(ours(site, to, records, offered, &words(&settings))?.0);
             }
             Self::Java => {
                 let acks = format!("acks={acks}");
-                let made = produce(site, to, topic, count, Payload::Random(bytes), &[&acks])?;
+                let made = produce(site, to, topic, (count, warm_up), Payload::Random(bytes), &[&acks])?;
                 let Produced { records_per_second, rss_peak_mib, ended, .. } = made;
                 return Ok(Ran { records_per_second, rss_peak_mib, ended });
             }
@@ -159,10 +161,11 @@ impl Client {
 
     /// Its command line for people, without the paths of this machine.
     pub(super) fn words_of_produce(self, records: Records, acks: &str) -> String {
-        let Records { topic, count, bytes } = records;
+        let Records { topic, count, bytes, warm_up } = records;
         let settings = self.producer_settings(acks).join(" ");
+        let warm_up = if warm_up > 0 { format!(" --warmup-records {warm_up}") } else { String::new() };
         let of_tool = format!(
-            "--bootstrap-server BOOTSTRAP --topic {topic} --num-records {count} --record-size {bytes} \
+            "--bootstrap-server BOOTSTRAP --topic {topic} --num-records {count} --record-size {bytes}{warm_up} \
              --throughput -1 --command-property {settings}"
         );
         match self {
@@ -203,8 +206,6 @@ const CONSUMER_SETTINGS: [&str; 3] =
 pub(super) struct Offered<'a> {
     /// Records a second at most; -1 is as many as it takes.
     pub(super) rate: f64,
-    /// So many at the beginning do not count.
-    pub(super) warm_up: u64,
     /// Where it leaves histograms, and for how many milliseconds each.
     pub(super) hlog: Option<(&'a Path, u64)>,
 }
@@ -217,8 +218,8 @@ pub(super) fn ours(
     offered: Offered<'_>,
     settings: &[&str],
 ) -> Result<(Ran, Value)> {
-    let Records { topic, count, bytes } = records;
-    let Offered { rate, warm_up, hlog } = offered;
+    let Records { topic, count, bytes, warm_up } = records;
+    let Offered { rate, hlog } = offered;
     let mut command = Command::new(&site.vltava);
     command.args(["perf", "producer", "--bootstrap-server", &to.to_string(), "--topic", topic]);
     command.args(["--num-records", &count.to_string(), "--record-size", &bytes.to_string()]);

@@ -185,8 +185,9 @@ fn section(bench: &Bench) -> Section {
         "Needs root. Three brokers, each in a network namespace and on a disk of its own; two producers of ours, idempotent with \
          acks=all, write 800 records a second each into four partitions, two readers follow; `torture run failover \
          --blows BLOW` of `docs/operate/torture.md`, once for each column and what is done: {} to ours and to Kafka. \
-         A time is a partition's: from the last acknowledgement by the old leader to the first by the new one. Each \
-         round begins when all replicas are in sync. *Led by others* are partitions that the killed controller did \
+         A time is a partition's: from the last acknowledgement by the old leader to the first by the new one; for a \
+         rolling restart the longest silence of every partition, whoever leads it, from the first SIGTERM until all \
+         replicas are in sync after the third. Each round begins when all replicas are in sync. *Led by others* are partitions that the killed controller did \
          not lead. At the end every replica is read and compared with what producers and readers were told. Kafka \
          has the defaults of its brokers (`broker.session.timeout.ms` 9 s; ours 2 s), and 320 MiB of heap each.",
         times.join(", ")

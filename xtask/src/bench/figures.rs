@@ -63,12 +63,16 @@ pub(super) struct Measure {
     /// Whether one column of it is better than another, so that their ratio says something.
     pub(super) compared: bool,
     pub(super) runs: BTreeMap<String, Vec<f64>>,
+    /// Why there are no values, by column.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) lacking: BTreeMap<String, String>,
 }
 
 impl Measure {
     /// Something that columns are compared by.
     pub(super) fn new(name: &str, unit: &str, digits: usize) -> Self {
-        Self { name: name.to_owned(), unit: unit.to_owned(), digits, compared: true, runs: BTreeMap::new() }
+        let (name, unit, compared) = (name.to_owned(), unit.to_owned(), true);
+        Self { name, unit, digits, compared, runs: BTreeMap::new(), lacking: BTreeMap::new() }
     }
 
     /// Something that tells how far the others can be believed.
@@ -175,6 +179,12 @@ impl Section {
         let found = self.measures.iter_mut().find(|known| known.name == measure);
         let found = found.expect("a measure of this section");
         found.runs.entry(column.to_owned()).or_default().push(value);
+    }
+
+    /// Says why a cell has no value.
+    pub(super) fn lack(&mut self, column: &str, measure: &str, why: &str) {
+        let found = self.measures.iter_mut().find(|known| known.name == measure);
+        found.expect("a measure of this section").lacking.insert(column.to_owned(), why.to_owned());
     }
 
     fn values(&self, column: &str, measure: &str) -> &[f64] {

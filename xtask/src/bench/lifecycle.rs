@@ -205,7 +205,7 @@ pub(super) fn recovery(bench: &Bench) -> Result<Vec<Section>> {
             drop(asker);
             let properties = ["acks=all", "batch.size=524288", "linger.ms=5", "buffer.memory=67108864"];
             let since = Instant::now();
-            produce(&bench.site, broker.address, "log", records, Payload::File(&payload), &properties)?;
+            produce(&bench.site, broker.address, "log", (records, 0), Payload::File(&payload), &properties)?;
             let written = since.elapsed();
             broker.kill()?;
             let restart = restart(&mut broker, &places, records)?;

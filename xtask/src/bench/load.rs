@@ -50,7 +50,7 @@ pub(super) fn produce(
     site: &Site,
     to: SocketAddr,
     topic: &str,
-    records: u64,
+    (records, warm_up): (u64, u64),
     payload: Payload<'_>,
     properties: &[&str],
 ) -> Result<Produced> {
@@ -61,12 +61,21 @@ pub(super) fn produce(
         Payload::Random(bytes) => command.args(["--record-size", &bytes.to_string()]),
         Payload::File(path) => command.arg("--payload-file").arg(path),
     };
+    if warm_up > 0 {
+        command.args(["--warmup-records", &warm_up.to_string()]);
+    }
     command.arg("--command-property").args(properties);
     let said = output(site, &mut command, records)?;
-    let line = said.out.lines().rfind(|line| line.contains("99.9th"));
-    let line = line.with_context(|| format!("no result:\n{}", said.out))?;
-    ensure!(line.starts_with(&format!("{records} records sent,")), "not all records were sent: {line}");
-    produced(line, &said).with_context(|| format!("cannot read {line}"))
+    let line = |what: &str| {
+        let line = said.out.lines().find(|line| line.starts_with(what) && line.contains("99.9th"));
+        line.with_context(|| format!("no line of {what}:\n{}", said.out))
+    };
+    let all = line(&format!("{records} records sent,"))?;
+    let counted = match records - warm_up {
+        _ if warm_up == 0 => all,
+        counted => line(&format!("{counted} steady state records sent,"))?,
+    };
+    produced(counted, &said).with_context(|| format!("cannot read {counted}"))
 }
 
 /// Reads `20 records sent, 1.5 records/sec (0.1 MB/sec), 2.0 ms avg latency, …, 1 ms 50th, …, 3 ms 99th, …`.
@@ -84,30 +93,40 @@ fn produced(line: &str, said: &Said) -> Option<Produced> {
     })
 }
 
-/// A program of ours that reads with Kafka's consumer.
+/// A program of ours that uses Kafka's consumer.
 pub(super) struct Consumer {
     classpath: String,
+    class: &'static str,
 }
 
 impl Consumer {
-    /// Compiles it against Kafka's jars.
+    /// Compiles the one that reads without a group.
     pub(super) fn compile(site: &Site, root: &Path) -> Result<Self> {
+        Self::compile_class(site, root, "AssignConsumer")
+    }
+
+    /// Compiles one of those in `xtask/src/bench/java` against Kafka's jars.
+    pub(super) fn compile_class(site: &Site, root: &Path, class: &'static str) -> Result<Self> {
         let libs = kafka_home(site)?.join("libs").join("*");
         let classes = site.dir.join("classes");
         let mut javac = Command::new("javac");
         javac.arg("-cp").arg(&libs).arg("-d").arg(&classes);
-        javac.arg(root.join("xtask/src/bench/java/AssignConsumer.java"));
+        javac.arg(root.join("xtask/src/bench/java").join(class).with_extension("java"));
         let done = javac.status().context("javac is needed, of a JDK 17 or newer")?;
-        ensure!(done.success(), "the consumer does not compile");
-        Ok(Self { classpath: format!("{}:{}", libs.display(), classes.display()) })
+        ensure!(done.success(), "{class} does not compile");
+        Ok(Self { classpath: format!("{}:{}", libs.display(), classes.display()), class })
+    }
+
+    /// What it prints when it is started with these words, and has to do with so many records.
+    pub(super) fn run(&self, site: &Site, words: &[&str], records: u64) -> Result<String> {
+        let mut command = Command::new("java");
+        command.args(JAVA_OPTIONS.split_whitespace()).args(["-cp", &self.classpath, self.class]).args(words);
+        Ok(output(site, &mut command, records)?.out)
     }
 
     /// Reads that many records of a topic from its beginning; how many a second.
     pub(super) fn consume(&self, site: &Site, from: SocketAddr, topic: &str, records: u64) -> Result<f64> {
-        let mut command = Command::new("java");
-        command.args(JAVA_OPTIONS.split_whitespace()).args(["-cp", &self.classpath, "AssignConsumer"]);
-        command.args([&from.to_string(), topic, &records.to_string()]);
-        let said = output(site, &mut command, records)?.out;
+        let said = self.run(site, &[&from.to_string(), topic, &records.to_string()], records)?;
         let fields: Vec<&str> = said.trim().lines().last().unwrap_or_default().split(", ").collect();
         let rate = fields.get(5).and_then(|rate| rate.parse().ok());
         rate.with_context(|| format!("cannot read {said}"))

@@ -13,12 +13,14 @@ mod catchup;
 mod clients; // what is measured with ours and with others
 mod failover;
 mod figures;
+mod groups;
 mod hlog;
 mod latency;
 mod leftovers;
 mod lifecycle; // then what is measured
 mod load;
 mod machine;
+mod memory;
 mod options; // start here
 mod pressure;
 mod process;
@@ -39,6 +41,7 @@ use broker::{Side, Site};
 use figures::Section;
 use leftovers::Leftovers;
 use machine::Stamp;
+use memory::Ballast;
 use options::{Options, Page, Part, USAGE};
 use report::Report;
 
@@ -49,6 +52,7 @@ struct Bench {
     site: Site,
     began: Instant,
     estimate: Duration,
+    ballast: Ballast,
 }
 
 /// Runs the words after `bench`.
@@ -57,6 +61,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<()> {
         ["broker", words @ ..] => page(root, Page::Broker, words),
         ["client", words @ ..] => page(root, Page::Client, words),
         ["cluster", words @ ..] => page(root, Page::Cluster, words),
+        ["groups", words @ ..] => page(root, Page::Groups, words),
         ["leftovers"] => leftovers::keep(),
         _ => bail!("{USAGE}"),
     }
@@ -71,7 +76,7 @@ fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
     ensure!(vltava.is_file(), "{} is not there", vltava.display());
     let load = match page {
         Page::Broker => None,
-        Page::Client | Page::Cluster => {
+        Page::Client | Page::Cluster | Page::Groups => {
             let target = build(root, &["--release", "--manifest-path", "xtask/load/Cargo.toml"])?;
             Some(target.join("release").join("vltava-bench-load"))
         }
@@ -83,7 +88,14 @@ fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
     let (built, kafka) = (options.binary.is_none(), options.kafka.clone());
     let site = Site { leftovers, vltava, built, kafka, load, torture, dir };
     let estimate = estimate(&options);
-    let bench = Bench { options, root: root.to_owned(), site, began: Instant::now(), estimate };
+    let bench = Bench {
+        options,
+        root: root.to_owned(),
+        site,
+        began: Instant::now(),
+        estimate,
+        ballast: Ballast::default(),
+    };
     println!("about {:.0} minutes on the reference machine when it is quiet", estimate.as_secs_f64() / 60.0);
     measure(root, &bench)
 }
@@ -136,6 +148,14 @@ const PARTS_OF_CLUSTER: &[(&[Part], Measured)] = &[
     (&[Part::CatchUp], catchup::catch_up),
 ];
 
+const PARTS_OF_GROUPS: &[(&[Part], Measured)] = &[
+    (&[Part::Join], groups::join),
+    (&[Part::Members], groups::members),
+    (&[Part::Commits], groups::commits),
+    (&[Part::Lag], groups::lag),
+    (&[Part::Load], groups::load),
+];
+
 /// Measures every part that is wanted. Each is written down as soon as it is complete, and one that
 /// fails does not take the others with it.
 fn measure(root: &Path, bench: &Bench) -> Result<()> {
@@ -143,6 +163,7 @@ fn measure(root: &Path, bench: &Bench) -> Result<()> {
         Page::Broker => PARTS_OF_BROKER,
         Page::Client => PARTS_OF_CLIENT,
         Page::Cluster => PARTS_OF_CLUSTER,
+        Page::Groups => PARTS_OF_GROUPS,
     };
     let mut report = Report::read(bench.options.page, &bench.options.out)?;
     let mut failed = 0;
@@ -248,6 +269,11 @@ fn estimate(options: &Options) -> Duration {
             runs * (10.0 + 2.5 * thousand) + kafka
         }
         Part::Recovery => runs * (10.0 + 2.0 * 2.0 * gib) + 15.0 + 3.0 * gib,
+        Part::Join => runs * 50.0,
+        Part::Members => runs * (120.0 + 0.2 * f64::from(options.members)),
+        Part::Commits => runs * 110.0,
+        Part::Lag => runs * (5.0 + 3.0 * thousand / 2.0) + 20.0 + 10.0 * thousand,
+        Part::Load => runs * (30.0 + 20.0 * options.offsets as f64 / 1e6),
         Part::ThreeProducers | Part::Failover | Part::CatchUp => 0.0,
     };
     Duration::from_secs_f64(options.only.iter().map(|part| seconds(*part)).sum())
@@ -257,8 +283,8 @@ fn seconds_of_cluster(options: &Options, part: Part) -> f64 {
     let runs = options.runs as f64;
     let million = options.records as f64 / 1e6;
     match part {
-        Part::Produce | Part::ThreeProducers => runs * (60.0 + 4.0 * million),
-        Part::Consume => runs * (18.0 + 2.0 * million),
+        Part::Produce | Part::ThreeProducers => runs * (75.0 + 8.0 * million),
+        Part::Consume => runs * (30.0 + 4.5 * million),
         Part::Failover => 200.0 + 31.0 * f64::from(options.rounds),
         Part::CatchUp => (runs + 4.0) * (40.0 + 5.0 * options.missed_mib as f64 / 1024.0),
         _ => 0.0,

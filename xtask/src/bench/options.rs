@@ -13,21 +13,23 @@ cargo xtask bench client [OPTION...]   measures our clients beside Kafka's and l
 cargo xtask bench cluster [OPTION...]  measures three nodes of ours beside three of Kafka's, each with its
                                        own clients; builds librdkafka, too, for what is measured beside;
                                        failover needs root, and what docs/operate/torture.md says
+cargo xtask bench groups [OPTION...]   measures consumer groups on ours beside Kafka's; builds librdkafka, too
 
   --kafka DIR        the scripts up, tool, down and install of Apache Kafka; else $KAFKA_PEER
-  --runs N           runs of each measurement (5)
+  --runs N           runs of each measurement (5; groups: 3)
   --records N        records of 100 bytes where throughput is measured (20000000; cluster: 10000000)
   --only PART,...    broker: of produce, consume, durable, start, partitions, recovery
                      client: of produce, consume, durable, latency, send, overload
                      cluster: of produce, three-producers, consume, failover, catch-up
+                     groups: of join, members, commits, lag, load
   --binary FILE      our node and tools, already built; else built with --profile dist
   --dir DIR          where the data of both goes (the directory for temporary files)
   --out FILE.md      the page; FILE.json beside it keeps every value, and parts that are not
-                     measured this time stay as they are (docs/benchmarks/{broker,client,cluster}.md)
+                     measured this time stay as they are (docs/benchmarks/{broker,client,cluster,groups}.md)
 
 broker only:
   --log-mib N        how much log is there at kill -9 in recovery (10240)
-  --partitions N     how many partitions in partitions, a multiple of 100 (10000)
+  --partitions N     how many partitions in partitions, a multiple of 100 (10000); groups: in lag
   --kafka-partitions yes|no
                      whether Kafka is measured in partitions too: once, for up to ten minutes (no)
 
@@ -39,6 +41,10 @@ cluster only:
   --rounds N         how often a leader of ours is killed in failover (30); the rest in proportion
   --torture FILE     the program that does it, already built; else built with --release
   --missed-mib N     how much a follower has missed in catch-up (5120)
+
+groups only:
+  --members N        how many members and partitions a group has in members (500)
+  --offsets N        how many offsets are loaded in load (1000000)
 ";
 
 /// What is measured, and the page that tells of it.
@@ -51,6 +57,8 @@ pub(super) enum Page {
     Client,
     /// Three nodes, with the clients of each.
     Cluster,
+    /// Consumer groups.
+    Groups,
 }
 
 impl Page {
@@ -60,6 +68,7 @@ impl Page {
             Self::Broker => "broker",
             Self::Client => "client",
             Self::Cluster => "cluster",
+            Self::Groups => "groups",
         }
     }
 
@@ -75,6 +84,7 @@ impl Page {
             Self::Cluster => {
                 &[Part::Produce, Part::ThreeProducers, Part::Consume, Part::Failover, Part::CatchUp]
             }
+            Self::Groups => &[Part::Join, Part::Members, Part::Commits, Part::Lag, Part::Load],
         }
     }
 }
@@ -109,6 +119,16 @@ pub(super) enum Part {
     /// How a follower makes up for what it has missed.
     #[serde(rename = "catch-up")]
     CatchUp,
+    /// How soon a group of one reads.
+    Join,
+    /// How soon a large group has agreed.
+    Members,
+    /// Offsets in.
+    Commits,
+    /// How far a group is behind.
+    Lag,
+    /// How soon a coordinator has what was committed.
+    Load,
 }
 
 impl Part {
@@ -127,6 +147,11 @@ impl Part {
             Self::Overload => "overload",
             Self::Failover => "failover",
             Self::CatchUp => "catch-up",
+            Self::Join => "join",
+            Self::Members => "members",
+            Self::Commits => "commits",
+            Self::Lag => "lag",
+            Self::Load => "load",
         }
     }
 }
@@ -145,6 +170,8 @@ pub(super) struct Options {
     pub(super) latency_records: u64,
     pub(super) rounds: u32,
     pub(super) missed_mib: u64,
+    pub(super) members: u32,
+    pub(super) offsets: u64,
     pub(super) torture: Option<PathBuf>,
     pub(super) binary: Option<PathBuf>,
     pub(super) dir: PathBuf,
@@ -157,7 +184,7 @@ impl Options {
         let mut options = Self {
             page,
             kafka: std::env::var_os("KAFKA_PEER").map(PathBuf::from).unwrap_or_default(),
-            runs: 5,
+            runs: if page == Page::Groups { 3 } else { 5 },
             records: if page == Page::Cluster { 10_000_000 } else { 20_000_000 },
             only: page.parts().to_vec(),
             log_mib: 10 * 1024,
@@ -166,6 +193,8 @@ impl Options {
             latency_records: 20_000,
             rounds: 30,
             missed_mib: 5 * 1024,
+            members: 500,
+            offsets: 1_000_000,
             torture: None,
             binary: None,
             dir: std::env::temp_dir(),
@@ -181,18 +210,20 @@ impl Options {
     fn set(&mut self, option: &str, value: &str) -> Result<()> {
         let number = || value.parse::<u64>().with_context(|| format!("{option} {value} is no number"));
         let (is_broker, is_client) = (self.page == Page::Broker, self.page == Page::Client);
-        let is_cluster = self.page == Page::Cluster;
+        let (is_cluster, is_groups) = (self.page == Page::Cluster, self.page == Page::Groups);
         match option {
             "--kafka" => self.kafka = value.into(),
             "--runs" => self.runs = usize::try_from(number()?)?,
             "--records" => self.records = number()?,
             "--only" => self.only = parts(self.page, value)?,
             "--log-mib" if is_broker => self.log_mib = number()?,
-            "--partitions" if is_broker => self.partitions = u32::try_from(number()?)?,
+            "--partitions" if is_broker || is_groups => self.partitions = u32::try_from(number()?)?,
             "--kafka-partitions" if is_broker => self.kafka_partitions = yes(option, value)?,
             "--latency-records" if is_client => self.latency_records = number()?,
             "--rounds" if is_cluster => self.rounds = u32::try_from(number()?)?,
             "--missed-mib" if is_cluster => self.missed_mib = number()?,
+            "--members" if is_groups => self.members = u32::try_from(number()?)?,
+            "--offsets" if is_groups => self.offsets = number()?,
             "--torture" if is_cluster => self.torture = Some(std::path::absolute(value)?),
             "--binary" => self.binary = Some(std::path::absolute(value)?),
             "--dir" => self.dir = std::path::absolute(value)?,
@@ -217,7 +248,7 @@ impl Options {
             bail!("--out names the page, so it ends in .md");
         }
         let sound = self.runs > 0 && self.records >= 1000 && self.log_mib > 0 && self.latency_records >= 1000;
-        let sound = sound && self.rounds > 0 && self.missed_mib > 0;
+        let sound = sound && self.rounds > 0 && self.missed_mib > 0 && self.members > 3 && self.offsets > 0;
         if !sound || self.partitions == 0 || !self.partitions.is_multiple_of(100) {
             bail!("there is nothing to measure\n\n{USAGE}");
         }
@@ -243,7 +274,10 @@ impl Options {
             | Part::Overload => {
                 command.push_str(&format!(" --records {}", self.records));
             }
-            Part::Start => {}
+            Part::Start | Part::Join | Part::Commits => {}
+            Part::Members => command.push_str(&format!(" --members {}", self.members)),
+            Part::Lag => command.push_str(&format!(" --partitions {}", self.partitions)),
+            Part::Load => command.push_str(&format!(" --offsets {}", self.offsets)),
             Part::Partitions => {
                 let kafka = if self.kafka_partitions { "yes" } else { "no" };
                 command.push_str(&format!(" --partitions {} --kafka-partitions {kafka}", self.partitions));
@@ -290,5 +324,6 @@ mod tests {
         assert_eq!(parts(Page::Client, "latency").unwrap(), [Part::Latency]);
         let of_cluster = parts(Page::Cluster, "catch-up,three-producers,produce").unwrap();
         assert_eq!(of_cluster, [Part::Produce, Part::ThreeProducers, Part::CatchUp]);
+        assert_eq!(parts(Page::Groups, "load,join").unwrap(), [Part::Join, Part::Load]);
     }
 }

@@ -158,7 +158,7 @@ fn latency_row(quantile: &str) -> String {
 }
 
 fn records(count: u64) -> Records {
-    Records { topic: TOPIC, count, bytes: RECORD_BYTES }
+    Records { topic: TOPIC, count, bytes: RECORD_BYTES, warm_up: 0 }
 }
 
 /// What came of a pressure.
@@ -180,8 +180,8 @@ fn press(
     let (broker, warm) = warmed(bench, Side::Vltava("os"), "acks=1")?;
     let settings = settings(pressure.buffer_mib);
     let run = |count, rate, warm_up| {
-        let offered = Offered { rate, warm_up, hlog: None };
-        ours(&bench.site, broker.address, records(count), offered, &words(&settings))
+        let offered = Offered { rate, hlog: None };
+        ours(&bench.site, broker.address, Records { warm_up, ..records(count) }, offered, &words(&settings))
     };
     let (idle, _) = run(IDLE_RECORDS, IDLE_RATE, 0)?;
     let rate = pressure.rate.zip(peak).map_or(-1.0, |(of_peak, peak)| (of_peak * peak).round());

@@ -15,7 +15,7 @@ use super::options::Part;
 use super::process::{Clocks, Used, rss_mib};
 use super::requests::{Place, await_leaders, create_replicated, in_sync, readable};
 use super::speed::{BYTES, CLIENT_CPU, RATE, RECORD_LOG_BYTES, RSS, SHARE};
-use super::throughput::{PARTITIONS, RECORD_BYTES, WARM_TOPIC, warm_records};
+use super::throughput::{PARTITIONS, RECORD_BYTES, WARM_TOPIC};
 use super::wire::Asker;
 use super::{Bench, in_turn};
 
@@ -65,7 +65,9 @@ const RATIOS: [(&str, &str, &str); 3] = [
 ];
 
 const OURS: &str = "ours on Vltava";
+const OURS_THREE: &str = "three of ours on Vltava";
 const JAVA: &str = "Java on Kafka";
+const JAVA_THREE: &str = "three of Java on Kafka";
 
 const REPLICATED: &str = "after the last acknowledgement, until all three have everything";
 const BROKER_CPU: &str = "CPU of all three brokers of a record";
@@ -90,6 +92,7 @@ pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
     }
     want_of_produce(&mut produced);
     consumed.want_ratio(RATE, (OURS, JAVA), Bound::AtLeast(4.0));
+    consumed.want_ratio(RATE, (OURS_THREE, JAVA_THREE), Bound::AtLeast(4.0));
     Ok([produced, consumed].into_iter().filter(|section| bench.options.wants(section.part)).collect())
 }
 
@@ -118,22 +121,30 @@ fn want_of_produce(section: &mut Section) {
 fn amount(bench: &Bench, part: Part, way: Way) -> (u64, Records) {
     let records = bench.options.records;
     let (producers, count) = match (part, way.side) {
-        (Part::ThreeProducers, Side::Kafka) => (3, records / 5),
+        (Part::ThreeProducers, Side::Kafka) => (3, records / 4),
         (Part::ThreeProducers, _) => (3, records / 2),
-        // It takes five times as long for each, and is steady much sooner than that.
-        (_, Side::Kafka) => (1, records / 2),
+        // It takes five times as long for each.
+        (_, Side::Kafka) => (1, records / 5 * 3),
         _ => (1, records),
     };
-    (producers, Records { topic: way.topic, count, bytes: RECORD_BYTES })
+    (producers, Records { topic: way.topic, count, bytes: RECORD_BYTES, warm_up: count / 4 })
 }
 
+/// More than is written otherwise: a Java consumer becomes quicker for seconds, too.
 fn records_to_read(bench: &Bench) -> Records {
-    Records { topic: READ_TOPIC, count: bench.options.records, bytes: RECORD_BYTES }
+    Records { topic: READ_TOPIC, count: bench.options.records / 2 * 3, bytes: RECORD_BYTES, warm_up: 0 }
 }
 
 /// What so many records are on one medium.
 fn bytes(records: u64) -> u64 {
     (records as f64 * RECORD_LOG_BYTES) as u64
+}
+
+/// Kafka's brokers become quicker until each has compiled what it needs, which takes three of them that
+/// share a machine much longer than one.
+fn warm_records(bench: &Bench) -> u64 {
+    const WARM_RECORDS: u64 = 8_000_000;
+    WARM_RECORDS.min(bench.options.records)
 }
 
 /// A cluster that has worked already, with these topics.
@@ -150,10 +161,10 @@ pub(super) fn warmed<'a>(bench: &'a Bench, side: Side, topics: &[&str]) -> Resul
     for asker in &mut askers {
         await_leaders(asker, (1 + topics.len()) * PARTITIONS as usize)?;
     }
-    let half = warm_records(bench.options.records) / 2;
+    let half = warm_records(bench) / 2;
     for acks in ["acks=1", "acks=all"] {
         let payload = Payload::Random(RECORD_BYTES);
-        produce(&bench.site, cluster.address(), WARM_TOPIC, half, payload, &[acks])?;
+        produce(&bench.site, cluster.address(), WARM_TOPIC, (half, 0), payload, &[acks])?;
     }
     await_replicated(&mut askers, WARM_TOPIC, 2 * half)?;
     Ok(cluster)
@@ -177,11 +188,11 @@ pub(super) fn await_replicated(askers: &mut [Asker], topic: &str, records: u64) 
     }
 }
 
-/// Brings what was written to the disk, so that who comes next does not pay for it.
+/// Brings what was written to the disk, and memory that is free into use, so that who comes next pays for neither.
 pub(super) fn settle(bench: &Bench) -> Result<()> {
     let done = Command::new("sync").arg("--file-system").arg(&bench.site.dir).status()?;
     ensure!(done.success(), "sync failed");
-    Ok(())
+    bench.ballast.fill(&bench.site.dir)
 }
 
 /// One side's columns of Produce.
@@ -199,7 +210,8 @@ fn write_all(
         let mut askers = cluster.askers()?;
         settle(bench)?;
         let before = Clocks::read(&cluster.pids())?;
-        let ran = at_once(bench, cluster, way, (producers, records))?;
+        let write = || way.client.produce(&bench.site, cluster.address(), records, way.acks);
+        let ran = at_once(producers, records.count - records.warm_up, write)?;
         await_replicated(&mut askers, way.topic, count)?;
         let replicated = ran.ended.elapsed();
         let used = before.used()?;
@@ -213,20 +225,18 @@ fn write_all(
     })
 }
 
-/// All producers of a column, each a process: from when the first began to when the last had its last
+/// Some processes of the same kind: from when the first began to when the last had its last record or
 /// acknowledgement, by what each says it took.
-fn at_once(bench: &Bench, cluster: &Cluster<'_>, way: Way, amount: (u64, Records)) -> Result<Ran> {
-    let (producers, records) = amount;
-    let write = || way.client.produce(&bench.site, cluster.address(), records, way.acks);
+fn at_once(processes: u64, records: u64, one: impl Fn() -> Result<Ran> + Sync) -> Result<Ran> {
     let ran = thread::scope(|scope| {
-        let started: Vec<_> = (0..producers).map(|_| scope.spawn(write)).collect();
+        let started: Vec<_> = (0..processes).map(|_| scope.spawn(&one)).collect();
         let joined = started.into_iter().map(|one| one.join().map_err(|_| anyhow!("it panicked"))?);
         joined.collect::<Result<Vec<Ran>>>()
     })?;
-    together(&ran, records.count).context("somebody writes")
+    together(&ran, records).context("somebody runs")
 }
 
-/// What processes that wrote so many records each came to together.
+/// What processes that wrote or read so many records each came to together.
 fn together(ran: &[Ran], records: u64) -> Option<Ran> {
     if let [one] = ran {
         return Some(*one);
@@ -239,7 +249,7 @@ fn together(ran: &[Ran], records: u64) -> Option<Ran> {
     Some(Ran { records_per_second, rss_peak_mib, ended })
 }
 
-/// One side's column of Consume.
+/// One side's columns of Consume.
 fn read_all(
     bench: &Bench,
     cluster: &Cluster<'_>,
@@ -247,18 +257,30 @@ fn read_all(
     (run, side): (usize, Side),
     limit: f64,
 ) -> Result<()> {
-    let (client, column) = if side == Side::Kafka { (Client::Java, JAVA) } else { (Client::Ours, OURS) };
+    let (client, columns) = if side == Side::Kafka {
+        (Client::Java, [(JAVA, 1), (JAVA_THREE, 3)])
+    } else {
+        (Client::Ours, [(OURS, 1), (OURS_THREE, 3)])
+    };
     let records = records_to_read(bench);
     fill(&bench.site, cluster.address(), records)?;
     await_replicated(&mut cluster.askers()?, READ_TOPIC, records.count)?;
     settle(bench)?;
     let read = |topic, count| client.consume(&bench.site, cluster.address(), topic, count);
-    read(WARM_TOPIC, warm_records(records.count) / 2 * 2)?;
-    let before = Clocks::read(&cluster.pids())?;
-    let ran = read(READ_TOPIC, records.count)?;
-    let used = before.used()?;
-    let share = 100.0 * ran.records_per_second * RECORD_LOG_BYTES / limit;
-    note(bench, section, (run, column), (ran, used, records.count), share)
+    read(WARM_TOPIC, warm_records(bench) / 2 * 2)?;
+    in_turn(run, &columns, |(column, consumers)| {
+        let each = if consumers == 1 { records.count } else { records_of_three(bench) };
+        let before = Clocks::read(&cluster.pids())?;
+        let ran = at_once(consumers, each, || read(READ_TOPIC, each))?;
+        let used = before.used()?;
+        let share = 100.0 * ran.records_per_second * RECORD_LOG_BYTES / limit;
+        note(bench, section, (run, column), (ran, used, consumers * each), share)
+    })
+}
+
+/// What each of three consumers reads.
+fn records_of_three(bench: &Bench) -> u64 {
+    bench.options.records / 2
 }
 
 fn rss_of_brokers(cluster: &Cluster<'_>) -> Result<f64> {
@@ -306,14 +328,14 @@ fn section_of_produce(bench: &Bench, part: Part) -> Section {
         format!("\n- {}: {}", way.column, way.client.words_of_produce(records, way.acks))
     });
     let who = if part == Part::Produce {
-        "One producer. Java on Kafka writes half as many records, since it takes several times as long for each."
+        "One producer. Java on Kafka writes fewer records, since it takes several times as long for each."
     } else {
         "Three producers, each a process: all records by the time from when the first began to when the last had \
          its last acknowledgement, by what each of them says it took; the start of a process is not in it. Java on \
          Kafka writes fewer records, since it takes several times as long for each."
     };
     let about = format!(
-        "{who} {} What the machine can do is measured in each run, too: {RECORD_LOG_BYTES} bytes a record through \
+        "{who} The first quarter of a process's records is not in its rate. {} What the machine can do is measured in each run, too: {RECORD_LOG_BYTES} bytes a record through \
          a socket and a checksum to the page cache, once for each of the {NODES} nodes, and nothing else. CPU of \
          the brokers is counted until all three have everything. What is printed counts only if every record is \
          acknowledged, there once, and on all three.\n{}",
@@ -329,10 +351,12 @@ fn section_of_produce(bench: &Bench, part: Part) -> Section {
 fn section_of_consume(bench: &Bench) -> Section {
     let records = records_to_read(bench);
     let about = format!(
-        "One consumer. {} The topic was written just before by {} on both sides, so that both read the same batches; \
-         each reads the records of warming first. What ConsumerPerformance calls its fetch rate leaves out its start \
+        "One consumer, and three at once, each a process that reads {} records, counted as three producers are. {} \
+         The topic was written just before by {} on both sides, so that both read the same batches; \
+         the first reads the records of warming before. What ConsumerPerformance calls its fetch rate leaves out its start \
          and the joining of its group. What the machine can do: {RECORD_LOG_BYTES} bytes a record from the page \
          cache through `sendfile` and a socket to a checksum, and nothing else.\n\n- {OURS}: {}\n- {JAVA}: {}",
+        records_of_three(bench),
         about_cluster(bench),
         Client::Ours.words_of_produce(records, "1"),
         Client::Ours.words_of_consume(READ_TOPIC, records.count),
@@ -340,11 +364,9 @@ fn section_of_consume(bench: &Bench) -> Section {
     );
     let mut rows = rows();
     rows.extend(Measure::noise());
-    Section::new(Part::Consume, ("Consume", about), &[OURS, JAVA], rows).compared_by(&[(
-        "ours ÷ Java on Kafka",
-        OURS,
-        JAVA,
-    )])
+    Section::new(Part::Consume, ("Consume", about), &[OURS, JAVA, OURS_THREE, JAVA_THREE], rows).compared_by(
+        &[("one: ours ÷ Java on Kafka", OURS, JAVA), ("three: ours ÷ Java on Kafka", OURS_THREE, JAVA_THREE)],
+    )
 }
 
 fn about_cluster(bench: &Bench) -> String {
@@ -353,8 +375,9 @@ fn about_cluster(bench: &Bench) -> String {
          factor {NODES}, min.insync.replicas={MIN_IN_SYNC}. A fresh cluster with fresh data for each side's turn, \
          warmed with {} records of another topic by Kafka's ProducerPerformance, half of them with acks=all; then \
          what is a column has a topic of its own, and their order turns around, too. Before each, what was written \
-         is brought to the disk.",
-        warm_records(bench.options.records)
+         is brought to the disk, and free memory is filled with the cache of a file that was read once, as on a \
+         machine that has run for a while: here a page that the host has to give costs several times as much.",
+        warm_records(bench)
     )
 }
 

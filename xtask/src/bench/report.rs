@@ -82,6 +82,7 @@ impl Report {
             Page::Broker => HEAD_OF_BROKER,
             Page::Client => HEAD_OF_CLIENT,
             Page::Cluster => HEAD_OF_CLUSTER,
+            Page::Groups => HEAD_OF_GROUPS,
         });
         text.push_str("\n## Goals\n\n");
         text.push_str(&self.goals());
@@ -143,10 +144,28 @@ does not flush before it answers) if a column does not say `flush.policy=ack` (i
 folder of Apache Kafka's scripts `$KAFKA`; its brokers have the settings of its own `config/server.properties`.
 ";
 
+const HEAD_OF_GROUPS: &str = "\
+# Speed of consumer groups
+
+Written by `cargo xtask bench groups`; every value of every run is in the JSON file beside this page. Brokers and their clients share this
+one machine and take turns run by run, in an order that turns around each time. Each cell is the median of the runs with the least and the
+greatest in parentheses; a ratio is that of the medians, with the least and the greatest ratio of one run. Figures drift from day to day
+with what else the machine does, so compare only within a part. *CPU of all else* is the noise that was seen: it holds the kernel's
+writing back and whatever other programs ran.
+
+Both sides are loaded by the same programs: `vltava-bench-load group` (`xtask/load`) on the members, consumers and admin of the crates
+`vltava-client-core` and `vltava-client`, and where it says *Java*, Kafka's own consumer. Both brokers have their defaults. What that means
+for durability is not the same: Vltava answers a commit, or a member that has joined, when what it wrote to `__consumer_offsets` is on
+the medium of all in-sync replicas; Kafka answers when it is in their page cache, and does not flush. Topics with records have
+`flush.policy=os` on Vltava, as Kafka has it. *Not served* is what a broker does not say it speaks. Commands name the folder of Apache
+Kafka's scripts `$KAFKA`; its brokers have the settings of its own `config/server.properties`.
+";
+
 fn section_text(section: &Section) -> String {
     let stamp = &section.stamp;
     let mut text = format!("## {}\n\n{}\n\n", section.title, section.about);
-    text.push_str(&format!("| {} runs | {} |", stamp.runs, section.columns.join(" | ")));
+    let runs = if stamp.runs == 1 { "1 run".to_owned() } else { format!("{} runs", stamp.runs) };
+    text.push_str(&format!("| {runs} | {} |", section.columns.join(" | ")));
     for ratio in &section.ratios {
         text.push_str(&format!(" {} |", ratio.name));
     }
@@ -171,7 +190,8 @@ fn row(section: &Section, measure: &Measure) -> String {
     let mut text = format!("| {}, {} |", measure.name, measure.unit);
     for column in &section.columns {
         let spread = measure.runs.get(column).and_then(|values| Spread::of(values));
-        text.push_str(&format!(" {} |", spread.map_or("–".to_owned(), |spread| spread.text(measure.digits))));
+        let lacking = || measure.lacking.get(column).cloned().unwrap_or("–".to_owned());
+        text.push_str(&format!(" {} |", spread.map_or_else(lacking, |spread| spread.text(measure.digits))));
     }
     for Ratio { of, to, .. } in &section.ratios {
         let ratio = section.ratio(&measure.name, of, to).filter(|_| measure.compared);
@@ -216,6 +236,25 @@ mod tests {
         );
         assert_eq!(text.matches(REMARKS).count(), 1);
     }
+
+    #[test]
+    fn a_cell_without_a_value_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        let page = dir.path().join("page.md");
+        let mut report = Report::read(Page::Groups, &page).unwrap();
+        let rows = vec![Measure::new("cpu", "s", 1), Measure::new("rss", "MiB", 1)];
+        let mut section = Section::new(Part::Join, ("Join", "How.".to_owned()), &[OS, KAFKA], rows);
+        section.add(KAFKA, "cpu", 4.0);
+        section.lack(OS, "cpu", "not served");
+        report.put(section);
+        report.write(&page).unwrap();
+        let written = std::fs::read_to_string(&page).unwrap();
+        assert!(written.contains("| cpu, s | not served | 4.0 | – |"));
+        assert!(written.contains("| rss, MiB | – | – | – |"));
+        Report::read(Page::Groups, &page).unwrap().write(&page).unwrap();
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), written);
+    }
+
     #[test]
     fn a_part_says_what_is_divided_by_what() {
         let dir = tempfile::tempdir().unwrap();

@@ -19,6 +19,7 @@ const PRODUCE: (i16, i16) = (0, 3);
 const FETCH: (i16, i16) = (1, 4);
 const LIST_OFFSETS: (i16, i16) = (2, 1);
 const METADATA: (i16, i16) = (3, 1);
+const OFFSET_FETCH: (i16, i16) = (9, 2);
 const API_VERSIONS: (i16, i16) = (18, 0);
 const CREATE_TOPICS: (i16, i16) = (19, 2);
 
@@ -49,10 +50,40 @@ pub(super) fn first_metadata(
     }
 }
 
-fn versions(asker: &mut Asker) -> Result<()> {
+/// The keys of the requests that a broker answers.
+fn versions(asker: &mut Asker) -> Result<Vec<i16>> {
     let mut answer = asker.ask(API_VERSIONS.0, API_VERSIONS.1, Out::default())?;
     ensure!(answer.i16()? == 0, "ApiVersions is refused");
-    Ok(())
+    answer.each(|api| {
+        let key = api.i16()?;
+        api.i16()?;
+        api.i16()?;
+        Ok(key)
+    })
+}
+
+/// Whether a broker says that it answers requests with this key.
+pub(super) fn serves(asker: &mut Asker, key: i16) -> Result<bool> {
+    Ok(versions(asker)?.contains(&key))
+}
+
+/// What a group has committed of a partition; None while its coordinator does not say.
+pub(super) fn committed(asker: &mut Asker, group: &str, (topic, index): (&str, i32)) -> Result<Option<i64>> {
+    let mut body = Out::default();
+    body.string(group).len(1).string(topic).len(1).i32(index);
+    let mut answer = asker.ask(OFFSET_FETCH.0, OFFSET_FETCH.1, body)?;
+    let topics = answer.each(|topic| {
+        topic.string()?;
+        topic.each(|partition| {
+            partition.i32()?;
+            let offset = partition.i64()?;
+            partition.string()?;
+            Ok((partition.i16()?, offset))
+        })
+    })?;
+    let error = answer.i16()?;
+    let found = topics.into_iter().flatten().find(|_| error == 0);
+    Ok(found.filter(|(error, _)| *error == 0).map(|(_, offset)| offset))
 }
 
 /// The partitions of all topics that have a leader.

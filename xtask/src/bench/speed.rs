@@ -96,7 +96,7 @@ fn read(bench: &Bench, broker: &Broker<'_>, client: Client, warm: u64) -> Result
 }
 
 fn records(bench: &Bench) -> Records {
-    Records { topic: TOPIC, count: bench.options.records, bytes: RECORD_BYTES }
+    Records { topic: TOPIC, count: bench.options.records, bytes: RECORD_BYTES, warm_up: 0 }
 }
 
 /// What the records are on the medium.

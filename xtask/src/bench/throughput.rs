@@ -119,7 +119,7 @@ pub(super) fn warmed<'a>(bench: &'a Bench, side: Side, acks: &str) -> Result<(Br
     create_topic(&mut asker, WARM_TOPIC, PARTITIONS)?;
     create_topic(&mut asker, TOPIC, PARTITIONS)?;
     await_leaders(&mut asker, 2 * PARTITIONS as usize)?;
-    produce(&bench.site, broker.address, WARM_TOPIC, warm, Payload::Random(RECORD_BYTES), &[acks])?;
+    produce(&bench.site, broker.address, WARM_TOPIC, (warm, 0), Payload::Random(RECORD_BYTES), &[acks])?;
     Ok((broker, warm))
 }
 
@@ -127,7 +127,7 @@ fn measured_produce(bench: &Bench, broker: &Broker<'_>, warm: u64, acks: &str) -
     let records = bench.options.records;
     let before = Clocks::read(&[broker.pid()])?;
     let result =
-        produce(&bench.site, broker.address, TOPIC, records, Payload::Random(RECORD_BYTES), &[acks])?;
+        produce(&bench.site, broker.address, TOPIC, (records, 0), Payload::Random(RECORD_BYTES), &[acks])?;
     let used = before.used()?;
     ensure_there(broker, warm + records)?;
     Ok((result, used))

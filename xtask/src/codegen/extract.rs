@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::names;
@@ -12,31 +12,47 @@ use super::ranges::Range;
 use super::schema::{Field, Kind, Message, Struct, print};
 use super::{jar, tree};
 
-/// Where a jar has definitions, and where their facts go.
-const FOLDERS: &[(&str, &str)] =
-    &[("common/message/", "core/wire/schema"), ("common/metadata/", "core/metadata/schema")];
+/// Which jar has definitions, in which folder, and where their facts go.
+const SOURCES: &[(&str, &str, &str)] = &[
+    ("kafka-clients", "common/message/", "core/wire/schema"),
+    ("kafka-metadata", "common/metadata/", "core/metadata/schema"),
+    ("kafka-group-coordinator", "common/message/", "core/coordinator/schema"),
+];
 /// The release whose protocol we speak.
 const RELEASE: &str = "4.4.0";
-/// The jars of it that have definitions.
-const ARTIFACTS: [&str; 2] = ["kafka-clients", "kafka-metadata"];
+
+/// Fields of ours in messages of Kafka's, which its tools pass over: the tags are far above those that Kafka gives
+/// out in order.
+const OURS: &[(&str, &str)] = &[(
+    "PartitionRecord",
+    r#"{"name": "UncleanEpoch", "type": "int32", "versions": "0+", "taggedVersions": "0+", "tag": 10000, "default": "-1"}"#,
+)];
 
 /// Writes the facts that are in these jars, or in those of the release named above.
 pub(super) fn run(root: &Path, jars: &[&str]) -> Result<()> {
-    let mut paths: Vec<PathBuf> = jars.iter().map(PathBuf::from).collect();
-    if paths.is_empty() {
-        for artifact in ARTIFACTS {
-            paths.push(jar::from_maven(artifact, RELEASE)?);
-        }
+    if jars.is_empty() {
+        return SOURCES.iter().try_for_each(|(artifact, folder, schema)| {
+            take(root, &jar::from_maven(artifact, RELEASE)?, folder, schema)
+        });
     }
-    for path in paths {
-        for (folder, schema) in FOLDERS {
-            let texts = jar::texts(&path, folder)?;
-            if !texts.is_empty() {
-                write(&root.join(schema), &texts)?;
-            }
-        }
-    }
-    Ok(())
+    jars.iter().map(Path::new).try_for_each(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // The version follows: `kafka-clients-4.4.0.jar`.
+        let is_of = |artifact: &str| {
+            let rest = name.strip_prefix(artifact).and_then(|rest| rest.strip_prefix('-'));
+            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let Some((_, folder, schema)) = SOURCES.iter().find(|(artifact, ..)| is_of(artifact)) else {
+            bail!("{} is none of the jars that have definitions", path.display());
+        };
+        take(root, path, folder, schema)
+    })
+}
+
+fn take(root: &Path, jar: &Path, folder: &str, schema: &str) -> Result<()> {
+    let texts = jar::texts(jar, folder)?;
+    ensure!(!texts.is_empty(), "{} has no definitions in {folder}", jar.display());
+    write(&root.join(schema), &texts)
 }
 
 fn write(directory: &Path, texts: &[(String, String)]) -> Result<()> {
@@ -66,6 +82,8 @@ fn message(text: &str) -> Result<Option<Message>> {
         "response" => Kind::Response,
         "data" => Kind::Data,
         "metadata" => Kind::Record,
+        "coordinator-key" => Kind::Key,
+        "coordinator-value" => Kind::Value,
         "header" => return Ok(None),
         other => bail!("a message of type {other:?}"),
     };
@@ -78,17 +96,22 @@ fn message(text: &str) -> Result<Option<Message>> {
         let name = string(shared, "name")?.to_owned();
         structs.push(Struct { name, versions: range(shared, "versions")?, fields: fields(shared)? });
     }
+    let name = string(&json, "name")?;
+    let mut fields = fields(&json)?;
+    for (_, ours) in OURS.iter().filter(|(of, _)| *of == name) {
+        fields.push(field(&serde_json::from_str(ours)?)?);
+    }
     let key = json.get("apiKey").and_then(Value::as_i64).map(i16::try_from).transpose()?;
     let listeners = list(&json, "listeners").filter_map(Value::as_str).map(str::to_owned).collect();
     Ok(Some(Message {
         kind,
-        name: string(&json, "name")?.to_owned(),
+        name: name.to_owned(),
         key,
         versions,
         last_unstable: truth(&json, "latestVersionUnstable"),
         flexible: range(&json, "flexibleVersions")?,
         listeners,
-        fields: fields(&json)?,
+        fields,
         structs,
     }))
 }
@@ -101,7 +124,8 @@ fn field(json: &Value) -> Result<Field> {
     let name = string(json, "name")?;
     let of = string(json, "type")?;
     let (array, of) = of.strip_prefix("[]").map_or((false, of), |of| (true, of));
-    let versions = range(json, "versions")?;
+    // A tagged field may leave it out.
+    let versions = range(json, "versions").or_else(|_| range(json, "taggedVersions"))?;
     let tag = json.get("tag").and_then(Value::as_u64).map(u32::try_from).transpose()?;
     if tag.is_some() && range(json, "taggedVersions")? != versions {
         bail!("{name} is tagged in some of its versions only");

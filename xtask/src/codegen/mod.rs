@@ -23,13 +23,30 @@ use anyhow::{Result, bail};
 struct Set {
     schema: &'static str,
     code: &'static str,
-    /// What generated files say of their origin.
+    /// What its files are.
+    about: &'static str,
     style: emit::Style,
 }
 
 const SETS: &[Set] = &[
-    Set { schema: "core/wire/schema", code: "core/wire/src/messages", style: emit::Style::Wire },
-    Set { schema: "core/metadata/schema", code: "core/metadata/src/record", style: emit::Style::Record },
+    Set {
+        schema: "core/wire/schema",
+        code: "core/wire/src/messages",
+        about: "Every message, by API.",
+        style: emit::Style::Wire,
+    },
+    Set {
+        schema: "core/metadata/schema",
+        code: "core/metadata/src/record",
+        about: "Every record of Kafka's metadata log, as it is on disk.",
+        style: emit::Style::Record,
+    },
+    Set {
+        schema: "core/coordinator/schema",
+        code: "core/coordinator/src/record",
+        about: "Every record of Kafka's group coordinator: its key and its value, as they are on disk.",
+        style: emit::Style::Record,
+    },
 ];
 
 /// `cargo xtask codegen` with these arguments.
@@ -73,7 +90,7 @@ fn files_of(root: &Path, set: &Set) -> Result<tree::Files> {
     for (stem, text) in tree::read(&root.join(set.schema), "txt")? {
         messages.push((stem.clone(), schema::parse(&text).map_err(|e| e.context(format!("{stem}.txt")))?));
     }
-    emit::files(set.style, &messages)
+    emit::files(set, &messages)
 }
 
 #[cfg(test)]

@@ -26,9 +26,10 @@ pub(super) fn field(name: &str) -> String {
     name
 }
 
-/// The API or the message without what it is: `Produce` of `ProduceRequest`.
+/// The API or the message without what it is: `Produce` of `ProduceRequest`, `OffsetCommit` of `OffsetCommitKey`.
 pub(super) fn stem(name: &str) -> &str {
-    name.strip_suffix("Request").or(name.strip_suffix("Response")).unwrap_or(name)
+    let parts = ["Request", "Response", "Key", "Value"];
+    parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name)
 }
 
 #[cfg(test)]

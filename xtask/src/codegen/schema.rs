@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     Data,
     /// A record of the metadata log.
     Record,
+    /// The key of a record of a coordinator's log.
+    Key,
+    /// The value of a record of a coordinator's log.
+    Value,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -34,6 +38,8 @@ const KINDS: &[(&str, Kind)] = &[
     ("response", Kind::Response),
     ("data", Kind::Data),
     ("record", Kind::Record),
+    ("key", Kind::Key),
+    ("value", Kind::Value),
 ];
 
 #[derive(Clone, Debug, PartialEq)]

@@ -90,8 +90,7 @@ fn program_of(line: &str) -> Option<Program> {
     }
     let folder = message.manifest_path?.parent()?.to_path_buf();
     let name = folder.file_name()?.to_str()?.to_owned();
-    let package =
-        if folder.parent()?.ends_with("apps") || name == "xtask" { name } else { format!("vltava-{name}") };
+    let package = if ["vltava", "xtask"].contains(&&*name) { name } else { format!("vltava-{name}") };
     Some(Program { package, target: message.target?.name, folder, path: message.executable? })
 }
 

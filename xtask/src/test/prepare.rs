@@ -28,11 +28,12 @@ const TOOLS: &[Tool] = &[
         // Debian packs what makes a virtual environment apart from Python.
         probe: &["-c", "import ensurepip, venv"],
         package: "python3-venv",
-        used_for: "conformance: confluent-kafka and kafka-python",
+        used_for: "conformance: confluent-kafka, kafka-python and aiokafka",
     },
     tool("javac", "openjdk-17-jdk-headless", "conformance: Java clients and Kafka's own tools"),
     tool("mvn", "maven", "conformance: fetches the Java clients"),
     tool("go", "golang-go", "conformance: franz-go and sarama"),
+    tool("npm", "npm", "conformance: kafkajs"),
     tool("mkfs.ext4", "e2fsprogs", "e2e: power cuts on a file system of their own"),
     tool("losetup", "mount", "e2e: power cuts on a file system of their own"),
     tool("ip", "iproute2", "torture: a network for each broker"),

@@ -3,6 +3,7 @@
 mod add;
 mod drain;
 pub(super) mod movement;
+mod progress;
 mod rebalance;
 mod remove;
 mod status;

@@ -71,8 +71,12 @@ fn show(found: &[&Setting], as_json: bool, out: &mut dyn Write) -> Result<()> {
 }
 
 fn list(out: &mut dyn Write) -> Result<()> {
-    for (title, settings) in [("Broker", settings::broker_settings()), ("Topic", settings::topic_settings())]
-    {
+    let tables = [
+        ("Broker", settings::broker_settings()),
+        ("Topic", settings::topic_settings()),
+        ("Group", settings::group_settings()),
+    ];
+    for (title, settings) in tables {
         writeln!(out, "{title} settings\n")?;
         settings.iter().try_for_each(|setting| explain(setting, out))?;
     }
@@ -104,6 +108,7 @@ fn setting_json(setting: &Setting) -> Value {
         "name": setting.name,
         "scope": match setting.scope {
             Scope::Topic => "topic",
+            Scope::Group => "group",
             Scope::BrokerStatic | Scope::BrokerDynamic => "broker",
         },
         "type": setting.kind.name(),

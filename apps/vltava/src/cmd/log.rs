@@ -7,6 +7,7 @@
 //! Files are read as they are, in pieces: a segment may be larger than memory, and damaged.
 
 mod batches;
+mod groups;
 mod line;
 mod tables;
 mod texts;
@@ -32,7 +33,8 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava log dump vltava-data/orders-0/00000000000000000000.log
-  vltava log dump --records vltava-data/__cluster_metadata-0/*.log";
+  vltava log dump --records vltava-data/__cluster_metadata-0/*.log
+  vltava log dump --records vltava-data/__consumer_offsets-*/*.log";
 
 #[derive(Subcommand)]
 enum Command {
@@ -50,7 +52,7 @@ struct Dump {
     /// The files
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Also print the records of each batch
+    /// Also print the records of each batch; those of the cluster's metadata and of groups in words
     #[arg(long)]
     records: bool,
     /// Answer with JSON, one object a line, for programs

@@ -4,24 +4,14 @@ mod consumer;
 mod latency;
 mod producer; // start here
 
-// What is sent, and when.
-mod arrivals;
-mod keys;
-mod payload;
-mod template;
-
-mod chance;
 mod settings;
 
 // Whether it arrived.
-mod mark;
 mod places;
 mod readback;
-mod verify;
 
 // What is told of it.
 mod date_format;
-mod hlog;
 mod metrics;
 mod millis;
 mod stamp;
@@ -87,5 +77,5 @@ fn admin(servers: &str) -> Result<client::Admin> {
 /// A number that no other run has.
 fn run_id() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    chance::Chance::new(now.as_nanos() as u64, std::process::id().into()).draw()
+    bench::chance::Chance::new(now.as_nanos() as u64, std::process::id().into()).draw()
 }

@@ -110,7 +110,7 @@ fn delete(
         }));
     });
     let (start, saved) =
-        result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))?;
+        result.expect("step runs its action").map_err(|error| crate::codes::fetch_error(&error))?;
     if !saved {
         hosted.save_start();
     }

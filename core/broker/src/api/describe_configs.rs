@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use base::ErrorCode;
-use metadata::settings::{Described, Layers, describe_broker, describe_topic};
+use metadata::settings::{Described, Layers, describe_broker, describe_group, describe_topic};
 use metadata::{ConfigMap, ConfigResource};
 use wire::messages::describe_configs::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
@@ -18,10 +18,6 @@ use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DescribeConfigs, 1..=4, handle);
-
-/// What one answer may take, roughly, while it is made. Every topic has some forty settings, with
-/// synonyms and documentation: those of all topics of a large cluster would be gigabytes.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// What an entry takes besides its texts.
 const ENTRY_BYTES: usize = 200;
@@ -45,7 +41,9 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         if !seen.insert((wanted.resource_type, wanted.resource_name)) {
             continue;
         }
-        let described = match bytes < ANSWER_BYTES_MAX {
+        // Every topic has some forty settings, with synonyms and documentation: those of all topics of a large cluster
+        // would be gigabytes.
+        let described = match bytes < super::ANSWER_BYTES_MAX {
             true => describe(&call.context, &request, wanted),
             false => Err(too_much()),
         };
@@ -96,6 +94,10 @@ fn describe(
         ConfigResource::Topic(_) => {
             let overrides = context.image.configs(&resource);
             Ok(describe_topic(overrides, layers).filter(is_wanted).map(tell).collect())
+        }
+        ConfigResource::Group(_) => {
+            let overrides = context.image.configs(&resource);
+            Ok(describe_group(overrides, layers).filter(is_wanted).map(tell).collect())
         }
         ConfigResource::Broker(_) => Ok(describe_broker(layers).filter(is_wanted).map(tell).collect()),
         ConfigResource::DefaultBroker => {

@@ -160,6 +160,16 @@ fn change(request: &FetchRequest<'_>, version: i16) -> Option<FetchChange> {
     Some(FetchChange { session_id, session_epoch, partitions, forgotten })
 }
 
+/// Whether the reader is told that what it read last is not here. A reader then goes back or skips, and a leader that
+/// may be one no more must not have it do so: others have more.
+fn says_it_is_gone(result: &Result<Fetched, FetchError>) -> bool {
+    match result {
+        Ok(fetched) => fetched.diverging.is_some(),
+        Err(FetchError::OutOfRange { from, start, .. }) => from >= start,
+        Err(_) => false,
+    }
+}
+
 /// An answer has an error of its own from v7 on.
 fn refuse(reply: ReplyTo, code: ErrorCode) -> Result<Outcome, CloseReason> {
     if reply.version < 7 {
@@ -310,6 +320,10 @@ impl ParkedFetch {
             result = Some((fetched, sent_to));
         });
         let (result, sent_to) = result.expect("step runs its action");
+        let is_client = !matches!(reader, Reader::Follower(_));
+        if is_client && says_it_is_gone(&result) && !context.host.is_in_touch(now) {
+            return Err(Found::Error(ErrorCode::NotLeaderOrFollower).known_to(version));
+        }
         let result = match (result, sent_to) {
             (Ok(marks), Some(id)) => {
                 return Err(Found::Elsewhere(Fetched { slices: Vec::new(), aborted: None, ..marks }, id));
@@ -318,7 +332,7 @@ impl ParkedFetch {
         };
         result.map_err(|error| match (reader, error) {
             (Reader::Follower(_), FetchError::OutOfRange { start, end, .. }) => Found::Outside(start, end),
-            (_, error) => Found::Error(super::fetch_error_code(&error)).known_to(version),
+            (_, error) => Found::Error(crate::codes::fetch_error(&error)).known_to(version),
         })
     }
 

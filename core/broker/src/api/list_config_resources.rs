@@ -41,6 +41,13 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
             config_resources.extend(brokers.iter().map(|id| entry(id.as_str(), kind)));
         }
     }
+    if wanted.contains(&resource::GROUP) {
+        let configured = image.configured().filter_map(|(of, _)| match of {
+            metadata::ConfigResource::Group(id) => Some(id.as_str()),
+            _ => None,
+        });
+        config_resources.extend(configured.map(|id| entry(id, resource::GROUP)));
+    }
     let response = ListConfigResourcesResponse { config_resources, ..ListConfigResourcesResponse::default() };
     Ok(call.reply.answer(&response))
 }

@@ -108,7 +108,7 @@ fn look_up(
             hosted.with(out, |partition, out| partition.offset_for(spec, current, ask.committed_only, out)),
         );
     });
-    result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))
+    result.expect("step runs its action").map_err(|error| crate::codes::fetch_error(&error))
 }
 
 /// What a timestamp asks for; negative ones have meanings of their own, which came one by one.

@@ -113,15 +113,14 @@ fn named<'a>(
         topic_id: wanted.topic_id,
         ..MetadataResponseTopic::default()
     };
-    let Some(name) = wanted.name else {
+    // Where there is an id the name does not count, as in Kafka: Java's clients leave it empty rather than null.
+    let by_name = wanted.name.filter(|_| wanted.topic_id.is_zero());
+    let Some(name) = by_name else {
         return match image.topic_by_id(TopicId(wanted.topic_id)) {
             Some(topic) => known(context, topic),
-            None => refused(ErrorCode::UnknownTopicId),
+            None => MetadataResponseTopic { name: None, ..refused(ErrorCode::UnknownTopicId) },
         };
     };
-    if !wanted.topic_id.is_zero() {
-        return refused(ErrorCode::InvalidRequest);
-    }
     if let Some(topic) = image.topic(name) {
         return known(context, topic);
     }

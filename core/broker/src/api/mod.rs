@@ -5,23 +5,26 @@ use std::sync::Arc;
 
 use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, excerpt};
 use controller::ControllerError;
-use replica::{AppendError, FetchError};
-use storage::ProducerError;
 use wire::{ApiKey, DecodeError, Decoder, Message};
 
 use crate::call::{Call, CloseReason, Context, Outcome};
+use crate::groups::OFFSETS_TOPIC;
 use crate::host::HostedPartition;
 
 pub mod add_raft_voter;
 pub mod alter_configs;
 pub mod alter_partition_reassignments;
 pub mod api_versions;
+pub mod consumer_group_describe;
+pub mod consumer_group_heartbeat;
 pub mod create_partitions;
 pub mod create_topics;
+pub mod delete_groups;
 pub mod delete_records;
 pub mod delete_topics;
 pub mod describe_cluster;
 pub mod describe_configs;
+pub mod describe_groups;
 pub mod describe_log_dirs;
 pub mod describe_producers;
 pub mod describe_quorum;
@@ -29,21 +32,32 @@ pub mod describe_topic_partitions;
 pub mod elect_leaders;
 pub mod fetch;
 pub mod find_coordinator;
+mod groups;
+pub mod heartbeat;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
+pub mod join_group;
+pub mod leave_group;
 pub mod list_config_resources;
+pub mod list_groups;
 pub mod list_offsets;
 pub mod list_partition_reassignments;
 pub mod metadata;
 mod nearest;
+pub mod offset_commit;
+pub mod offset_delete;
+pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
 mod operations;
 pub mod produce;
 pub mod remove_raft_voter;
 mod resource;
+pub mod sync_group;
 pub mod unregister_broker;
 pub mod unregister_controller;
 pub mod update_features;
+
+pub(crate) use groups::on_hung_up;
 
 /// An API of this broker.
 #[derive(Debug)]
@@ -78,7 +92,15 @@ pub const APIS: &[Api] = &[
     fetch::API,
     list_offsets::API,
     metadata::API,
+    offset_commit::API,
+    offset_fetch::API,
     find_coordinator::API,
+    join_group::API,
+    heartbeat::API,
+    leave_group::API,
+    sync_group::API,
+    describe_groups::API,
+    list_groups::API,
     api_versions::API,
     create_topics::API,
     delete_topics::API,
@@ -89,15 +111,19 @@ pub const APIS: &[Api] = &[
     alter_configs::API,
     describe_log_dirs::API,
     create_partitions::API,
+    delete_groups::API,
     elect_leaders::API,
     incremental_alter_configs::API,
     alter_partition_reassignments::API,
     list_partition_reassignments::API,
+    offset_delete::API,
     describe_quorum::API,
     update_features::API,
     describe_cluster::API,
     describe_producers::API,
     unregister_broker::API,
+    consumer_group_heartbeat::API,
+    consumer_group_describe::API,
     list_config_resources::API,
     describe_topic_partitions::API,
     add_raft_voter::API,
@@ -133,6 +159,10 @@ fn check_entries(count: usize) -> Result<(), CloseReason> {
     Ok(())
 }
 
+/// What one answer may take, roughly, while it is made, where a small request may ask for what is large: as for the
+/// settings of all topics, or for all offsets of very many groups. What does not fit is refused.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
 /// What an answer says of an error that may repeat what a client sent.
 fn words(error: &ControllerError) -> String {
     excerpt(&error.to_string(), WORDS_MAX)
@@ -143,7 +173,7 @@ const WORDS_MAX: usize = 1000;
 
 /// Whether Kafka keeps books of its own in the topic.
 fn is_internal(topic: &str) -> bool {
-    matches!(topic, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
+    matches!(topic, OFFSETS_TOPIC | "__transaction_state" | "__share_group_state")
 }
 
 /// Who leads a partition, for a client that asked somebody else or long ago (KIP-951).
@@ -180,46 +210,6 @@ fn hosted_by_name(
 ) -> Result<Arc<dyn HostedPartition>, ErrorCode> {
     let topic = context.image.topic(topic).map(|topic| topic.id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     context.host.partition(topic, partition).ok_or_else(|| metadata::absence(context, topic, partition))
-}
-
-/// Kafka's code for a failed read.
-fn fetch_error_code(error: &FetchError) -> ErrorCode {
-    match error {
-        FetchError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-        FetchError::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
-        FetchError::UnknownEpoch { .. } => ErrorCode::UnknownLeaderEpoch,
-        FetchError::NotLeader | FetchError::UnknownReplica(_) => ErrorCode::NotLeaderOrFollower,
-        FetchError::NotAvailable => ErrorCode::OffsetNotAvailable,
-        FetchError::Disk(_) | FetchError::Retired => ErrorCode::KafkaStorageError,
-        FetchError::Damaged(_) => ErrorCode::CorruptMessage,
-    }
-}
-
-/// Kafka's code for a batch that was not appended.
-fn append_error_code(error: &AppendError) -> ErrorCode {
-    match error {
-        AppendError::Retired => ErrorCode::KafkaStorageError,
-        AppendError::NotLeader => ErrorCode::NotLeaderOrFollower,
-        AppendError::NotEnoughReplicas { .. } => ErrorCode::NotEnoughReplicas,
-        AppendError::Log(error) => log_error_code(error),
-    }
-}
-
-fn log_error_code(error: &storage::AppendError) -> ErrorCode {
-    use storage::AppendError as Error;
-    match error {
-        Error::Poisoned(_) | Error::Disk(_) => ErrorCode::KafkaStorageError,
-        Error::Fenced { .. } => ErrorCode::FencedLeaderEpoch,
-        Error::TooLarge { .. } => ErrorCode::RecordListTooLarge,
-        Error::NotNext { .. } | Error::OffsetsExhausted(_) => ErrorCode::KafkaStorageError,
-        Error::Marker(_) => ErrorCode::InvalidRecord,
-        Error::Producer(error) => match error {
-            ProducerError::OldEpoch { .. } => ErrorCode::InvalidProducerEpoch,
-            ProducerError::OutOfSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
-            ProducerError::InTransaction { .. } => ErrorCode::InvalidTxnState,
-            ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
-        },
-    }
 }
 
 #[cfg(test)]

@@ -47,10 +47,17 @@ fn look_up(
     part: &OffsetForLeaderPartition,
 ) -> Result<(LeaderEpoch, base::Offset), ErrorCode> {
     let hosted = super::hosted_by_name(context, topic, PartitionIndex(part.partition))?;
+    let (current, asked) = (LeaderEpoch(part.current_leader_epoch), LeaderEpoch(part.leader_epoch));
     let mut result = None;
     hosted.step(&mut |hosted, _| {
-        let epochs = (LeaderEpoch(part.current_leader_epoch), LeaderEpoch(part.leader_epoch));
-        result = Some(hosted.partition.epoch_end(epochs.0, epochs.1));
+        let is_later = asked > hosted.partition.epoch();
+        result = Some((hosted.partition.epoch_end(current, asked), is_later));
     });
-    result.expect("step runs its action").map_err(|error| super::fetch_error_code(&error))
+    let (ended, is_later) = result.expect("step runs its action");
+    let ended = ended.map_err(|error| crate::codes::fetch_error(&error))?;
+    match is_later && !context.host.is_in_touch(context.now) {
+        // Others may have led since, and that epoch may be theirs: a reader that is told there is none goes back.
+        true => Err(ErrorCode::NotLeaderOrFollower),
+        false => Ok(ended),
+    }
 }

@@ -21,3 +21,6 @@ pub(super) const OF_TOPIC: i32 =
 /// With the cluster.
 pub(super) const OF_CLUSTER: i32 =
     CREATE | ALTER | DESCRIBE | CLUSTER_ACTION | DESCRIBE_CONFIGS | ALTER_CONFIGS | IDEMPOTENT_WRITE;
+
+/// With a group.
+pub(super) const OF_GROUP: i32 = READ | DELETE | DESCRIBE | DESCRIBE_CONFIGS | ALTER_CONFIGS;

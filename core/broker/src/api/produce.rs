@@ -26,6 +26,8 @@ pub const API: Api = Api::new(ApiKey::Produce, 3..=13, handle).advertised_from(0
 
 const ACKS_ALL: i16 = -1;
 const ACKS_NONE: i16 = 0;
+/// The client that may write where brokers keep their books, as in Kafka: for repairs by hand.
+const ADMIN_CLIENT: &str = "__admin_client";
 
 /// A produce request whose records are appended but not all committed.
 struct ParkedProduce {
@@ -137,6 +139,12 @@ fn append(
     acks: i16,
 ) -> Result<(Placed, Committed), Refused> {
     let partition = PartitionIndex(part.index);
+    let is_ours =
+        call.context.image.topic_by_id(topic).is_some_and(|it| super::is_internal(it.name.as_str()));
+    if is_ours && call.client_id != ADMIN_CLIENT {
+        let message = "only brokers write to internal topics".to_owned();
+        return Err(Refused { code: ErrorCode::InvalidTopicException, message: Some(message) });
+    }
     let Some(hosted) = call.context.host.partition(topic, partition) else {
         return Err(Refused::because(super::metadata::absence(&call.context, topic, partition)));
     };
@@ -397,6 +405,6 @@ impl From<BatchError> for Refused {
 
 impl From<AppendError> for Refused {
     fn from(error: AppendError) -> Self {
-        Self { code: super::append_error_code(&error), message: Some(error.to_string()) }
+        Self { code: crate::codes::append_error(&error), message: Some(error.to_string()) }
     }
 }

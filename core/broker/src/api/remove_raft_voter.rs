@@ -19,10 +19,11 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     let reply = call.reply;
     let (id, directory) = (BrokerId(request.voter_id), request.voter_directory_id);
     let checked = check_cluster(&call.context, request.cluster_id).and_then(|()| {
-        if id.0 >= 0 && !directory.is_zero() {
+        // No directory is right for a voter of which none is known yet: whether that is so, the quorum tells.
+        if id.0 >= 0 {
             return Ok(());
         }
-        Err(ControllerError::InvalidRequest("Remove voter request didn't include a valid voter".into()))
+        Err(ControllerError::InvalidRequest(controller::NO_VALID_VOTER.into()))
     });
     if let Err(error) = checked {
         return Ok(finish(reply, Err(error)));

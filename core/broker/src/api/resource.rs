@@ -23,6 +23,10 @@ pub(super) fn find(context: &Context<'_>, kind: i8, name: &str) -> Result<Config
             .map_err(|error| (ErrorCode::InvalidTopicException, error.to_string())),
         BROKER if name.is_empty() => Ok(ConfigResource::DefaultBroker),
         BROKER => broker(context, name),
+        GROUP if name.is_empty() => {
+            Err((ErrorCode::InvalidRequest, "Default group resources are not allowed.".to_owned()))
+        }
+        GROUP => Ok(ConfigResource::Group(name.to_owned())),
         _ => Err((ErrorCode::InvalidRequest, format!("Unsupported resource type {kind}"))),
     }
 }

@@ -268,6 +268,31 @@ fn a_reader_whose_log_has_parted_is_told_where() {
 }
 
 #[test]
+fn a_leader_that_may_be_one_no_more_does_not_say_that_records_are_gone() {
+    let mut world = with_topic();
+    produced(&mut world, "t", &batch(&["a", "b"], &BatchOptions::default()));
+    let read = |world: &mut World, version: i16, last: i32, from: i64| {
+        let mut request = fetch_of("t", Uuid::ZERO, from);
+        request.topics[0].partitions[0].last_fetched_epoch = last;
+        world.ask(version, &request, |response| {
+            let part = &response.responses[0].partitions[0];
+            (ErrorCode::from_i16(part.error_code).unwrap(), part.diverging_epoch.epoch)
+        })
+    };
+    let gone = (ErrorCode::OffsetOutOfRange, -1);
+    assert_eq!(read(&mut world, 8, -1, 3), gone, "who leads for certain says so at once");
+    assert_eq!(read(&mut world, 12, 1, 2), gone);
+    assert_eq!(read(&mut world, 12, 0, 3), (ErrorCode::None, 0), "it has parted");
+    world.lose_touch();
+    let ask_others = (ErrorCode::NotLeaderOrFollower, -1);
+    assert_eq!(read(&mut world, 8, -1, 3), ask_others);
+    assert_eq!(read(&mut world, 12, 1, 2), ask_others, "somebody may have led in epoch 1");
+    assert_eq!(read(&mut world, 12, 0, 3), ask_others);
+    assert_eq!(read(&mut world, 12, 0, 0), (ErrorCode::None, -1), "what is here is committed");
+    assert_eq!(read(&mut world, 12, -1, -5), gone, "no leader has that");
+}
+
+#[test]
 fn g19_who_knows_the_epoch_of_a_topic_that_was_made_again_is_told() {
     use wire::messages::delete_topics::{DeleteTopicState, DeleteTopicsRequest};
     let mut world = with_topic();

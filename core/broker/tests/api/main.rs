@@ -8,8 +8,11 @@ mod world;
 
 mod cluster;
 mod configs;
+mod consumer_groups;
 mod delete_records;
 mod fetch;
+mod group_limits;
+mod groups;
 mod ids;
 mod limits;
 mod nearest;
@@ -19,5 +22,6 @@ mod quorum;
 mod reassignments;
 mod replication;
 mod several_brokers;
+mod shards;
 mod topics;
 mod versions;

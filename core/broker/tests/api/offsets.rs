@@ -134,4 +134,11 @@ fn after_a_crash_every_epoch_before_has_an_end() {
     assert_eq!([1, 2, 3, 4].map(|epoch| end_of(&mut world, epoch)), [(1, 1), (1, 1), (3, 1), (-1, -1)]);
     world.partition("t", 0).act(|partition, out| partition.delete_records(Some(Offset(1)), out)).unwrap();
     assert_eq!(end_of(&mut world, 2), (1, 1));
+    world.lose_touch();
+    assert_eq!(end_of(&mut world, 3), (3, 1), "it led then, and knows");
+    let part = OffsetForLeaderPartition { partition: 0, current_leader_epoch: -1, leader_epoch: 4 };
+    let topics = vec![OffsetForLeaderTopic { topic: "t", partitions: vec![part] }];
+    let request = OffsetForLeaderEpochRequest { replica_id: -1, topics };
+    let code = world.ask(4, &request, |response| response.topics[0].partitions[0].error_code);
+    assert_eq!(code, ErrorCode::NotLeaderOrFollower.code(), "others may lead in epoch 4");
 }

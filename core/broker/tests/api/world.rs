@@ -19,11 +19,14 @@ use replica::{AlterIsr, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Known, Log};
 use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Peer, Session};
-use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
+use vltava_broker::groups::{OFFSETS_TOPIC, partition_of};
+use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, HostedShard, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
 use vltava_broker::partition::{assignment, log_settings, partition_settings};
 use vltava_broker::replication::Throttle;
 use wire::{Message, Request};
+
+use crate::shards::TestShard;
 
 pub(crate) const CLUSTER: &str = "5L6g3nShT-eMCtK--X86sw";
 
@@ -137,14 +140,24 @@ type Partitions = BTreeMap<(TopicId, PartitionIndex), Arc<TestPartition>>;
 #[derive(Default)]
 struct Doors {
     partitions: Arc<Mutex<Partitions>>,
+    shards: Mutex<BTreeMap<PartitionIndex, Arc<TestShard>>>,
     producer_ids: Mutex<VecDeque<i64>>,
     dirs: Mutex<Vec<LogDir>>,
     sessions: AtomicI32,
     random: AtomicU64,
     leader_throttle: Mutex<Throttle>,
+    out_of_touch: AtomicBool,
 }
 
 impl Host for Doors {
+    fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>> {
+        self.shards.lock().get(&partition).map(|shard| Arc::clone(shard) as Arc<dyn HostedShard>)
+    }
+
+    fn shards(&self) -> Vec<Arc<dyn HostedShard>> {
+        self.shards.lock().values().map(|shard| Arc::clone(shard) as Arc<dyn HostedShard>).collect()
+    }
+
     fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
         self.partitions.lock().get(&(topic, partition)).map(|p| Arc::clone(p) as Arc<dyn HostedPartition>)
     }
@@ -168,6 +181,10 @@ impl Host for Doors {
 
     fn random(&self) -> u128 {
         u128::from(self.random.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 7
+    }
+
+    fn is_in_touch(&self, _: Now) -> bool {
+        !self.out_of_touch.load(Ordering::Relaxed)
     }
 
     fn fetch_session_begin(&self) -> Option<i32> {
@@ -367,6 +384,11 @@ impl World {
         self.replay(MetadataRecord::PartitionChange(change));
     }
 
+    /// No controller is heard any more.
+    pub(crate) fn lose_touch(&self) {
+        self.doors.out_of_touch.store(true, Ordering::Relaxed);
+    }
+
     /// Limits what broker 1 gives away to replicas that lack something.
     pub(crate) fn limit_leader(&mut self, rate: Option<u64>) {
         self.doors.leader_throttle.lock().set_rate(rate);
@@ -402,7 +424,24 @@ impl World {
         self.controller.replay_batch(&records, self.image.end());
         self.image = Arc::new(self.controller.image().clone());
         self.host();
+        self.coordinate();
         Ok(reply)
+    }
+
+    /// Makes the shards of the group coordinator that are new.
+    fn coordinate(&self) {
+        let Some(topic) = self.image.topic(OFFSETS_TOPIC) else { return };
+        for partition in topic.partitions().iter().filter(|it| it.leader == self.settings.node_id) {
+            let mut shards = self.doors.shards.lock();
+            let led = self.partition(OFFSETS_TOPIC, partition.index.0);
+            shards.entry(partition.index).or_insert_with(|| TestShard::new(self.now, led));
+        }
+    }
+
+    /// The shard that keeps a group.
+    pub(crate) fn shard_of(&self, group: &str) -> Arc<TestShard> {
+        let partitions = self.image.topic(OFFSETS_TOPIC).unwrap().partitions().len();
+        Arc::clone(&self.doors.shards.lock()[&partition_of(group, partitions)])
     }
 
     /// Makes the partitions that are new, and has all of them do what was decided.

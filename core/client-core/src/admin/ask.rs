@@ -24,11 +24,16 @@ pub trait Ask: fmt::Debug + Send + 'static {
     fn name<'a>(&self, item: &'a Self::Item) -> Name<'a>;
 
     /// Whom to ask about it.
-    fn route<'a>(&self, item: &'a Self::Item) -> Route<'a>;
+    fn route<'a>(&'a self, item: &'a Self::Item) -> Route<'a>;
 
     /// The first version that can say it.
     fn version_min(&self, _item: &Self::Item) -> i16 {
         0
+    }
+
+    /// The last version that can say it.
+    fn version_max(&self) -> i16 {
+        i16::MAX
     }
 
     /// How many items one request can be about; at least one.
@@ -72,6 +77,8 @@ pub enum Route<'a> {
     Leader(&'a str, PartitionIndex),
     /// This broker and no other.
     Broker(BrokerId),
+    /// Who keeps this group.
+    Coordinator(&'a str),
 }
 
 /// What an item is called, by the client and in an answer.
@@ -91,6 +98,12 @@ pub enum Name<'a> {
     Broker(BrokerId),
     /// What has settings: Kafka's number for its kind, and its name.
     Resource(i8, &'a str),
+    /// A group.
+    Group(&'a str),
+    /// A member of a group, by what its coordinator calls it.
+    Member(&'a str),
+    /// A static member of a group, by its instance id.
+    Instance(&'a str),
 }
 
 impl fmt::Display for Name<'_> {
@@ -103,6 +116,9 @@ impl fmt::Display for Name<'_> {
             Self::Partition(topic, index) => write!(f, "partition {topic}-{index}"),
             Self::Broker(id) => write!(f, "broker {id}"),
             Self::Resource(kind, name) => Resource::describe(kind, name, f),
+            Self::Group(id) => write!(f, "group {id}"),
+            Self::Member(id) => write!(f, "member {id}"),
+            Self::Instance(id) => write!(f, "the member with the instance id {id}"),
         }
     }
 }

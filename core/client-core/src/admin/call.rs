@@ -35,6 +35,8 @@ pub(super) trait Running: fmt::Debug + Send {
     fn on_lost(&mut self, places: &[usize], cause: &Cause, world: &mut World, now: Now);
     /// The cluster was described, but for these topics. Whether it must be again.
     fn on_metadata(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, world: &World, now: Now) -> bool;
+    /// Nobody keeps these groups, for good.
+    fn on_no_coordinator(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, now: Now);
     /// The topics whose leaders it needs to know.
     fn topics<'a>(&'a self, into: &mut BTreeSet<&'a str>);
     fn deadline(&self, now: Now) -> Option<Duration>;
@@ -183,7 +185,7 @@ impl<A: Ask> Call<A> {
 
     fn send(&mut self, peer: Peer, places: &[usize], world: &mut World, now: Now) {
         let api = <A::Request<'static> as Request<'static>>::KEY;
-        let version = world.links.version(peer, api).unwrap_or(-1);
+        let version = world.links.version(peer, api).unwrap_or(-1).min(self.ask.version_max());
         let sayable = |place: &&usize| version >= self.ask.version_min(&self.items[**place].about);
         let (sayable, unsayable): (Vec<_>, Vec<_>) = places.iter().partition::<Vec<_>, _>(sayable);
         for &place in unsayable {
@@ -228,6 +230,14 @@ impl<A: Ask> Call<A> {
         let about = Asked::Items(self.id, places.iter().map(|&&place| place).collect());
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
         world.links.send((peer, now), &request, asking, &mut world.net)
+    }
+
+    /// A group may be kept by another by now.
+    fn note_coordinator(&self, place: usize, code: ErrorCode, world: &mut World) {
+        let has_moved = matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable);
+        if let (Route::Coordinator(group), true) = (self.ask.route(&self.items[place].about), has_moved) {
+            world.coordinators.lose(group);
+        }
     }
 
     fn try_again(&mut self, world: &mut World, now: Now) {
@@ -314,7 +324,10 @@ impl<A: Ask> Running for Call<A> {
             }
             match result {
                 Ok(said) => self.settle(place, Ok(said)),
-                Err(refusal) => is_again |= self.on_refusal(place, refusal, now),
+                Err(refusal) => {
+                    self.note_coordinator(place, refusal.code, world);
+                    is_again |= self.on_refusal(place, refusal, now);
+                }
             }
         }
         for place in places {
@@ -339,8 +352,21 @@ impl<A: Ask> Running for Call<A> {
                 item.is_lost = true;
                 item.cause = cause.clone();
             }
+            self.note_coordinator(place, ErrorCode::NotCoordinator, world);
         }
         self.try_again(world, now);
+    }
+
+    fn on_no_coordinator(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, now: Now) {
+        for place in 0..self.items.len() {
+            let item = &self.items[place];
+            let Route::Coordinator(group) = self.ask.route(&item.about) else { continue };
+            let code = refused.get(group).filter(|_| matches!(item.state, State::Wanted)).copied();
+            if let Some(code) = code {
+                // Nobody was asked to do anything: what says no is a question that we put first.
+                self.on_refusal(place, Refusal { code, message: None }, now);
+            }
+        }
     }
 
     fn on_metadata(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, world: &World, now: Now) -> bool {
@@ -377,7 +403,7 @@ impl<A: Ask> Running for Call<A> {
         let open = self.items.iter().filter(|item| !matches!(item.state, State::Done(_)));
         into.extend(open.filter_map(|item| match self.ask.route(&item.about) {
             Route::Leader(topic, _) => Some(topic),
-            Route::Any | Route::Controller | Route::Broker(_) => None,
+            Route::Any | Route::Controller | Route::Broker(_) | Route::Coordinator(_) => None,
         }));
     }
 

@@ -1,7 +1,9 @@
 //! DescribeLogDirs: asked of each broker about its own.
 
 use base::{BrokerId, ErrorCode, PartitionIndex};
-use wire::messages::describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResult};
+use wire::messages::describe_log_dirs::{
+    DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
+};
 
 use super::{Ask, Each, How, Name, Refusal, Response, Route};
 
@@ -38,8 +40,11 @@ pub struct ReplicaSize {
 }
 
 /// Says what brokers have on their disks.
-#[derive(Debug)]
-pub struct DescribeLogDirs;
+#[derive(Debug, Default)]
+pub struct DescribeLogDirs {
+    /// Of these partitions, by topic; of all without.
+    pub partitions: Option<Vec<(String, Vec<PartitionIndex>)>>,
+}
 
 impl Ask for DescribeLogDirs {
     type Item = BrokerId;
@@ -60,7 +65,12 @@ impl Ask for DescribeLogDirs {
     }
 
     fn request<'a>(&'a self, _: &[&'a BrokerId], _: &How<'_>) -> DescribeLogDirsRequest<'a> {
-        DescribeLogDirsRequest { topics: None }
+        let topic = |(topic, partitions): &'a (String, Vec<PartitionIndex>)| DescribableLogDirTopic {
+            topic,
+            partitions: partitions.iter().map(|partition| partition.0).collect(),
+        };
+        let topics = self.partitions.as_ref().map(|partitions| partitions.iter().map(topic).collect());
+        DescribeLogDirsRequest { topics }
     }
 
     fn read<'f>(&self, said: &Response<'f, Self>, each: Each<'_, 'f, Self>) -> i32 {

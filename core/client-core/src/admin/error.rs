@@ -90,6 +90,9 @@ pub enum Cause {
     /// The cluster has no controller, or does not say which broker it is.
     #[error("the cluster has no controller")]
     NoController,
+    /// Nobody says which broker keeps the group.
+    #[error("the coordinator of the group is not known")]
+    NoCoordinator,
     /// The partition has no leader.
     #[error("the partition has no leader")]
     NoLeader,

@@ -18,6 +18,7 @@ use wire::{ApiKey, Message, decode_request_header, encode_response};
 use super::*;
 
 mod cluster;
+mod groups;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -338,7 +339,7 @@ fn what_nobody_knows_is_refused_after_a_while() {
     let unknown = DeleteBefore { topic: "payments".to_owned(), ..before(0) };
     let misnamed = DeleteBefore { topic: "a/b".to_owned(), ..before(0) };
     let call = brokers.begin(DeleteRecords, vec![unknown, before(7), misnamed]);
-    let dirs = brokers.begin(DescribeLogDirs, vec![BrokerId(9)]);
+    let dirs = brokers.begin(DescribeLogDirs::default(), vec![BrokerId(9)]);
     brokers.pass(Duration::from_millis(1_500));
     assert!(brokers.done.is_empty(), "a broker may not have heard of it yet");
     brokers.pass(Duration::from_millis(2_500));
@@ -430,7 +431,7 @@ proptest! {
             1 => spoil(&mut brokers, DeleteTopics, vec![TopicRef::Name("a".to_owned())], cut, &noise),
             2 => spoil(&mut brokers, DeleteRecords, vec![before(0), before(1)], cut, &noise),
             3 => spoil(&mut brokers, DescribeCluster, vec![()], cut, &noise),
-            4 => spoil(&mut brokers, DescribeLogDirs, vec![BrokerId(1), BrokerId(2)], cut, &noise),
+            4 => spoil(&mut brokers, DescribeLogDirs::default(), vec![BrokerId(1), BrokerId(2)], cut, &noise),
             5 => {
                 let of = vec![Resource::AllBrokers.into(), Resource::Broker(BrokerId(2)).into()];
                 spoil(&mut brokers, DescribeConfigs, of, cut, &noise);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base::{BrokerId, Effects, ErrorCode, Now};
 use wire::messages::metadata::MetadataResponse;
 
+use super::coordinators::Coordinators;
 use super::{AdminSettings, Asked, Cause, Route};
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
@@ -20,6 +21,7 @@ pub(super) struct World {
     pub(super) net: Effects<NetEffect>,
     pub(super) cluster: Cluster,
     controller: Option<BrokerId>,
+    pub(super) coordinators: Coordinators,
     pub(super) metadata: Inquiry,
     pub(super) chance: Chance,
     /// What went wrong last with a connection, for people, and when.
@@ -35,6 +37,7 @@ impl World {
             net: Effects::new(),
             cluster: Cluster::default(),
             controller: None,
+            coordinators: Coordinators::default(),
             metadata: Inquiry::default(),
             chance,
             trouble: None,
@@ -49,6 +52,13 @@ impl World {
                 return any.ok_or(Cause::NotReached);
             }
             Route::Broker(id) => Ok(id),
+            Route::Coordinator(group) => match self.coordinators.of(group) {
+                Some(id) if self.links.knows(Peer::Broker(id)) => return Ok(Peer::Broker(id)),
+                _ => {
+                    self.coordinators.want(group);
+                    return Err(Cause::NoCoordinator);
+                }
+            },
             Route::Controller if self.cluster.brokers().is_empty() => Err(Cause::NotReached),
             Route::Controller => self.controller.ok_or(Cause::NoController),
             Route::Leader(topic, index) => match self.cluster.topic(topic) {
@@ -70,7 +80,8 @@ impl World {
     /// Whether metadata has said what this route needs.
     pub(super) fn is_found(&self, route: Route<'_>) -> bool {
         let broker = match route {
-            Route::Any => return true,
+            // It is not metadata that says it.
+            Route::Any | Route::Coordinator(_) => return true,
             Route::Broker(id) => Some(id),
             Route::Controller => self.controller,
             Route::Leader(topic, index) => {

@@ -97,6 +97,11 @@ impl Chunk {
         self.next
     }
 
+    /// Who led when what lies before [`Chunk::next_offset`] was written, as far as that is known.
+    pub const fn next_epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
     /// Where the partition is read on behind what was lent, if the topic is still the one that it was.
     pub(super) fn position(&self, topic_id: Uuid) -> Position {
         let epoch = if topic_id == self.topic_id { self.epoch } else { LeaderEpoch::NONE };

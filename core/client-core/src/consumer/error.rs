@@ -3,12 +3,20 @@
 use base::{ErrorCode, Offset};
 use records::BatchError;
 
+use crate::group::GroupError;
+
 /// Why a partition cannot be read on. The consumer goes on with the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConsumeError {
     /// The position is not in the log, and the settings say nothing about where to go on.
     #[error("offset {0} is not in the log any more, and auto.offset.reset is none")]
     OutOfRange(Offset),
+    /// Nothing was committed of it, and the settings say nothing about where to begin.
+    #[error("no offset of it was committed, and auto.offset.reset is none")]
+    NoOffset,
+    /// The consumer cannot be a member of its group.
+    #[error("{0}")]
+    Group(#[from] GroupError),
     /// The log was cut and differs from what was read before (KIP-320).
     #[error("the log was cut at offset {at}: records up to {position} that were read are not there any more")]
     Truncated {
@@ -38,7 +46,7 @@ impl ConsumeError {
             // What came may have been damaged on its way.
             Self::Corrupt { .. } => true,
             Self::Refused(code) => code.is_retriable(),
-            Self::OutOfRange(_) | Self::Truncated { .. } => false,
+            Self::OutOfRange(_) | Self::NoOffset | Self::Group(_) | Self::Truncated { .. } => false,
         }
     }
 }

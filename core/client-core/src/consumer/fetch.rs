@@ -225,19 +225,30 @@ impl Consumer {
         }
         match code {
             ErrorCode::None => {
-                state.failures = 0;
+                (state.failures, state.doubted_at) = (0, None);
                 self.on_records(of, told, part, frame, effects);
             }
-            ErrorCode::OffsetOutOfRange => {
-                if !state.reset(self.settings.reset) {
-                    effects.push(state.fail(of, ConsumeError::OutOfRange(told.offset)));
-                }
-            }
+            ErrorCode::OffsetOutOfRange => self.on_out_of_range(of, told, (now, effects)),
             // Also what nobody knows the meaning of: whatever befell the broker may be over the next time.
             code if code.is_retriable() || code == ErrorCode::UnknownServerError => {
                 self.on_moved(of, told, (part, said), now);
             }
             code => effects.push(state.fail(of, ConsumeError::Refused(code))),
+        }
+    }
+
+    /// The position is not in the log. A leader that was away, and does not know yet that it is none any more, has
+    /// fewer records than its successor, and says so, too: it is believed once the cluster has said anew who leads.
+    fn on_out_of_range(&mut self, of: &TopicPartition, told: Told, (now, effects): Out<'_>) {
+        let Some(state) = self.parts.get_mut(of) else { return };
+        let doubted_at = *state.doubted_at.get_or_insert(now.elapsed);
+        if self.told_at <= doubted_at {
+            self.metadata.is_wanted = true;
+            return self.try_again(of, told.generation, now);
+        }
+        state.doubted_at = None;
+        if !state.reset(self.settings.reset) {
+            effects.push(state.fail(of, ConsumeError::OutOfRange(told.offset)));
         }
     }
 
@@ -355,11 +366,13 @@ impl super::Part {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::chance::Chance;
     use crate::consumer::{ConsumerSettings, Reset, Start};
 
-    const NOW: Now = Now { elapsed: std::time::Duration::ZERO, wall: base::TimestampMs(0) };
+    const NOW: Now = Now { elapsed: Duration::ZERO, wall: base::TimestampMs(0) };
 
     fn of() -> TopicPartition {
         TopicPartition { topic: TopicName::new("a").expect("legal"), partition: PartitionIndex(0) }
@@ -386,9 +399,21 @@ mod tests {
     #[test]
     fn a_late_answer_of_a_broker_that_led_is_of_the_past() {
         let (mut consumer, told) = at(300);
+        consumer.told_at = Duration::from_millis(1);
+        consumer.parts.get_mut(&of()).expect("it is assigned").doubted_at = Some(Duration::ZERO);
         assert_eq!(refused(&mut consumer, Told { offset: Offset(100), ..told }), 0);
         assert_eq!(refused(&mut consumer, told), 1);
         assert_eq!(refused(&mut consumer, told), 0, "it is told once");
+    }
+
+    /// It may have been away while another was made the leader, and have fewer records.
+    #[test]
+    fn a_leader_without_the_position_is_believed_once_the_cluster_says_that_it_leads() {
+        let (mut consumer, told) = at(300);
+        assert_eq!((refused(&mut consumer, told), refused(&mut consumer, told)), (0, 0));
+        assert!(consumer.metadata.is_wanted);
+        consumer.told_at = Duration::from_millis(1);
+        assert_eq!(refused(&mut consumer, told), 1);
     }
 
     #[test]

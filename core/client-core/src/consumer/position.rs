@@ -82,6 +82,8 @@ pub(super) struct Part {
     pub(super) leader_epoch: LeaderEpoch,
     pub(super) failures: u32,
     pub(super) retry_at: Duration,
+    /// When its leader first said that the position is not in the log; `None` once it was read on.
+    pub(super) doubted_at: Option<Duration>,
 }
 
 impl Part {
@@ -100,6 +102,7 @@ impl Part {
             leader_epoch: LeaderEpoch::NONE,
             failures: 0,
             retry_at: Duration::ZERO,
+            doubted_at: None,
         }
     }
 

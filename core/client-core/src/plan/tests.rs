@@ -59,6 +59,17 @@ fn who_cannot_go_anywhere_is_named() {
 }
 
 #[test]
+fn what_has_nowhere_to_go_keeps_its_place_and_the_rest_is_moved() {
+    let has = [placed("t", 0, &[1, 2, 9], 10), placed("t", 1, &[9, 1], 10), placed("t", 2, &[1, 2], 10)];
+    let two = nodes(2);
+    let Evacuation { moves, stays } = evacuate(&two, &has, &brokers(&[9]));
+    assert_eq!(said(&moves), ["t-1 9,1>2,1"]);
+    assert_eq!(stays, [has[0].clone()], "two cannot have three replicas");
+    let Evacuation { moves, stays } = evacuate(&nodes(3), &has, &brokers(&[9]));
+    assert_eq!((said(&moves), stays), (vec!["t-0 1,2,9>1,2,3".to_owned(), "t-1 9,1>3,1".to_owned()], vec![]));
+}
+
+#[test]
 fn replicas_are_in_different_racks_where_they_can_be() {
     let racks = [node(1, "a"), node(2, "a"), node(3, "b"), node(4, "b")];
     let has = [placed("t", 0, &[1], 1), placed("u", 0, &[3], 1), placed("u", 1, &[4], 1)];

@@ -121,6 +121,8 @@ pub struct UnregisterBroker {
 pub struct AssignReplicasToDirs {
     /// The broker.
     pub broker: BrokerId,
+    /// In which of its lives.
+    pub epoch: BrokerEpoch,
     /// Partitions, each with the id of a log directory. What the broker has no replica of is passed
     /// over: it may have been deleted meanwhile.
     pub replicas: Vec<(TopicId, PartitionIndex, Uuid)>,

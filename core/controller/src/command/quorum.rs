@@ -18,10 +18,14 @@ pub enum QuorumCommand {
     RemoveVoter {
         /// Its `node.id`.
         id: BrokerId,
-        /// The directory that has its metadata log; another one is another voter.
+        /// The directory that has its metadata log; another one is another voter. [`Uuid::ZERO`] if none is
+        /// known of it yet, which is so of one that died right after the cluster began.
         directory: Uuid,
     },
 }
+
+/// What Kafka says to who names no voter whose vote could be taken.
+pub const NO_VALID_VOTER: &str = "Remove voter request didn't include a valid voter";
 
 /// One who shall vote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -86,9 +86,10 @@ impl Maker {
     }
 
     fn resource(&mut self) -> ConfigResource {
-        match self.below(3) {
+        match self.below(4) {
             0 => ConfigResource::Topic(self.name()),
             1 => ConfigResource::Broker(self.broker()),
+            2 => ConfigResource::Group(self.text()),
             _ => ConfigResource::DefaultBroker,
         }
     }
@@ -231,6 +232,7 @@ impl Maker {
             }),
             Command::AssignReplicasToDirs(AssignReplicasToDirs {
                 broker: self.broker(),
+                epoch: self.life(),
                 replicas: self.list(|it| (it.topic(), it.partition(), it.uuid())),
             }),
             Command::Quorum(QuorumCommand::Describe),

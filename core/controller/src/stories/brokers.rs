@@ -109,7 +109,7 @@ fn a_directory_that_is_gone_is_in_doubt_and_one_that_fails_loses_its_leaders() {
     stage.come(&registration(2));
     let [a, b] = ["a", "b"].map(|name| stage.topic(name, &[&[1, 2]], "2"));
     let replicas = vec![(a, PartitionIndex(0), disks[0]), (b, PartitionIndex(0), disks[1])];
-    let assign = AssignReplicasToDirs { broker: BrokerId(1), replicas };
+    let assign = AssignReplicasToDirs { broker: BrokerId(1), epoch: stage.epoch_of(1), replicas };
     stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
     let failing = BrokerHeartbeat { offline_log_dirs: vec![disks[1]], ..stage.heartbeat(1) };
     assert!(!stage.beat(failing.clone()).is_fenced);
@@ -132,13 +132,53 @@ fn a_directory_that_is_not_there_is_in_doubt() {
     stage.come(&RegisterBroker { log_dirs: disks.to_vec(), ..registration(1) });
     stage.come(&registration(2));
     let a = stage.topic("a", &[&[1, 2]], "2");
-    let replicas = vec![(a, PartitionIndex(0), disks[1])];
-    let assign = AssignReplicasToDirs { broker: BrokerId(1), replicas };
+    let alone = stage.topic("alone", &[&[1]], "1");
+    let replicas = [a, alone].map(|topic| (topic, PartitionIndex(0), disks[1])).to_vec();
+    let assign = AssignReplicasToDirs { broker: BrokerId(1), epoch: stage.epoch_of(1), replicas };
     stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
     stage.die(&[1]);
     assert_eq!(stage.line("a", 0), "2@1 isr=2 elr=1");
     stage.come(&RegisterBroker { log_dirs: vec![disks[0]], ..again(1, 11) });
     assert_eq!(stage.line("a", 0), "2@1 isr=2", "a copy that is not there has nothing");
+    assert_eq!(
+        stage.line("alone", 0),
+        "nobody@1 isr= elr=1 last=1",
+        "so everybody sees that it is not there"
+    );
+    stage.come(&RegisterBroker { log_dirs: disks.to_vec(), ..again(1, 12) });
+    assert_eq!(stage.line("alone", 0), "1@2 isr=1", "nobody has more");
+    // Stopped in order it keeps its place, and loses it if it comes back without the disk.
+    stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) });
+    stage.hear(2);
+    assert!(stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) }).should_shut_down);
+    assert_eq!(stage.line("alone", 0), "1@2 isr=1");
+    stage.come(&RegisterBroker { log_dirs: vec![disks[0]], ..again(1, 13) });
+    assert_eq!(stage.line("alone", 0), "nobody@3 isr= elr=1 last=1");
+    stage.come(&RegisterBroker { log_dirs: disks.to_vec(), ..again(1, 14) });
+    assert_eq!(stage.line("alone", 0), "1@4 isr=1");
+}
+
+#[test]
+fn an_empty_replica_in_the_place_of_a_lost_one_is_not_elected() {
+    let mut stage = Stage::with(&[1, 2]);
+    let topic = stage.topic("a", &[&[1, 2]], "1");
+    let before = stage.epoch_of(1);
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "2@1 isr=2");
+    let new = Uuid([0x77; 16]);
+    stage.come(&RegisterBroker { log_dirs: vec![new], in_doubt: InDoubt::Everything, ..again(1, 11) });
+    let replicas = vec![(topic, PartitionIndex(0), new)];
+    let assign = |epoch| {
+        let (broker, replicas) = (BrokerId(1), replicas.clone());
+        Command::AssignReplicasToDirs(AssignReplicasToDirs { broker, epoch, replicas })
+    };
+    let refused = stage.run(assign(before)).expect_err("a word of the life before comes late");
+    assert_eq!(refused.code(), ErrorCode::StaleBrokerEpoch);
+    stage.run(assign(stage.epoch_of(1))).expect("it may");
+    stage.die(&[2]);
+    assert_eq!(stage.line("a", 0), "nobody@2 isr= elr=2 last=2", "it is there, and has nothing");
+    stage.come(&again(2, 22));
+    assert_eq!(stage.line("a", 0), "2@3 isr=2");
 }
 
 #[test]
@@ -174,7 +214,7 @@ fn a_log_that_cannot_be_served_neither_leads_nor_is_in_sync() {
     let [a, _] = ["a", "b"].map(|name| stage.topic(name, &[&[1, 2, 3]], "2"));
     let in_dir = |stage: &mut Stage, id, topic, directory| {
         let replicas = vec![(topic, PartitionIndex(0), directory)];
-        let assign = AssignReplicasToDirs { broker: BrokerId(id), replicas };
+        let assign = AssignReplicasToDirs { broker: BrokerId(id), epoch: stage.epoch_of(id), replicas };
         stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
     };
     in_dir(&mut stage, 1, a, directory(1));
@@ -342,6 +382,20 @@ fn a_broker_that_will_not_come_back_is_taken_out_of_everything() {
     stage.come(&registration(3));
     stage.reassign("a", 0, Some(&[3, 2])).expect("it may");
     assert_eq!(stage.line("a", 0), "2@1 isr=2 adding=3 removing=1");
+}
+
+#[test]
+fn who_was_forgotten_is_not_taken_for_who_it_was() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "3");
+    let first = stage.epoch_of(3);
+    stage.die(&[3]);
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2 elr=3");
+    stage.run(Command::UnregisterBroker(UnregisterBroker { id: BrokerId(3) })).expect("it is known");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2 elr=3", "it may come back with what it had");
+    // Nobody knows any more whether that was its last life.
+    stage.come(&RegisterBroker { previous_epoch: Some(first), ..again(3, 33) });
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use base::{BrokerEpoch, BrokerId, ErrorCode};
+use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch};
 
 use super::super::*;
-use super::stage::{Stage, again, registration, settings};
+use super::stage::{Stage, after_power_cut, again, registration, settings};
 
 fn code<T: std::fmt::Debug>(outcome: Result<T, ControllerError>) -> ErrorCode {
     outcome.expect_err("it should have been refused").code()
@@ -98,12 +98,49 @@ fn an_unclean_leader_is_elected_only_when_it_is_allowed() {
     stage.die(&[1]);
     assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=1 last=1");
     assert_eq!(stage.line("b", 0), "2@1 isr=2 recovering", "the topic says so");
+    let [a, b] = ["a", "b"].map(|name| stage.image().topic(name).expect("it is there").id);
+    assert_eq!(stage.take_unclean(), [(b, 1, 2, 1, false)], "and nothing else is by default");
     stage.elect(ElectionKind::Unclean, "a", 0).expect("somebody says so");
     assert_eq!(stage.line("a", 0), "2@2 isr=2 recovering");
+    assert_eq!(stage.take_unclean(), [(a, 1, 2, 2, false)]);
     let both = AlterPartition { recovering: true, ..stage.alteration("a", 0, &[2]) };
     stage.alter_as(2, both).expect("it still does");
     stage.alter("a", 0, &[2]).expect("it has recovered");
     assert_eq!(stage.line("a", 0), "2@2 isr=2");
+    stage.come(&again(1, 11));
+    stage.alter("a", 0, &[2, 1]).expect("it has caught up");
+    stage.elect(ElectionKind::Preferred, "a", 0).expect("it is in sync");
+    assert_eq!(stage.line("a", 0), "1@3 isr=2,1");
+    assert_eq!(stage.partition("a", 0).unclean_epoch, LeaderEpoch(2), "for those who come back later still");
+    assert_eq!(stage.take_unclean(), []);
+}
+
+#[test]
+fn nobody_is_elected_uncleanly_unless_that_is_asked_for() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3], &[2, 3, 1], &[3, 1, 2]], "2");
+    for index in 0..3 {
+        let leader = stage.partition("a", index).leader.0;
+        stage.alter("a", index, &[leader]).expect("the others are far behind");
+    }
+    stage.set("a", "min.insync.replicas", "1");
+    for dead in [[1, 2], [2, 3], [3, 1]] {
+        stage.die(&dead);
+        let lives = 6 - dead[0] - dead[1];
+        for index in 0..3 {
+            let line = stage.line("a", index);
+            let is_own = stage.partition("a", index).replicas[0] == BrokerId(lives);
+            assert_eq!(line.starts_with("nobody"), !is_own, "{lives} lives, {index}: {line}");
+        }
+        dead.iter().for_each(|&id| stage.come(&again(id, 10 * (1 + dead[0].unsigned_abs() as u8))));
+    }
+    assert_eq!(stage.take_unclean(), []);
+    stage.die(&[1, 2, 3]);
+    stage.come(&after_power_cut(2, 99));
+    assert_eq!(stage.line("a", 0), "nobody@5 isr= elr=1 last=1");
+    assert_eq!(stage.line("a", 1), "2@6 isr=2 recovering", "nobody else can have more");
+    let id = stage.image().topic("a").expect("it is there").id;
+    assert_eq!(stage.take_unclean(), [(id, 2, 2, 6, true)]);
 }
 
 #[test]

@@ -268,6 +268,13 @@ impl Stage {
         line + if partition.recovering { " recovering" } else { "" }
     }
 
+    /// Unclean elections since this was asked last: whose partition, who led, who leads, since which epoch, and
+    /// whether it was only that one led last.
+    pub(super) fn take_unclean(&mut self) -> Vec<(TopicId, i32, i32, i32, bool)> {
+        let told = self.deltas.iter_mut().flat_map(|delta| std::mem::take(&mut delta.unclean_elections));
+        told.map(|it| (it.topic, it.before.0, it.leader.0, it.epoch.0, it.is_last_known)).collect()
+    }
+
     /// The leader says who is in sync.
     pub(super) fn alter(
         &mut self,

@@ -30,6 +30,7 @@ impl From<&NewPartition> for PartitionRecord {
             directories: partition.directories.to_vec(),
             eligible_leader_replicas: if_any(partition.eligible()),
             last_known_elr: if_any(partition.last_known_eligible()),
+            unclean_epoch: partition.unclean_epoch.0,
         }
     }
 }
@@ -50,6 +51,7 @@ pub(super) fn new(it: PartitionRecord) -> Result<MetadataRecord, RecordError> {
         leader_epoch: LeaderEpoch(it.leader_epoch),
         partition_epoch: it.partition_epoch,
         recovering: it.leader_recovery_state == 1,
+        unclean_epoch: LeaderEpoch(it.unclean_epoch),
         replicas: brokers(it.replicas).into(),
         isr: brokers(it.isr).into(),
         directories: directories.into(),

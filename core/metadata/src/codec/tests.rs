@@ -29,6 +29,7 @@ fn samples() -> Vec<MetadataRecord> {
     let mut moving = NewPartition::first(id(1), PartitionIndex(1), ids(&[1, 2, 3]), ids(&[2]));
     moving.partition.leader_epoch = LeaderEpoch(7);
     moving.partition.recovering = true;
+    moving.partition.unclean_epoch = LeaderEpoch(6);
     moving.partition.unsettled = Some(Box::new(Unsettled {
         adding: ids(&[3]),
         removing: ids(&[1]),
@@ -80,6 +81,7 @@ fn samples() -> Vec<MetadataRecord> {
         config(ConfigResource::Topic(name("a")), Some("5")),
         config(ConfigResource::Broker(BrokerId(3)), Some("")),
         config(ConfigResource::DefaultBroker, None),
+        config(ConfigResource::Group("billing".into()), Some("5")),
         MetadataRecord::ProducerIds(ProducerIds {
             broker: BrokerId(1),
             broker_epoch: BrokerEpoch(5),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use base::{BrokerId, Offset, PartitionIndex, TopicId};
+use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId};
 
 use super::Image;
-use crate::delta::Delta;
+use crate::delta::{Delta, UncleanElection};
 use crate::metadata_record::{
     BrokerChange, ConfigChange, FeatureLevel, MetadataRecord, NewPartition, NewTopic, PartitionChange,
 };
@@ -79,6 +79,7 @@ impl Image {
     fn change_partition(&mut self, change: &PartitionChange, delta: &mut Delta) {
         let Some(topic) = self.topics.get_mut(&change.topic) else { return };
         let Some(partition) = Arc::make_mut(topic).partition_mut(change.partition) else { return };
+        delta.unclean_elections.extend(partition.unclean_election(change));
         partition.change(change);
         delta.partition_changed((change.topic, change.partition));
     }
@@ -147,8 +148,9 @@ impl Image {
 impl Partition {
     /// What the partition is after a change.
     pub fn change(&mut self, change: &PartitionChange) {
+        self.unclean_epoch = self.unclean_election(change).map_or(self.unclean_epoch, |it| it.epoch);
         if change.leader.is_some() {
-            self.leader_epoch.0 = self.leader_epoch.0.saturating_add(1);
+            self.leader_epoch = self.next_leader_epoch();
         }
         self.partition_epoch = self.partition_epoch.saturating_add(1);
         self.leader = change.leader.unwrap_or(self.leader);
@@ -163,6 +165,32 @@ impl Partition {
             self.directories = directories.as_slice().into();
         }
         self.change_unsettled(change);
+    }
+
+    /// Whether a change elects somebody who is neither in sync nor eligible; then the leader recovers, until it
+    /// says that it has. A leader that hands over may name one who has just come into sync, but recovers no more.
+    fn unclean_election(&self, change: &PartitionChange) -> Option<UncleanElection> {
+        let leader = change.leader.filter(|leader| *leader != BrokerId::NONE)?;
+        let is_known = self.isr.contains(&leader) || self.eligible().contains(&leader);
+        if is_known || !change.recovering.unwrap_or(self.recovering) {
+            return None;
+        }
+        let last_known = self.last_known_eligible().first().copied();
+        let before =
+            if self.leader == BrokerId::NONE { last_known.unwrap_or(self.leader) } else { self.leader };
+        let nobody_has_all = self.isr.is_empty() && self.eligible().is_empty();
+        Some(UncleanElection {
+            topic: change.topic,
+            partition: change.partition,
+            before,
+            leader,
+            epoch: self.next_leader_epoch(),
+            is_last_known: nobody_has_all && last_known == Some(leader),
+        })
+    }
+
+    fn next_leader_epoch(&self) -> LeaderEpoch {
+        LeaderEpoch(self.leader_epoch.0.saturating_add(1))
     }
 
     fn change_unsettled(&mut self, change: &PartitionChange) {
@@ -194,6 +222,7 @@ impl Delta {
         self.configs_changed.remove(&ConfigResource::Topic(topic.name.clone()));
         self.partitions_added.retain(|(topic, _)| *topic != id);
         self.partitions_changed.retain(|(topic, _)| *topic != id);
+        self.unclean_elections.retain(|election| election.topic != id);
         if !self.topics_created.remove(&id) {
             self.topics_deleted.insert(id, topic);
         }

@@ -20,6 +20,7 @@ pub struct PartitionRecord {
     pub directories: Vec<Uuid>,
     pub eligible_leader_replicas: Option<Vec<i32>>,
     pub last_known_elr: Option<Vec<i32>>,
+    pub unclean_epoch: i32,
 }
 
 impl Default for PartitionRecord {
@@ -38,6 +39,7 @@ impl Default for PartitionRecord {
             directories: Vec::new(),
             eligible_leader_replicas: None,
             last_known_elr: None,
+            unclean_epoch: -1,
         }
     }
 }
@@ -73,12 +75,14 @@ impl<'a> Message<'a> for PartitionRecord {
             directories: if version >= 1 { d.array(true, 16, Decoder::uuid)? } else { Vec::new() },
             eligible_leader_replicas: None,
             last_known_elr: None,
+            unclean_epoch: -1,
         };
         d.tags(|tag, d| {
             match tag {
                 0 => it.leader_recovery_state = d.i8()?,
                 1 if version == 2 => it.eligible_leader_replicas = d.nullable_array(true, 4, Decoder::i32)?,
                 2 if version == 2 => it.last_known_elr = d.nullable_array(true, 4, Decoder::i32)?,
+                10000 => it.unclean_epoch = d.i32()?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -145,6 +149,11 @@ impl<'a> Message<'a> for PartitionRecord {
                 e.i32(*x);
                 Ok(())
             })?;
+            e.end_tag(tag)?;
+        }
+        if self.unclean_epoch != -1 {
+            let tag = e.tag(&tags, 10000);
+            e.i32(self.unclean_epoch);
             e.end_tag(tag)?;
         }
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use base::BrokerId;
 
 use super::broker_table::RACK_AWARE;
-use super::cluster::{ClusterAddress, ClusterPeer, Roles, parse_addresses, parse_peers};
+use super::cluster::{ClusterAddress, ClusterPeer, ROLES, Roles};
 use super::find_broker;
+use super::group::GroupSettings;
 use super::listener::Listener;
-use super::setting::{Scope, Setting, SettingError, Value, split_list};
+use super::reader::Reader;
+use super::setting::{Scope, SettingError, split_list};
 use crate::parts::ConfigMap;
 
 /// A broker's settings that something in it reads.
@@ -77,6 +79,12 @@ pub struct BrokerSettings {
     pub flush_interval: Duration,
     /// `log.retention.check.interval.ms`.
     pub retention_check_interval: Duration,
+    /// `log.cleaner.dedupe.buffer.size`.
+    pub compaction_map_bytes: usize,
+    /// `log.cleaner.backoff.ms`.
+    pub compaction_backoff: Duration,
+    /// `log.cleaner.io.max.bytes.per.second`; `None` for no limit.
+    pub compaction_bytes_per_second_max: Option<u64>,
     /// `log.flush.offset.checkpoint.interval.ms`.
     pub checkpoint_interval: Duration,
     /// `num.recovery.threads.per.data.dir`.
@@ -101,6 +109,8 @@ pub struct BrokerSettings {
     pub follower_throttled_rate: Option<u64>,
     /// `leader.replication.throttled.rate`, bytes a second; `None` for no limit.
     pub leader_throttled_rate: Option<u64>,
+    /// What groups are given.
+    pub group: GroupSettings,
     /// Settings of Kafka's that were given and mean nothing to this node, by name.
     pub ignored: Vec<String>,
     /// What was set, by name: the layer that is fixed while the node runs.
@@ -117,7 +127,6 @@ pub const CORDONED_DIRS: &str = "cordoned.log.dirs";
 const AUTHORIZER: &str = "authorizer.class.name";
 /// The listeners that only Kafka's own controllers connect to.
 const CONTROLLER_LISTENERS: &str = "controller.listener.names";
-const ROLES: &str = "process.roles";
 const LISTENERS: [&str; 2] = ["listeners", "advertised.listeners"];
 
 /// Why a node cannot start with what it was given.
@@ -207,10 +216,7 @@ impl BrokerSettings {
             cluster_join,
             quorum_election_timeout: reader.duration("controller.quorum.election.timeout.ms"),
             quorum_fetch_timeout: reader.duration("controller.quorum.fetch.timeout.ms"),
-            metadata_snapshot_bytes: u64::try_from(
-                reader.number("metadata.log.max.record.bytes.between.snapshots"),
-            )
-            .unwrap_or(u64::MAX),
+            metadata_snapshot_bytes: reader.count("metadata.log.max.record.bytes.between.snapshots") as u64,
             metadata_snapshot_age: Some(reader.duration("metadata.log.max.snapshot.interval.ms"))
                 .filter(|age| !age.is_zero()),
             rack: reader.optional("broker.rack"),
@@ -240,6 +246,9 @@ impl BrokerSettings {
             flush_interval: reader.duration("flush.interval.ms"),
             retention_check_interval: reader.duration("log.retention.check.interval.ms"),
             checkpoint_interval: reader.duration("log.flush.offset.checkpoint.interval.ms"),
+            compaction_map_bytes: reader.count("log.cleaner.dedupe.buffer.size"),
+            compaction_backoff: reader.duration("log.cleaner.backoff.ms"),
+            compaction_bytes_per_second_max: reader.speed("log.cleaner.io.max.bytes.per.second"),
             recovery_threads: reader.count("num.recovery.threads.per.data.dir"),
             request_bytes_max: reader.bytes("socket.request.max.bytes"),
             fetch_bytes_max: reader.bytes("fetch.max.bytes"),
@@ -251,6 +260,7 @@ impl BrokerSettings {
             producer_id_expiration: reader.duration("producer.id.expiration.ms"),
             follower_throttled_rate: reader.limit("follower.replication.throttled.rate"),
             leader_throttled_rate: reader.limit("leader.replication.throttled.rate"),
+            group: GroupSettings::read(&reader),
             ignored: Vec::new(),
             fixed,
         })
@@ -371,116 +381,4 @@ fn edits(one: &str, other: &str) -> usize {
         }
     }
     row[other.len()]
-}
-
-/// Reads settings of the table by name; all values in `fixed` were parsed before.
-struct Reader<'a> {
-    fixed: &'a ConfigMap,
-}
-
-impl Reader<'_> {
-    fn setting(name: &str) -> &'static Setting {
-        find_broker(name).expect("the reader asks for settings of the table")
-    }
-
-    fn value(&self, name: &str) -> Option<Value> {
-        let setting = Self::setting(name);
-        let text = self.fixed.get(name).map(String::as_str).or(setting.default)?;
-        Some(setting.parse(text).expect("it was parsed before"))
-    }
-
-    fn number(&self, name: &str) -> i64 {
-        match self.value(name) {
-            Some(Value::Number(number)) => number,
-            other => panic!("{name} is {other:?}, no number"),
-        }
-    }
-
-    fn int(&self, name: &str) -> i32 {
-        i32::try_from(self.number(name)).unwrap_or(i32::MAX)
-    }
-
-    fn bytes(&self, name: &str) -> u32 {
-        u32::try_from(self.number(name)).unwrap_or(u32::MAX)
-    }
-
-    fn count(&self, name: &str) -> usize {
-        usize::try_from(self.number(name)).unwrap_or(0)
-    }
-
-    fn duration(&self, name: &str) -> Duration {
-        Duration::from_millis(u64::try_from(self.number(name)).unwrap_or(0))
-    }
-
-    /// A number that says "no limit" by being the largest there is.
-    fn limit(&self, name: &str) -> Option<u64> {
-        u64::try_from(self.number(name)).ok().filter(|limit| *limit < i64::MAX.unsigned_abs())
-    }
-
-    fn is_on(&self, name: &str) -> bool {
-        self.value(name) == Some(Value::Boolean(true))
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.value(name).map(|value| value.to_string()).unwrap_or_default()
-    }
-
-    /// A number that counts only if somebody gave it.
-    fn given(&self, name: &str) -> Option<i16> {
-        self.fixed.get(name)?;
-        i16::try_from(self.number(name)).ok()
-    }
-
-    fn optional(&self, name: &str) -> Option<String> {
-        Some(self.text(name)).filter(|text| !text.is_empty())
-    }
-
-    fn address(&self, name: &str) -> Result<Option<ClusterAddress>, SettingError> {
-        let Some(text) = self.optional(name) else { return Ok(None) };
-        let invalid = |why| SettingError::Invalid { name: name.to_owned(), value: text.clone(), why };
-        ClusterAddress::parse(&text).map(Some).map_err(invalid)
-    }
-
-    fn peers(&self, name: &str) -> Result<Vec<ClusterPeer>, SettingError> {
-        let Some(Value::List(parts)) = self.value(name) else { return Ok(Vec::new()) };
-        parse_peers(&parts).map_err(|why| SettingError::Invalid {
-            name: name.to_owned(),
-            value: parts.join(","),
-            why,
-        })
-    }
-
-    fn roles(&self) -> Result<Roles, SettingError> {
-        let Some(Value::List(parts)) = self.value(ROLES) else {
-            return Roles::parse(&[]).map_err(SettingError::Conflict);
-        };
-        let invalid = |why| SettingError::Invalid { name: ROLES.to_owned(), value: parts.join(","), why };
-        Roles::parse(&parts).map_err(invalid)
-    }
-
-    fn addresses(&self, name: &str) -> Result<Vec<ClusterAddress>, SettingError> {
-        let Some(Value::List(parts)) = self.value(name) else { return Ok(Vec::new()) };
-        let invalid = |why| SettingError::Invalid { name: name.to_owned(), value: parts.join(","), why };
-        parse_addresses(&parts).map_err(invalid)
-    }
-
-    /// Where clients are served, on a node that others reach here.
-    fn listeners_at(&self, home: Option<&ClusterAddress>) -> Result<Vec<Listener>, SettingError> {
-        let mut listeners = self.listeners("listeners")?.unwrap_or_default();
-        if let Some(home) = home.filter(|home| !home.is_loopback() && !self.fixed.contains_key("listeners")) {
-            // Whoever tells the other nodes where this one is wants it to be reached there.
-            listeners.iter_mut().for_each(|listener| listener.host.clone_from(&home.host));
-        }
-        Ok(listeners)
-    }
-
-    fn listeners(&self, name: &str) -> Result<Option<Vec<Listener>>, SettingError> {
-        let Some(Value::List(parts)) = self.value(name) else { return Ok(None) };
-        let listeners = Listener::parse_all(&parts).map_err(|why| SettingError::Invalid {
-            name: name.to_owned(),
-            value: parts.join(","),
-            why,
-        })?;
-        Ok(Some(listeners))
-    }
 }

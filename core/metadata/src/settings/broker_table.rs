@@ -2,7 +2,7 @@
 //! the few that tools ask for.
 
 use super::setting::Allowed::{self, Any, AtLeast, Between, BetweenOr, Listeners, NotEmpty, Ratio};
-use super::setting::Kind::{self, Boolean, Double, Int, List, Long, String};
+use super::setting::Kind::{self, Boolean, Double, Int, List, Long, Short, String};
 use super::setting::{Scope, Setting};
 use super::topic_table::{
     ARRAY_LEN_MAX, CLEANUP_POLICIES, COMPRESSION_TYPES, FLUSH_POLICIES, TIMESTAMP_TYPES,
@@ -15,6 +15,8 @@ const INT_MAX: i64 = i32::MAX as i64;
 /// The class in Kafka that chooses a replica in the reader's rack (KIP-392).
 pub(super) const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
 const ROLES: Allowed = Allowed::ListOf(&super::cluster::Roles::NAMES);
+const ASSIGNORS: Allowed = Allowed::ListOf(&["uniform", "range"]);
+const MIGRATION_POLICIES: Allowed = Allowed::OneOf(&["bidirectional", "upgrade", "downgrade", "disabled"]);
 const REPLICA_SELECTORS: Allowed =
     Allowed::OneOf(&["", "org.apache.kafka.common.replica.LeaderSelector", RACK_AWARE]);
 
@@ -64,7 +66,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("Set to `*`, no new replica is placed on this broker; what is there stays. `vltava cluster drain` sets it, `vltava cluster add` takes it away.")
         .why("Not set: every broker takes replicas. Kafka can close single directories; here it is all of them or none."),
     fixed("default.replication.factor", Int, Some("1"), Between(1, 32_767))
-        .doc("How many replicas a topic has when its creator does not say. While nobody sets it, a topic gets as many as there are brokers, alive or away for now, and at most 3; before all of `cluster.peers` have registered it is refused; and with 3 or more its own `min.insync.replicas` of 2, unless that is set for all.")
+        .doc("How many replicas a topic has when its creator does not say. While nobody sets it, the cluster chooses, and the default is what one node can hold: a topic gets as many as there are brokers, alive or away for now, and at most 3; before all of `cluster.peers` have registered it is refused. Set it, also to 1, and it is what every topic gets. A topic that is made with 3 replicas or more, whoever chose that, gets its own `min.insync.replicas` of 2, unless that is set for it or for all.")
         .why("One node can hold one. With three, any one of them can be lost and no acknowledged record is."),
     fixed("delete.topic.enable", Boolean, Some("true"), Any)
         .doc("Whether topics can be deleted.")
@@ -79,6 +81,60 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("follower.replication.throttled.rate", Long, Some(FOREVER), AtLeast(0))
         .doc("How many bytes a second this broker takes in for those of its replicas that `follower.replication.throttled.replicas` of their topics name, while they are not in sync. It is set while the broker runs.")
         .why("No limit; tools that move replicas set it and clear it."),
+    fixed("group.consumer.assignment.interval.ms", Int, Some("1000"), AtLeast(0))
+        .doc("How far apart the members of a group of the new protocol are told anew what to read, at least. A member that is alone in its group does not wait.")
+        .why("Kafka's default: members that come or go together are one rebalance."),
+    fixed("group.consumer.assignors", List, Some("uniform,range"), ASSIGNORS)
+        .doc("Who may be asked to say which member of a group of the new protocol reads what; the first one does if members ask for none.")
+        .why(KAFKA),
+    fixed("group.consumer.heartbeat.interval.ms", Int, Some("5000"), AtLeast(1))
+        .doc("How often members of groups of the new protocol are to be heard. One that waits for others is asked for more.")
+        .why(KAFKA),
+    fixed("group.consumer.max.assignment.interval.ms", Int, Some("15000"), AtLeast(0))
+        .doc("The longest `consumer.assignment.interval.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.max.heartbeat.interval.ms", Int, Some("15000"), AtLeast(1))
+        .doc("The longest `consumer.heartbeat.interval.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.max.session.timeout.ms", Int, Some("60000"), AtLeast(1))
+        .doc("The longest `consumer.session.timeout.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.max.size", Int, Some("1000"), AtLeast(1))
+        .doc("How many members a group of the new protocol has at most.")
+        .why("A bound on what one group can cost; more members than that read no faster. Kafka has none."),
+    fixed("group.consumer.migration.policy", String, Some("bidirectional"), MIGRATION_POLICIES)
+        .doc("Whether a group changes its protocol while it is read: from the classic to the new one when the first member of that joins (`upgrade`), back when the last of them leaves (`downgrade`), both (`bidirectional`), or not at all (`disabled`).")
+        .why("Kafka's default: clients can be moved one by one."),
+    fixed("group.consumer.min.assignment.interval.ms", Int, Some("0"), AtLeast(0))
+        .doc("The shortest `consumer.assignment.interval.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.min.heartbeat.interval.ms", Int, Some("5000"), AtLeast(1))
+        .doc("The shortest `consumer.heartbeat.interval.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.min.session.timeout.ms", Int, Some("45000"), AtLeast(1))
+        .doc("The shortest `consumer.session.timeout.ms` that a group may have.")
+        .why(KAFKA),
+    fixed("group.consumer.regex.refresh.interval.ms", Int, Some("600000"), AtLeast(10_000))
+        .doc("How long what a pattern of a subscription matched counts at most in a group of the new protocol, before it is looked up again. Topics that come and go are seen within a second all the same.")
+        .why(KAFKA),
+    fixed("group.consumer.session.timeout.ms", Int, Some("45000"), AtLeast(1))
+        .doc("How long a member of a group of the new protocol may be silent before others read what it had.")
+        .why(KAFKA),
+    fixed("group.disconnect.shortens.session", Boolean, Some("true"), Any)
+        .doc("Whether a member of a group whose connection it has closed without leaving, and which is not static, is waited for no longer than two of its heartbeats and a second. Once it is heard on another connection it has its whole session again.")
+        .why("A process that is gone has its connections closed: the others need not wait for the rest of its session. Turn it off where something between clients and brokers closes connections of clients that cannot connect again at once."),
+    fixed("group.initial.rebalance.delay.ms", Int, Some("3000"), AtLeast(0))
+        .doc("How long a new group waits for more members before it gives partitions to those who are there, at most. It waits only while members keep coming: one that is alone reads at once.")
+        .why("Kafka's default, where it is what every new group waits."),
+    fixed("group.max.session.timeout.ms", Int, Some("1800000"), AtLeast(1))
+        .doc("The longest session timeout that a member of a classic group may ask for.")
+        .why(KAFKA),
+    fixed("group.max.size", Int, Some("1000"), AtLeast(1))
+        .doc("How many members a group has at most.")
+        .why("A bound on what one group can cost; more members than that read no faster. Kafka has none."),
+    fixed("group.min.session.timeout.ms", Int, Some("6000"), AtLeast(1))
+        .doc("The shortest session timeout that a member of a classic group may ask for.")
+        .why(KAFKA),
     fixed("http.listen", String, Some("127.0.0.1:9644"), Any)
         .doc("Where health and metrics are served over HTTP; empty turns it off.")
         .why("Loopback only: it asks nobody who they are."),
@@ -92,9 +148,18 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How many bytes a second this broker gives away to replicas that are not in sync, of partitions whose replica here `leader.replication.throttled.replicas` of their topics names. It is set while the broker runs.")
         .why("No limit; tools that move replicas set it and clear it."),
     fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
-        .doc("Where the Kafka protocol is spoken.")
-        .why("Loopback only: what listens on a network should be protected first."),
+        .doc("Where the Kafka protocol is spoken. While nobody sets it, a node whose own entry in `cluster.peers` names a host that is not loopback is served on that host instead, at the same port.")
+        .why("A node alone is there for this machine: what listens on a network should be protected first. One of a cluster is there for others, who already reach it at that host."),
+    fixed("log.cleaner.backoff.ms", Long, Some("15000"), AtLeast(1))
+        .doc("How long compaction rests when no log is due.")
+        .why("Kafka's default."),
+    fixed("log.cleaner.dedupe.buffer.size", Long, Some("134217728"), AtLeast(1))
+        .doc("How much memory compaction may use for the keys of the logs that it works on, 24 bytes for each and a third more; log directories share it evenly. It is taken only while a log is compacted, and no more than that log needs. A log with more keys is compacted in several steps.")
+        .why("Kafka's default: 4 million keys in a step."),
     dynamic("log.cleaner.delete.retention.ms", Long, Some("86400000"), AtLeast(0)),
+    fixed("log.cleaner.io.max.bytes.per.second", Double, Some("1.7976931348623157E308"), Any)
+        .doc("How many bytes a second compaction reads in each log directory, at most.")
+        .why("No limit, as in Kafka."),
     dynamic("log.cleaner.max.compaction.lag.ms", Long, Some(FOREVER), AtLeast(1)),
     dynamic("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Ratio(0.0, 1.0)),
     dynamic("log.cleaner.min.compaction.lag.ms", Long, Some("0"), AtLeast(0)),
@@ -137,9 +202,9 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("max.connections", Int, Some("10000"), AtLeast(1))
         .doc("How many connections are open at a time; fewer if the system allows fewer files.")
         .why("Enough for a large site, few enough for the memory of a small node."),
-    fixed("max.connections.per.ip", Int, Some("1000"), AtLeast(1))
+    fixed("max.connections.per.ip", Int, Some("5000"), AtLeast(1))
         .doc("How many connections one address may have open.")
-        .why("One client gone wild cannot take them all."),
+        .why("One client gone wild cannot take them all, and a machine with hundreds of consumers on it gets what they need."),
     dynamic("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, ARRAY_LEN_MAX)),
     fixed("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0))
         .doc("How many fetch sessions there are; beyond, a fetch is answered in full, without a session.")
@@ -164,6 +229,27 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("num.recovery.threads.per.data.dir", Int, Some("2"), AtLeast(1))
         .doc("How many threads open the logs of each directory at start.")
         .why("Kafka's default."),
+    fixed("offset.metadata.max.bytes", Int, Some("4096"), AtLeast(0))
+        .doc("The most bytes that a committed offset may be given as metadata.")
+        .why(KAFKA),
+    fixed("offsets.commit.timeout.ms", Int, Some("5000"), AtLeast(1))
+        .doc("How long an answer of a group's coordinator waits for its records to be on enough replicas.")
+        .why(KAFKA),
+    fixed("offsets.retention.check.interval.ms", Long, Some("600000"), AtLeast(1))
+        .doc("How often committed offsets are looked for whose time is over.")
+        .why(KAFKA),
+    fixed("offsets.retention.minutes", Int, Some("10080"), AtLeast(1))
+        .doc("How long committed offsets are kept after their group has lost its last member; those of consumers without a group, after they were committed (KIP-211).")
+        .why("Kafka's default: a week."),
+    fixed("offsets.topic.num.partitions", Int, Some("50"), AtLeast(1))
+        .doc("How many partitions `__consumer_offsets` is made with: groups are spread over them. It cannot be changed once groups are there.")
+        .why(KAFKA),
+    fixed("offsets.topic.replication.factor", Short, Some("3"), AtLeast(1))
+        .doc("How many replicas `__consumer_offsets` is made with. While nobody sets it, the cluster chooses: as many as there are brokers, at most 3.")
+        .why("Committed offsets are as safe as records. Kafka makes no such topic on fewer brokers than this says."),
+    fixed("offsets.topic.segment.bytes", Int, Some("104857600"), AtLeast(1))
+        .doc("The size of the segments of `__consumer_offsets`.")
+        .why("Kafka's default: small ones are compacted sooner, and a coordinator that takes over reads less."),
     fixed("process.roles", List, Some("broker,controller"), ROLES)
         .doc("What this node does: a `broker` has partitions and serves clients, a `controller` votes on the metadata. Who is only one of them says so; a broker alone joins with `cluster.join`, a controller alone serves no clients.")
         .why("A node that is both is a whole cluster. Separate them in large clusters, so that load on brokers cannot slow elections."),

@@ -4,6 +4,9 @@ use std::fmt;
 
 use base::BrokerId;
 
+/// The setting that says what a node is for.
+pub(super) const ROLES: &str = "process.roles";
+
 /// Where nodes of the cluster reach one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterAddress {

@@ -1,7 +1,7 @@
 //! Where a value comes from: what `DescribeConfigs` answers.
 
-use super::setting::Setting;
-use super::{broker_settings, find_broker, topic_settings};
+use super::setting::{INSYNC_MIN, Setting};
+use super::{broker_settings, find_broker, group_settings, topic_settings};
 use crate::parts::ConfigMap;
 
 /// What was set for a broker, from the nearest to the farthest.
@@ -28,6 +28,8 @@ pub enum Source {
     Static = 4,
     /// Set by nobody.
     Default = 5,
+    /// Set for the group.
+    Group = 8,
 }
 
 impl Source {
@@ -79,6 +81,24 @@ pub fn describe_topic<'a>(
     })
 }
 
+/// A group's settings, by name.
+pub fn describe_group<'a>(
+    overrides: &'a ConfigMap,
+    layers: Layers<'a>,
+) -> impl Iterator<Item = Described> + 'a {
+    group_settings().iter().map(move |setting| {
+        let own = overrides.get(setting.name).map(|value| Synonym {
+            name: setting.name,
+            value: value.clone(),
+            source: Source::Group,
+        });
+        let synonyms: Vec<Synonym> = own.into_iter().chain(layers.of_topic(setting)).collect();
+        let source = synonyms.first().map_or(Source::Default, |first| first.source);
+        let value = resolve(setting, overrides, layers);
+        Described { setting, value: Some(value), source, synonyms }
+    })
+}
+
 /// A broker's settings, by name.
 pub fn describe_broker(layers: Layers<'_>) -> impl Iterator<Item = Described> + '_ {
     broker_settings().iter().map(move |setting| {
@@ -97,13 +117,20 @@ pub(super) fn resolve(setting: &Setting, overrides: &ConfigMap, layers: Layers<'
         return value.clone();
     }
     for &(name, factor) in setting.synonyms {
-        let values = [layers.broker.get(name), layers.default_broker.get(name), layers.fixed.get(name)];
+        let fixed = layers.fixed.get(name).filter(|_| is_each_nodes_own(name));
+        let values = [layers.broker.get(name), layers.default_broker.get(name), fixed];
         let scaled = values.into_iter().flatten().find_map(|value| scale(setting, value, factor));
         if let Some(value) = scaled {
             return value;
         }
     }
     setting.default.unwrap_or_default().to_owned()
+}
+
+/// Whether what a node was given at start counts for the topics on it. Not where all nodes must mean the same: the
+/// controller that is elected says for all of them what it was given.
+fn is_each_nodes_own(name: &str) -> bool {
+    name != INSYNC_MIN
 }
 
 /// A broker's value in the unit of the topic's setting. Hours and minutes below zero mean "for ever".
@@ -127,7 +154,8 @@ fn chain(name: &'static str) -> Vec<&'static str> {
 
 impl Layers<'_> {
     fn of_topic(self, setting: &'static Setting) -> impl Iterator<Item = Synonym> {
-        setting.synonyms.iter().flat_map(move |(name, _)| self.of_broker(name))
+        let counts = |synonym: &Synonym| synonym.source != Source::Static || is_each_nodes_own(synonym.name);
+        setting.synonyms.iter().flat_map(move |(name, _)| self.of_broker(name)).filter(counts)
     }
 
     fn of_broker(self, name: &'static str) -> Vec<Synonym> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::setting::{Scope, Setting};
-use super::{broker_settings, topic_settings};
+use super::{broker_settings, group_settings, topic_settings};
 
 /// All settings as Markdown: name, type, default, range, what it does and why it is as it is.
 pub fn render_markdown() -> String {
@@ -21,6 +21,12 @@ pub fn render_markdown() -> String {
         "Topic",
         "With `vltava topic create --config name=value` or `vltava topic alter`; what a topic does not say, its broker does.",
         topic_settings(),
+    );
+    section(
+        &mut out,
+        "Group",
+        "Of groups that speak the new protocol (KIP-848): with Kafka's `kafka-configs.sh --alter --group name --add-config name=value`; what a group does not say, its coordinator does, and keeps it within the bounds of its own settings.",
+        group_settings(),
     );
     out
 }
@@ -50,7 +56,7 @@ fn section(out: &mut String, title: &str, how: &str, settings: &[Setting]) {
 
 fn changes(scope: Scope) -> &'static str {
     match scope {
-        Scope::Topic | Scope::BrokerDynamic => "live",
+        Scope::Topic | Scope::Group | Scope::BrokerDynamic => "live",
         Scope::BrokerStatic => "at start",
     }
 }

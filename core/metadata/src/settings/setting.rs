@@ -4,6 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The setting that says how many replicas an acknowledged record has. All nodes must mean the same by it: who
+/// may lead depends on it (KIP-966).
+pub const INSYNC_MIN: &str = "min.insync.replicas";
+
 /// One setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
@@ -79,6 +83,8 @@ pub enum Allowed {
 pub enum Scope {
     /// A topic's; changes while the node runs.
     Topic,
+    /// A group's; changes while the node runs.
+    Group,
     /// A broker's; read once, at start.
     BrokerStatic,
     /// A broker's; changes while the node runs.
@@ -100,12 +106,22 @@ pub enum Value {
     List(Vec<String>),
 }
 
+impl Value {
+    /// The number of a double.
+    pub(super) fn double(&self) -> Option<f64> {
+        if let Self::Double(number) = self { Some(*number) } else { None }
+    }
+}
+
 /// Why a value was not taken; the words are Kafka's where Kafka has them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SettingError {
     /// No topic setting is called that.
     #[error("Unknown topic config name: {0}")]
     UnknownTopicSetting(String),
+    /// No group setting is called that.
+    #[error("Unknown group config name: {0}")]
+    UnknownGroupSetting(String),
     /// No broker setting is called that.
     #[error("Unknown broker config name: {0}")]
     UnknownBrokerSetting(String),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::{BrokerId, PartitionIndex};
 
 use super::describe::{Layers, resolve};
-use super::setting::{SettingError, Value};
+use super::setting::{INSYNC_MIN, SettingError, Value};
 use super::{find_broker, find_topic};
 use crate::parts::ConfigMap;
 
@@ -15,6 +15,14 @@ use crate::parts::ConfigMap;
 pub struct TopicSettings {
     /// `cleanup.policy`.
     pub cleanup: Cleanup,
+    /// `min.cleanable.dirty.ratio`, in millionths.
+    pub dirty_ppm_min: u32,
+    /// `min.compaction.lag.ms`.
+    pub compaction_lag_min: Duration,
+    /// `max.compaction.lag.ms`; `None` for ever.
+    pub compaction_lag_max: Option<Duration>,
+    /// `delete.retention.ms`.
+    pub tombstone_retention: Duration,
     /// `compression.type`.
     pub compression: CompressionType,
     /// `compression.{gzip,lz4,zstd}.level` of the type; `None` for what has no level.
@@ -137,6 +145,10 @@ impl TopicSettings {
         let flush_policy = reader.flush_policy();
         Self {
             cleanup: reader.cleanup(),
+            dirty_ppm_min: reader.ppm("min.cleanable.dirty.ratio"),
+            compaction_lag_min: reader.duration("min.compaction.lag.ms"),
+            compaction_lag_max: reader.limit("max.compaction.lag.ms").map(Duration::from_millis),
+            tombstone_retention: reader.duration("delete.retention.ms"),
             compression,
             compression_level: compression.level_name().map(|name| reader.int(name)),
             file_delete_delay: reader.duration("file.delete.delay.ms"),
@@ -177,9 +189,6 @@ pub fn insync_replicas_min(overrides: &ConfigMap, layers: Layers<'_>) -> usize {
 pub fn allows_unclean_election(overrides: &ConfigMap, layers: Layers<'_>) -> bool {
     Reader { overrides, layers }.is_on(UNCLEAN_ELECTION)
 }
-
-/// The setting that says how many replicas an acknowledged record has.
-pub const INSYNC_MIN: &str = "min.insync.replicas";
 
 /// The setting that says whether a replica may lead that may lack acknowledged records.
 pub const UNCLEAN_ELECTION: &str = "unclean.leader.election.enable";
@@ -231,6 +240,15 @@ impl Reader<'_> {
         match self.value(name) {
             Value::Number(number) => number,
             other => panic!("{name} is {other:?}, no number"),
+        }
+    }
+
+    /// A ratio, in millionths.
+    fn ppm(&self, name: &str) -> u32 {
+        match self.value(name) {
+            // The table allows 0 to 1.
+            Value::Double(ratio) => (ratio * 1e6).round() as u32,
+            other => panic!("{name} is {other:?}, no ratio"),
         }
     }
 

@@ -26,8 +26,8 @@ const FOREVER: &str = "9223372036854775807";
 pub(super) const TOPIC: &[Setting] = &[
     topic("cleanup.policy", List, "delete", CLEANUP_POLICIES)
         .from(&[("log.cleanup.policy", 1)])
-        .doc("What happens to old segments: `delete` drops them by age and size, `compact` is \
-              taken and kept, but logs are not compacted: alone, like an empty list, it keeps everything.")
+        .doc("What happens to old segments: `delete` drops them by age and size, `compact` \
+              keeps the last record of each key. With both, both are done; an empty list keeps everything.")
         .why("Kafka's default: a log, not a table."),
     topic("compression.gzip.level", Int, "-1", BetweenOr(1, 9, -1))
         .from(&[("compression.gzip.level", 1)])
@@ -47,7 +47,7 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("delete.retention.ms", Long, "86400000", AtLeast(0))
         .from(&[("log.cleaner.delete.retention.ms", 1)])
-        .doc("How long a compacted topic keeps the marks of deleted keys. Without effect: logs are not compacted.")
+        .doc("How long a compacted topic keeps the marks of deleted keys, once compaction has dropped what they delete.")
         .why("Kafka's default: a reader that starts over has a day to see every deletion."),
     topic("errors.deadletterqueue.group.enable", Boolean, "false", Any)
         .doc("Whether share groups may write what they could not deliver to this topic. Without effect: there are no share groups.")
@@ -90,7 +90,7 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(TIERED),
     topic("max.compaction.lag.ms", Long, FOREVER, AtLeast(1))
         .from(&[("log.cleaner.max.compaction.lag.ms", 1)])
-        .doc("How long a record of a compacted topic can go without being compacted. Without effect: logs are not compacted.")
+        .doc("How long a record of a compacted topic can go without being compacted: it is then due, however little of the log is dirty.")
         .why(KAFKA),
     topic("max.decompressed.message.bytes", Int, "2147483639", Between(1, ARRAY_LEN_MAX))
         .from(&[("max.decompressed.message.bytes", 1)])
@@ -114,17 +114,19 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("min.cleanable.dirty.ratio", Double, "0.5", Ratio(0.0, 1.0))
         .from(&[("log.cleaner.min.cleanable.ratio", 1)])
-        .doc("The share of a log that must be uncompacted before compaction is worth its while. Without effect: logs are not compacted.")
+        .doc("The share of a log that must be uncompacted before compaction is worth its while.")
         .why("Kafka's default: at most half of the log is duplicates."),
     topic("min.compaction.lag.ms", Long, "0", AtLeast(0))
         .from(&[("log.cleaner.min.compaction.lag.ms", 1)])
-        .doc("How long a record stays as it was written before it can be compacted away. Without effect: logs are not compacted.")
+        .doc("How long a record stays as it was written before it can be compacted away.")
         .why(KAFKA),
     topic("min.insync.replicas", Int, "1", AtLeast(1))
         .from(&[("min.insync.replicas", 1)])
         .doc("How many replicas must be in sync for an acks=all write; with fewer it is refused. Never more \
-              than the topic has replicas.")
-        .why("Kafka's default, and all that one node can give."),
+              than the topic has replicas. What a node is given at start counts for the whole cluster once its controller is \
+              elected while the cluster has none, and then stays: it is changed there, and not taken back.")
+        .why("Kafka's default, and all that one node can give. A topic that is made with three \
+              replicas or more gets its own 2, unless it is set for all."),
     topic("preallocate", Boolean, "false", Any)
         .from(&[("log.preallocate", 1)])
         .doc("Whether a new segment takes its whole room on the disk at once. Without effect: files grow as they are written.")
@@ -195,7 +197,7 @@ const fn topic(name: &'static str, kind: Kind, default: &'static str, allowed: A
 
 impl Setting {
     /// The broker's settings that give its default.
-    const fn from(self, synonyms: &'static [(&'static str, i64)]) -> Self {
+    pub(super) const fn from(self, synonyms: &'static [(&'static str, i64)]) -> Self {
         Self { synonyms, ..self }
     }
 

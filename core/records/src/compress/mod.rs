@@ -183,7 +183,7 @@ impl Codecs {
 #[derive(Default)]
 pub struct Scratch {
     pub(crate) codecs: Codecs,
-    records: Vec<u8>,
+    pub(crate) records: Vec<u8>,
 }
 
 impl std::fmt::Debug for Scratch {

@@ -62,7 +62,7 @@ pub(crate) fn lead(log: Log, epoch: i32, policy: FlushPolicy) -> Partition {
         partition_epoch: epoch,
         replicas: vec![me],
         isr: vec![me],
-        is_recovering: false,
+        unclean_epoch: LeaderEpoch::NONE,
     };
     partition.assign(now(0), &assignment, &mut Effects::new());
     partition

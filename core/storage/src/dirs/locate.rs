@@ -16,8 +16,9 @@
 //! | none yet | somewhere, but whose it is cannot be read | offline |
 //! | none yet | nowhere | make |
 //!
-//! What could not be served when the node ran last is looked for as if it had been assigned nowhere; but who
-//! finds nothing then must not make it anew, unless others have it.
+//! What could not be served when the node ran last is looked for as if it had been assigned nowhere, and so is what
+//! was in a directory that is not there if others have it; but who finds nothing then must not make it anew, unless
+//! others have it.
 
 use std::path::Path;
 
@@ -115,8 +116,25 @@ impl Lost {
         }
     }
 
-    /// What a person should know and do. `path` names the log directory, as far as that is known.
-    pub fn advice(&self, path: Option<&Path>) -> String {
+    /// Whether nothing was found that could be the log.
+    pub fn is_nowhere(&self) -> bool {
+        match self {
+            Self::Vanished { .. } | Self::NoDirectory(_) | Self::Nowhere => true,
+            Self::Unnamed { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// What a person should know and do. `path` names the log directory, as far as that is known; `has_others` is
+    /// whether other brokers have replicas, too.
+    pub fn advice(&self, path: Option<&Path>, has_others: bool) -> String {
+        let said = self.advice_alone(path);
+        match has_others && self.is_nowhere() {
+            true => format!("{said}; or have another broker lead it, which fills this replica anew"),
+            false => said,
+        }
+    }
+
+    fn advice_alone(&self, path: Option<&Path>) -> String {
         let path =
             path.map_or_else(|| "whose path is not known".to_owned(), |path| path.display().to_string());
         match self {

@@ -50,7 +50,8 @@ pub enum HomeError {
     /// A directory says that the metadata is in one that is not there.
     #[error(
         "{path} says that the metadata of this node is in the log directory with the id {id}, which is not there; \
-         mount it, or name it in log.dirs", path = path.display()
+         mount it, or name it in log.dirs. If it is lost for good, and the rest of the cluster has what is here: give \
+         this node empty log directories, and it is filled by the others", path = path.display()
     )]
     Missing {
         /// The directory that says so.

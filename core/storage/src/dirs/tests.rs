@@ -83,7 +83,8 @@ fn offsets(of: &[(&str, i64)]) -> Checkpoints {
     Checkpoints {
         recovery_points: offsets.clone(),
         log_starts: offsets.clone(),
-        high_watermarks: offsets,
+        high_watermarks: offsets.clone(),
+        clean_offsets: offsets,
         adopted: PartitionOffsets::new(),
         lax: PartitionOffsets::default(),
     }

@@ -11,6 +11,7 @@ use records::{
 };
 
 use crate::disk::{DiskError, DiskFile};
+use crate::gaps::ahead_of;
 use crate::index::table::Entry;
 use crate::index::{OffsetEntry, TimeEntry};
 use crate::log::Log;
@@ -144,6 +145,27 @@ impl Log {
         })
     }
 
+    /// Appends a batch that was fetched from a leader: as [`Log::append_stored`], but offsets may be missing before
+    /// it, because the leader's log was compacted. Its epoch begins with it, if it is a new one.
+    pub fn append_fetched(&mut self, now: Now, batch: &StoredBatch<'_>) -> Result<Appended, AppendError> {
+        let (end, found) = (self.end, batch.header().base_offset);
+        if found <= end {
+            return self.append_stored(now, batch);
+        }
+        self.check_append(batch.bytes().len(), batch.leader_epoch())?;
+        if self.gaps_below <= end {
+            self.sync_before_gap()?;
+            // Durable before the batch is there: a start would cut it off otherwise.
+            self.changing(|log| log.allow_gaps(ahead_of(found)))?;
+        }
+        self.end = found;
+        let appended = self.append_stored(now, batch);
+        if appended.is_err() && self.poison.is_none() {
+            self.end = end;
+        }
+        appended
+    }
+
     fn check_append(&self, size: usize, epoch: LeaderEpoch) -> Result<(), AppendError> {
         if let Some(poison) = self.poison() {
             return Err(AppendError::Poisoned(poison.clone()));
@@ -233,7 +255,9 @@ impl Log {
 
     /// Opens what an append needs. If the growing segment has no place for it, that is the next one.
     fn prepare_append(&mut self, now: Now, due: &Due) -> Result<Option<Roll>, DiskError> {
-        if self.active().bytes > 0 && self.must_roll(now, due)? {
+        // A compacted log may go on far behind where it ended.
+        let is_far = due.last.0.saturating_sub(self.active().base.0) > i64::from(i32::MAX);
+        if is_far || (self.active().bytes > 0 && self.must_roll(now, due)?) {
             return self.prepare_roll(due.aborts).map(Some);
         }
         let Self { home, segments, .. } = self;
@@ -250,6 +274,9 @@ impl Log {
     /// Opens what [`Log::roll`] needs. The file of records comes last: once it is there, batches behind it
     /// may not go into the segment before.
     pub(crate) fn prepare_roll(&mut self, aborts: bool) -> Result<Roll, DiskError> {
+        if self.active().base < self.gaps_below {
+            self.sync_before_gap()?;
+        }
         let Self { home, segments, .. } = self;
         let segment = segments.last_mut().expect("a log has a segment");
         segment.prepare_to_write_tables(home)?;
@@ -268,8 +295,7 @@ impl Log {
         let entries = |bytes: usize| self.settings.index_bytes_max as usize / bytes;
         let full = (segment.bytes as usize).saturating_add(due.size) > max
             || segment.offsets.len() as usize >= entries(<OffsetEntry as Entry>::BYTES)
-            || segment.times.len() as usize >= entries(<TimeEntry as Entry>::BYTES).saturating_sub(1)
-            || due.last.0.saturating_sub(segment.base.0) > i64::from(i32::MAX);
+            || segment.times.len() as usize >= entries(<TimeEntry as Entry>::BYTES).saturating_sub(1);
         if full {
             return Ok(true);
         }
@@ -278,7 +304,10 @@ impl Log {
             true => due.newest.saturating_since(first),
             false => now.wall.saturating_since(self.growth.since),
         };
-        Ok(age > self.settings.segment_age_max.saturating_sub(self.jitter()))
+        // What grows is not compacted.
+        let lag_max = self.settings.compaction_lag_max.filter(|_| self.settings.compacts);
+        let age_max = self.settings.segment_age_max.min(lag_max.unwrap_or(Duration::MAX));
+        Ok(age > age_max.saturating_sub(self.jitter()))
     }
 
     /// By how much the growing segment is closed early: by chance, but the same each time it is asked for.

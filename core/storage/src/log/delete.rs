@@ -96,8 +96,9 @@ impl Log {
         }
         let mut proof = Removed { segments: 0, bytes: 0, names: 0 };
         // None may go before the one below it is gone.
-        let is_last_durable = self.names_retained <= self.names_synced;
-        if is_last_durable && self.is_first_due(now, high_watermark)? {
+        // Nor while a start would put something in the place of one.
+        let may_go = self.names_retained <= self.names_synced && self.swapping.is_none();
+        if may_go && self.is_first_due(now, high_watermark)? {
             if self.segments.len() == 1 {
                 let roll = self.preparing(|log| log.prepare_roll(false))?;
                 self.changing(|log| log.roll(now, Some(roll)))?;

@@ -21,6 +21,7 @@ use crate::checkpoint::format_epochs;
 use crate::disk::{Disk, DiskError, DiskFile, Failed};
 use crate::layout::EPOCHS_FILE;
 use crate::log::Log;
+use crate::segment::Segment;
 
 /// A new snapshot of the producers is worth its while after as many bytes: what has to be read again
 /// at most to know them after a crash.
@@ -146,6 +147,20 @@ impl Log {
                 Err(error)
             }
         }
+    }
+
+    /// Brings all records and names to the media, where a start would take for a gap what the power took from the
+    /// end of a segment: the next one must not be there before. Another flush may be under way, so that nothing
+    /// counts as durable by this one.
+    pub(crate) fn sync_before_gap(&mut self) -> Result<(), DiskError> {
+        let unsynced = self.segments.partition_point(|segment| segment.base < self.unsynced_from);
+        let files: Vec<_> = self.segments[unsynced..].iter().flat_map(Segment::opened_records).collect();
+        let synced = files.iter().try_for_each(|file| file.sync());
+        let synced = synced.and_then(|()| self.sync_names());
+        if let Err(error) = &synced {
+            self.on_flush_failed(error);
+        }
+        synced
     }
 
     /// Opens what [`Log::save_tables`] writes; the snapshot's file if one is due.

@@ -164,7 +164,10 @@ impl Log {
             if header.base_offset >= upto {
                 break;
             }
-            if offset < self.start || best.is_some_and(|b| header.max_timestamp <= b.timestamp) {
+            if offset < self.start
+                || header.records_count == 0
+                || best.is_some_and(|b| header.max_timestamp <= b.timestamp)
+            {
                 continue;
             }
             // The batch that reaches over the start may owe its timestamp to a record before it.

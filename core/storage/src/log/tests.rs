@@ -8,6 +8,8 @@ use crate::read::ReadError;
 use crate::recovery::Known;
 use crate::testing::*;
 
+mod compact;
+mod compact_model;
 mod model;
 
 fn file(log: &Log, kind: FileKind, base: i64) -> PathBuf {

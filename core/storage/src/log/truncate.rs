@@ -39,6 +39,8 @@ impl Log {
         let segment = &self.segments[index];
         let damaged = LookupError::of(segment.base);
         let cut = segment.reaching(&self.home, upto).map_err(damaged)?;
+        // The batch behind a gap begins behind `upto`.
+        let cut = cut.map(|cut| Spot { offset: cut.offset.min(upto), ..cut });
         let cut = cut.unwrap_or(Spot { offset: upto, position: segment.bytes });
         self.changing(|log| log.cut(now, index, cut))?;
         Ok(self.end)
@@ -47,6 +49,7 @@ impl Log {
     /// Drops everything; the next record will have this offset. Durable when it returns.
     pub fn truncate_fully_and_start_at(&mut self, now: Now, offset: Offset) -> Result<(), DiskError> {
         self.changing(|log| {
+            log.give_up_swap()?;
             log.drop_segments_from(now, 0)?;
             log.retain_snapshots(|_| false)?;
             log.epochs.clear();
@@ -62,6 +65,7 @@ impl Log {
     }
 
     fn cut(&mut self, now: Now, index: usize, cut: Spot) -> Result<(), DiskError> {
+        self.give_up_swap()?;
         let keeps_part = cut.position > 0;
         self.drop_segments_from(now, if keeps_part { index + 1 } else { index })?;
         self.end_at(cut.offset);
@@ -82,6 +86,7 @@ impl Log {
         self.cuts += 1;
         self.end = end;
         self.start = self.start.min(end);
+        self.clean_upto = self.clean_upto.min(end);
         self.durable_end = self.durable_end.min(end);
         self.recovery_point = self.recovery_point.min(end);
         // What is appended from here on lies in files that no flush has seen.

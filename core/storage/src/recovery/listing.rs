@@ -8,12 +8,9 @@ use crate::disk::{DirEntry, DiskError, OpenMode};
 use crate::home::Home;
 use crate::index::table::Table;
 use crate::index::{AbortedTxn, OffsetEntry, TimeEntry};
-use crate::layout::{FileKind, FileName, file_name, parse_file_name};
+use crate::layout::{FileKind, FileName, cleaned_base, file_name, parse_file_name, swap_name};
 use crate::scan::{HeaderWalk, ScanError};
 use crate::segment::Segment;
-
-const SWAP_SUFFIX: &str = ".swap";
-const CLEANED_SUFFIX: &str = ".cleaned";
 
 /// The files of one segment.
 #[derive(Debug, Default)]
@@ -123,48 +120,66 @@ impl Listing {
     }
 }
 
-/// Finishes what Kafka's cleaner had decided when it was stopped: segments it had rewritten take the
-/// place of all they were made from. Whether there was anything.
+/// A file that was about to take the place of another, or of several.
+struct SwapFile {
+    kind: FileKind,
+    base: Offset,
+    bytes: u64,
+}
+
+impl SwapFile {
+    fn of(entry: &DirEntry) -> Option<Self> {
+        match parse_file_name(&entry.name) {
+            FileName::Swap(kind, base) => Some(Self { kind, base, bytes: entry.len }),
+            _ => None,
+        }
+    }
+
+    fn name(&self) -> String {
+        swap_name(&file_name(self.kind, self.base))
+    }
+
+    fn remove(&self, home: &Home) -> Result<(), DiskError> {
+        home.disk.remove_file(&home.child(&self.name()))
+    }
+
+    fn rename(&self, home: &Home) -> Result<(), DiskError> {
+        home.disk.rename(&home.child(&self.name()), &home.path(self.kind, self.base))
+    }
+}
+
+/// Finishes what compaction, this broker's or Kafka's, had decided when it was stopped: segments that it had
+/// written anew take the place of all they were made from. Whether there was anything.
 fn complete_swaps(home: &Home, entries: &[DirEntry]) -> Result<bool, DiskError> {
-    let swaps: Vec<_> = entries.iter().filter_map(|e| swap_of(&e.name).map(|at| (e, at))).collect();
+    let swaps: Vec<_> = entries.iter().filter_map(SwapFile::of).collect();
     if swaps.is_empty() {
         return Ok(false);
     }
     // With some files still being cleaned, those from there on were not decided yet.
-    let undecided = entries.iter().filter_map(|e| cleaned_of(&e.name)).min();
-    for (entry, (kind, base)) in swaps {
-        let swap = home.child(&entry.name);
-        if undecided.is_some_and(|undecided| base >= undecided) {
-            home.disk.remove_file(&swap)?;
-            continue;
-        }
-        if kind == FileKind::Log {
-            let bytes = u32::try_from(entry.len).unwrap_or(u32::MAX);
-            let end = end_of_swap(home, &entry.name, bytes)?;
-            for replaced in entries.iter().filter_map(|e| log_of(&e.name)) {
-                if base < replaced && replaced < end {
-                    Found { base: replaced, ..Found::default() }.remove(home)?;
-                }
+    let undecided = entries.iter().filter_map(|e| cleaned_base(&e.name)).min();
+    let is_undecided = |swap: &SwapFile| undecided.is_some_and(|undecided| swap.base >= undecided);
+    let (undecided, decided): (Vec<_>, Vec<_>) = swaps.into_iter().partition(is_undecided);
+    undecided.iter().try_for_each(|swap| swap.remove(home))?;
+    let (records, tables): (Vec<_>, Vec<_>) = decided.iter().partition(|swap| swap.kind == FileKind::Log);
+    for swap in &records {
+        let end = end_of_swap(home, swap)?;
+        for replaced in entries.iter().filter_map(|e| log_of(&e.name)) {
+            if swap.base < replaced && replaced < end {
+                Found { base: replaced, ..Found::default() }.remove(home)?;
             }
         }
-        home.disk.rename(&swap, &home.child(&file_name(kind, base)))?;
     }
+    // What goes must not come back beside what takes its place.
+    home.sync_dir()?;
+    for table in tables {
+        let has_records = records.iter().any(|swap| swap.base == table.base);
+        // Alone it is the rest of a swap that was completed, or of one that was taken back.
+        let is_there = entries.iter().any(|e| e.name == file_name(table.kind, table.base));
+        if has_records || !is_there { table.rename(home)? } else { table.remove(home)? }
+    }
+    records.iter().try_for_each(|swap| swap.rename(home))?;
     home.sync_dir()?;
     Ok(true)
-}
-
-fn swap_of(name: &str) -> Option<(FileKind, Offset)> {
-    match parse_file_name(name) {
-        FileName::Swap(kind, base) if name.ends_with(SWAP_SUFFIX) => Some((kind, base)),
-        _ => None,
-    }
-}
-
-fn cleaned_of(name: &str) -> Option<Offset> {
-    match parse_file_name(name.strip_suffix(CLEANED_SUFFIX)?) {
-        FileName::Part(_, base) => Some(base),
-        _ => None,
-    }
 }
 
 fn log_of(name: &str) -> Option<Offset> {
@@ -175,8 +190,9 @@ fn log_of(name: &str) -> Option<Offset> {
 }
 
 /// Where the batches of a swap file end. What cannot be read replaces nothing more.
-fn end_of_swap(home: &Home, name: &str, bytes: u32) -> Result<Offset, DiskError> {
-    let file = home.disk.open(&home.child(name), OpenMode::Read)?;
+fn end_of_swap(home: &Home, swap: &SwapFile) -> Result<Offset, DiskError> {
+    let bytes = u32::try_from(swap.bytes).unwrap_or(u32::MAX);
+    let file = home.disk.open(&home.child(&swap.name()), OpenMode::Read)?;
     let mut walk = HeaderWalk::new(file.as_ref(), 0, bytes);
     let mut end = Offset::ZERO;
     loop {

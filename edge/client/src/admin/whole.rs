@@ -1,6 +1,8 @@
 //! The cluster: who is in it, and what is on its disks.
 
-use base::{BrokerId, Uuid};
+use std::collections::BTreeMap;
+
+use base::{BrokerId, PartitionIndex, Uuid};
 use client_core::admin::{
     AddVoters, DescribeCluster, DescribeLogDirs, DescribeQuorum, RemoveVoters, UnregisterBrokers,
     UpdateFeatures, VoterId,
@@ -53,7 +55,24 @@ impl Admin {
         brokers: impl IntoIterator<Item = BrokerId>,
     ) -> Call<Vec<Result<Vec<LogDir>, AdminError>>> {
         let brokers = brokers.into_iter().collect();
-        self.call(|admin| async move { admin.ask(DescribeLogDirs, brokers, admin.deadline()).await })
+        self.call(
+            |admin| async move { admin.ask(DescribeLogDirs::default(), brokers, admin.deadline()).await },
+        )
+    }
+
+    /// What these brokers have of some partitions on their disks: topic, partition.
+    pub fn describe_log_dirs_of<T: Into<String>>(
+        &self,
+        brokers: impl IntoIterator<Item = BrokerId>,
+        partitions: impl IntoIterator<Item = (T, i32)>,
+    ) -> Call<Vec<Result<Vec<LogDir>, AdminError>>> {
+        let brokers = brokers.into_iter().collect();
+        let mut by_topic: BTreeMap<String, Vec<PartitionIndex>> = BTreeMap::new();
+        for (topic, partition) in partitions {
+            by_topic.entry(topic.into()).or_default().push(PartitionIndex(partition));
+        }
+        let ask = DescribeLogDirs { partitions: Some(by_topic.into_iter().collect()) };
+        self.call(|admin| async move { admin.ask(ask, brokers, admin.deadline()).await })
     }
 
     /// What all brokers that are up have on their disks, by broker.
@@ -66,7 +85,7 @@ impl Admin {
             let cluster = admin.ask_one(DescribeCluster, (), until).await?;
             let brokers: Vec<BrokerId> =
                 cluster.brokers.iter().filter(|it| !it.is_fenced).map(|it| it.id).collect();
-            let dirs = admin.ask(DescribeLogDirs, brokers.clone(), until).await;
+            let dirs = admin.ask(DescribeLogDirs::default(), brokers.clone(), until).await;
             Ok(brokers.into_iter().zip(dirs).collect())
         })
     }

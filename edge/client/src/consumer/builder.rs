@@ -1,13 +1,17 @@
 //! The settings of a consumer, chosen one by one.
 
+mod group;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use std::time::Duration;
 
 use base::Effects;
 use client_core::Chance;
 use client_core::consumer::{self as core, ConsumerSettings, Isolation, Reset};
+use client_core::group::GroupSettings;
 use parking_lot::Mutex;
 use records::Scratch;
 
@@ -25,11 +29,17 @@ use crate::wires::Spare;
 pub struct ConsumerBuilder {
     bootstrap_servers: String,
     settings: ConsumerSettings,
+    /// Without a name there is none.
+    group: GroupSettings,
 }
 
 impl ConsumerBuilder {
     pub(super) fn new(bootstrap_servers: &str) -> Self {
-        Self { bootstrap_servers: bootstrap_servers.to_owned(), settings: ConsumerSettings::default() }
+        Self {
+            bootstrap_servers: bootstrap_servers.to_owned(),
+            settings: ConsumerSettings::default(),
+            group: GroupSettings::new(""),
+        }
     }
 
     /// `isolation.level`.
@@ -119,6 +129,7 @@ impl ConsumerBuilder {
                 "none" => self.reset(Reset::None),
                 _ => return Err(wrong("earliest, latest or none")),
             },
+            name if group::is_setting(name) => self.set_of_group(name, value)?,
             _ => {
                 let mut builder = self;
                 let ConsumerSettings { retry, metadata_age_max, links, .. } = &mut builder.settings;
@@ -144,7 +155,8 @@ impl ConsumerBuilder {
             Reset::Latest => "latest",
             Reset::None => "none",
         };
-        vec![
+        let mut all = self.group_properties();
+        all.extend([
             ("fetch.min.bytes", settings.fetch_bytes_min.to_string()),
             ("fetch.max.bytes", settings.fetch_bytes_max.to_string()),
             ("max.partition.fetch.bytes", settings.partition_bytes_max.to_string()),
@@ -155,19 +167,22 @@ impl ConsumerBuilder {
             ("request.timeout.ms", settings.links.request_timeout.as_millis().to_string()),
             // Kafka has no such setting.
             ("prefetch.bytes", settings.prefetch_bytes_max.to_string()),
-        ]
+        ]);
+        all
     }
 
     /// Starts the consumer. Connections are made when something is assigned.
     pub fn build(self) -> Result<Consumer, BuildError> {
         let bootstrap = address::parse(&self.bootstrap_servers)?;
         check(&self.settings)?;
+        let group = self.build_group(&bootstrap)?;
         let core = core::Consumer::new(self.settings, bootstrap, Chance::new(rand::random()));
         let spare = Spare::default();
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 core,
                 effects: Effects::new(),
+                group,
                 arrived: VecDeque::new(),
                 reader: None,
                 is_stopping: false,
@@ -176,6 +191,8 @@ impl ConsumerBuilder {
             driver: Driver::new(spare.clone())?,
             clock: Clock::start(),
             spare,
+            has_rebalances: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
         });
         let driven = shared.clone();
         let run = move || {
@@ -190,6 +207,7 @@ impl ConsumerBuilder {
             unglanced_bytes: 0,
             rest: None,
             scratch: Scratch::default(),
+            listener: None,
         })
     }
 }

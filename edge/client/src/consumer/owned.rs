@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use std::vec;
@@ -153,7 +154,7 @@ impl Consumer {
     /// [`Consumer::next_record`] for a thread that may block so long; `None` if none came.
     pub fn next_record_within(&mut self, timeout: Duration) -> Result<Option<OwnedRecord>, Failure> {
         loop {
-            if let Some(record) = self.rest.as_mut().and_then(Rest::next) {
+            if let Some(record) = self.next_of_rest() {
                 return Ok(Some(record));
             }
             // A batch without records is rare, and seldom is there another one.
@@ -182,9 +183,18 @@ impl Consumer {
         RecordsBlocking { consumer: self }
     }
 
+    /// The next record of the batch at hand, unless the group takes it away.
+    fn next_of_rest(&mut self) -> Option<OwnedRecord> {
+        self.on_asked();
+        if self.shared.has_rebalances.load(Ordering::Acquire) {
+            self.rebalance();
+        }
+        self.rest.as_mut().and_then(Rest::next)
+    }
+
     fn wait_for_record(&mut self) -> Result<OwnedRecord, Failure> {
         loop {
-            if let Some(record) = self.rest.as_mut().and_then(Rest::next) {
+            if let Some(record) = self.next_of_rest() {
                 return Ok(record);
             }
             self.next_batch_blocking()?;
@@ -194,7 +204,7 @@ impl Consumer {
 
     fn poll_record(&mut self, context: &mut Context<'_>) -> Poll<Result<OwnedRecord, Failure>> {
         loop {
-            if let Some(record) = self.rest.as_mut().and_then(Rest::next) {
+            if let Some(record) = self.next_of_rest() {
                 return Poll::Ready(Ok(record));
             }
             ready!(self.poll_advance(context))?;

@@ -12,8 +12,8 @@ use storage::Log;
 use storage::disk::Disk;
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, mark, marks, run, voter};
-use crate::{METADATA_TOPIC, OpenError, SnapshotEvery, Voter, batch, open};
+use super::nodes::{Cluster, PATIENCE, mark, marks, run, voter};
+use crate::{ChangeError, METADATA_TOPIC, OpenError, SnapshotEvery, Voter, batch, open};
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
 
@@ -83,7 +83,14 @@ fn who_was_alone_can_be_found_once_it_listens() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cluster.start(2, MemoryDisk::new()).await.expect("a fresh disk");
-        let added = cluster.node(1).member.add_voter(voter(2), Duration::from_secs(10)).await;
+        // It may be busy still with putting down where it listens.
+        let added = loop {
+            let added = cluster.node(1).member.add_voter(voter(2), Duration::from_secs(10)).await;
+            if added != Err(ChangeError::InProgress) || began.elapsed() > PATIENCE {
+                break added;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
         added.expect("it is there");
     });
 }

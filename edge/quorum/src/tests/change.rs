@@ -1,12 +1,16 @@
 //! Who votes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, Uuid};
+use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, run, voter};
-use crate::{ChangeError, SnapshotEvery, Voter};
+use super::nodes::{Cluster, Heard, run, voter};
+use crate::message::{self, Addressed, Answered, Request};
+use crate::types::Vote;
+use crate::{ChangeError, Next, Observer, ObserverStart, SnapshotEvery, Voter};
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -104,7 +108,7 @@ fn where_a_voter_was_moved_to_is_put_down() {
         let disk = cluster.stop(moved).await;
         cluster.commit("without it").await;
         let me = Voter { address: "elsewhere:1".into(), ..voter(moved) };
-        let start = cluster.start_as(me, disk.clone(), std::sync::Arc::new(disk), Vec::new());
+        let start = cluster.start_as(me, disk.clone(), Arc::new(disk), Vec::new());
         start.await.expect("it is whole");
         cluster.node(moved).heard.marked("without it").await;
         for id in [1, 2, 3] {
@@ -124,25 +128,11 @@ fn where_a_voter_was_moved_to_is_put_down() {
 #[test]
 fn a_voter_with_an_empty_disk_is_not_who_it_was() {
     run(async {
-        let mut cluster = Cluster::of([1, 2, 3]).await;
-        cluster.commit("before").await;
-        let began = std::time::Instant::now();
-        let noted = |cluster: &Cluster, id: i32| {
-            let members = cluster.node(id).member.store.memory.lock().members.clone();
-            members.nodes().all(|(_, home)| home.directory != Uuid::ZERO)
-        };
-        while ![1, 2, 3].iter().all(|id| noted(&cluster, *id)) {
-            assert!(began.elapsed() < LONG, "the directories are not noted");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let (leader, _) = cluster.leader().await;
-        let others: Vec<i32> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
-        let [wiped, second] = others[..] else { panic!("three nodes") };
-        cluster.kill(wiped).await;
+        let (mut cluster, leader, [wiped, second]) = killed_one().await;
         let disk = MemoryDisk::new();
         let me = Voter { directory: Uuid([99; 16]), ..voter(wiped) };
         let voters = cluster.voters.clone();
-        let start = cluster.start_as(me.clone(), disk.clone(), std::sync::Arc::new(disk), voters);
+        let start = cluster.start_as(me.clone(), disk.clone(), Arc::new(disk), voters);
         start.await.expect("a fresh disk");
         cluster.commit("with two").await;
         assert!(cluster.node(wiped).heard.marks().is_empty());
@@ -163,6 +153,138 @@ fn a_voter_with_an_empty_disk_is_not_who_it_was() {
         member.add_voter(me, LONG).await.expect("it is there");
         cluster.node(wiped).heard.marked("with two").await;
         assert_eq!(voters_of(&member), [1, 2, 3]);
+        cluster.check_agreement();
+    });
+}
+
+/// Three of whom one has been killed: who leads, who was killed, and the other.
+async fn killed_one() -> (Cluster, i32, [i32; 2]) {
+    let mut cluster = Cluster::of([1, 2, 3]).await;
+    cluster.commit("before").await;
+    let (leader, _) = cluster.leader().await;
+    let others: Vec<i32> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
+    let [killed, second] = others[..] else { panic!("three nodes") };
+    cluster.kill(killed).await;
+    (cluster, leader, [killed, second])
+}
+
+/// Two know each other's disks, and not the third's. It counts once it is heard of, and not before.
+#[test]
+fn a_voter_whose_disk_nobody_knows_counts_once_it_is_put_down() {
+    run(async {
+        let mut cluster = Cluster::empty([1, 2]);
+        cluster.voters.push(Voter { directory: Uuid::ZERO, ..voter(3) });
+        let founders = cluster.voters.clone();
+        let start = |id| {
+            let (disk, voters) = (MemoryDisk::new(), founders.clone());
+            let voters = if id == 3 { Vec::new() } else { voters };
+            (voter(id), disk.clone(), Arc::new(disk), voters)
+        };
+        for id in [2, 3] {
+            let (me, memory, disk, voters) = start(id);
+            cluster.start_as(me, memory, disk, voters).await.expect("a fresh disk");
+        }
+        // It may have voted with another disk, of which nobody here knows: it gives no vote, and takes no entry.
+        let stands = Request::Vote(VoteRequest::new(Vote::new(7, 2), None));
+        let calls = Request::Append(AppendEntriesRequest {
+            vote: Vote::new_committed(7, 2),
+            prev_log_id: None,
+            entries: Vec::new(),
+            leader_commit: None,
+        });
+        for request in [stands, calls] {
+            let asked = |directory| Addressed {
+                cluster: "cluster".into(),
+                from: 2,
+                home: voter(2).home(),
+                to: 3,
+                directory,
+            };
+            let bytes = message::encode_request(&asked(Uuid::ZERO), &request).expect("small");
+            let answer = cluster.node(3).member.handle(bytes).await;
+            let (home, answered) = message::decode_answer(&answer).expect("it is an answer");
+            assert_eq!(home.directory, voter(3).directory, "it says who it is");
+            assert!(
+                matches!(&answered, Answered::Refused(why) if why.contains("nobody has put down")),
+                "{answered:?}"
+            );
+        }
+        let (me, memory, disk, voters) = start(1);
+        cluster.start_as(me, memory, disk, voters).await.expect("a fresh disk");
+        cluster.commit("before").await;
+        until_noted(&cluster).await;
+        cluster.kill(2).await;
+        cluster.commit("with the third").await;
+        cluster.node(3).heard.marked("with the third").await;
+        cluster.check_agreement();
+    });
+}
+
+/// Waits until all know the directories of all.
+async fn until_noted(cluster: &Cluster) {
+    let began = std::time::Instant::now();
+    let noted = |id: i32| {
+        let members = cluster.node(id).member.store.memory.lock().members.clone();
+        members.nodes().all(|(_, home)| home.directory != Uuid::ZERO)
+    };
+    while ![1, 2, 3].into_iter().all(noted) {
+        assert!(began.elapsed() < LONG, "the directories are not noted");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_voter_with_an_empty_disk_follows_until_the_disk_is_given_its_vote() {
+    run(async {
+        let (mut cluster, leader, [wiped, second]) = killed_one().await;
+        let me = Voter { directory: Uuid([99; 16]), ..voter(wiped) };
+        let (disk, voters) = (MemoryDisk::new(), cluster.voters.clone());
+        let start = cluster.start_as(me.clone(), disk.clone(), Arc::new(disk), voters);
+        start.await.expect("a fresh disk");
+        tokio::time::timeout(LONG, cluster.node(wiped).member.left()).await.expect("it is told");
+        let disk = cluster.stop(wiped).await;
+
+        // It follows, beside who it was.
+        let heard = Heard::default();
+        let observer = Observer::open(ObserverStart {
+            disk: Arc::new(disk.clone()),
+            log_dir: "data".into(),
+            me: me.clone(),
+            may_vote: true,
+            cluster_id: "cluster".into(),
+            snapshot_every: SnapshotEvery::default(),
+            tell: heard.tell(),
+        });
+        let mut observer = observer.expect("it is whole");
+        let member = cluster.node(leader).member.clone();
+        loop {
+            let request = observer.next_request(&voter(leader), Duration::ZERO).expect("small");
+            let answer = member.handle(request).await;
+            if observer.on_answer(&answer).expect("it is of use") == Next::CaughtUp {
+                break;
+            }
+        }
+        assert_eq!(heard.image(), cluster.node(leader).heard.image());
+        let status = member.status();
+        let of = |all: &[crate::ReplicaStatus]| {
+            let found = all.iter().find(|it| it.id.0 == wiped);
+            found.map(|it| it.directory)
+        };
+        assert_eq!(of(&status.voters), Some(voter(wiped).directory));
+        assert_eq!(of(&status.observers), Some(me.directory));
+        observer.close().expect("the disk works");
+        let is_member =
+            |me: &Voter| crate::is_member(Arc::new(disk.clone()), std::path::Path::new("data"), me);
+        assert_eq!((is_member(&me), is_member(&voter(wiped))), (Ok(Some(false)), Ok(Some(true))));
+
+        // With its vote it is one of a majority again.
+        member.remove_voter(BrokerId(wiped)).await.expect("two of three are there");
+        let start = cluster.start_as(me.clone(), disk.clone(), Arc::new(disk.clone()), Vec::new());
+        start.await.expect("it is a copy");
+        member.add_voter(me, LONG).await.expect("it is there");
+        cluster.kill(second).await;
+        cluster.commit("with the new disk").await;
+        cluster.node(wiped).heard.marked("with the new disk").await;
         cluster.check_agreement();
     });
 }

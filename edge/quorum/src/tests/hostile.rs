@@ -4,14 +4,14 @@ use base::{LeaderEpoch, Offset};
 use bytes::Bytes;
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 
-use super::nodes::{Cluster, run, voter};
+use super::nodes::{Cluster, directory, run, voter};
 use crate::message::{self, Addressed, Answered, Request};
 use crate::read_request::ReadRequest;
 use crate::types::{Entry, Types, Vote, log_id};
 
 fn from(node: u64) -> Addressed {
     let home = voter(i32::try_from(node).expect("small")).home();
-    Addressed { cluster: "cluster".into(), from: node, home, to: 1 }
+    Addressed { cluster: "cluster".into(), from: node, home, to: 1, directory: directory(1) }
 }
 
 async fn ask(cluster: &Cluster, who: &Addressed, request: &Request) -> Answered {

@@ -167,6 +167,11 @@ impl Switch {
     /// Cuts a node off, both ways.
     pub(crate) fn isolate(&self, id: i32) {
         let others: Vec<i32> = (1..10).filter(|other| *other != id).collect();
+        self.part(id, &others);
+    }
+
+    /// Cuts a node off from some others, both ways.
+    pub(crate) fn part(&self, id: i32, others: &[i32]) {
         self.cut.lock().extend(others.iter().flat_map(|&other| [(id, other), (other, id)]));
     }
 
@@ -239,12 +244,19 @@ pub(crate) struct Cluster {
     pub(crate) nodes: BTreeMap<i32, Node>,
     pub(crate) voters: Vec<Voter>,
     pub(crate) every: SnapshotEvery,
+    pub(crate) timing: Timing,
 }
 
 impl Cluster {
     pub(crate) fn empty(voters: impl IntoIterator<Item = i32>) -> Self {
-        let voters = voters.into_iter().map(|id| Voter { directory: Uuid::ZERO, ..voter(id) }).collect();
-        Self { switch: Arc::default(), nodes: BTreeMap::new(), voters, every: SnapshotEvery::default() }
+        let voters = voters.into_iter().map(voter).collect();
+        Self {
+            switch: Arc::default(),
+            nodes: BTreeMap::new(),
+            voters,
+            every: SnapshotEvery::default(),
+            timing: Timing::default(),
+        }
     }
 
     pub(crate) async fn of(voters: impl IntoIterator<Item = i32>) -> Self {
@@ -277,7 +289,7 @@ impl Cluster {
             cluster_id: "cluster".into(),
             voters,
             network: Arc::new(Port { from: id, switch: self.switch.clone() }),
-            timing: Timing::default(),
+            timing: self.timing,
             snapshot_every: self.every,
             tell: heard.tell(),
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, LeaderEpoch};
+use base::{BrokerId, LeaderEpoch, Uuid};
 use controller::QuorumEvent;
 use openraft::raft::AppendEntriesRequest;
 use storage::memory::MemoryDisk;
@@ -130,7 +130,7 @@ fn an_observer_becomes_a_voter_and_a_voter_an_observer() {
         let (mut observer, _) = open(2, &disk);
         follow(&mut observer, &cluster, 1).await.expect("it is there");
         let is_member =
-            |disk: &MemoryDisk| crate::is_member(Arc::new(disk.clone()), Path::new("data"), BrokerId(2));
+            |disk: &MemoryDisk| crate::is_member(Arc::new(disk.clone()), Path::new("data"), &voter(2));
         assert_eq!(is_member(&disk), Ok(Some(false)));
         assert_eq!(is_member(&MemoryDisk::new()), Ok(None));
         observer.close().expect("the disk works");
@@ -251,28 +251,60 @@ fn who_is_called_and_then_forgotten_goes_back_to_reading() {
         let mut cluster = Cluster::of([1]).await;
         cluster.commit("a").await;
         let (observer, _) = open(2, &MemoryDisk::new());
-        let called = message::encode_request(
-            &Addressed { cluster: "cluster".into(), from: 1, home: voter(1).home(), to: 2 },
-            &Request::Append(AppendEntriesRequest {
-                vote: Vote::new_committed(1, 1),
-                prev_log_id: None,
-                entries: Vec::new(),
-                leader_commit: None,
-            }),
-        );
-        let called = called.expect("small");
-        assert!(crate::is_call(&called, "cluster", BrokerId(2)));
-        assert!(
-            !crate::is_call(&called, "other", BrokerId(2))
-                && !crate::is_call(&called, "cluster", BrokerId(3))
-        );
+        let called = |directory| {
+            let home = voter(1).home();
+            let called = message::encode_request(
+                &Addressed { cluster: "cluster".into(), from: 1, home, to: 2, directory },
+                &Request::Append(AppendEntriesRequest {
+                    vote: Vote::new_committed(1, 1),
+                    prev_log_id: None,
+                    entries: Vec::new(),
+                    leader_commit: None,
+                }),
+            );
+            called.expect("small")
+        };
+        let known = called(voter(2).directory);
+        assert!(crate::is_call(&known, "cluster", &voter(2)));
+        assert!(!crate::is_call(&known, "other", &voter(2)));
+        assert!(!crate::is_call(&known, "cluster", &voter(3)));
+        for other in [Uuid::ZERO, Uuid([9; 16])] {
+            let is_call = crate::is_call(&called(other), "cluster", &voter(2));
+            assert!(!is_call, "one with another disk may be meant");
+        }
         let asks = observer.next_request(&voter(2), Duration::ZERO).expect("small");
-        assert!(!crate::is_call(&asks, "cluster", BrokerId(2)));
+        assert!(!crate::is_call(&asks, "cluster", &voter(2)));
         // Nobody adds it: it is told in a while.
         cluster.start(2, MemoryDisk::new()).await.expect("a fresh disk");
         let left = cluster.node(2).member.left();
         tokio::time::timeout(Duration::from_secs(20), left).await.expect("nobody speaks to it");
         let stays = cluster.node(1).member.left();
         assert!(tokio::time::timeout(Duration::from_secs(3), stays).await.is_err(), "who votes stays");
+    });
+}
+
+#[test]
+fn a_leader_that_no_majority_hears_does_not_keep_those_who_follow() {
+    run(async {
+        let cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (old, before) = cluster.leader().await;
+        let (mut observer, heard) = open(9, &MemoryDisk::new());
+        follow(&mut observer, &cluster, old).await.expect("it is there");
+        // The voters do not reach it; who follows does.
+        cluster.switch.isolate(old);
+        let others: Vec<i32> = (1..=3).filter(|id| *id != old).collect();
+        let (new, epoch) = cluster.leader_of(&others, before).await;
+        let began = std::time::Instant::now();
+        while observer.leader().is_some() {
+            assert!(began.elapsed() < super::nodes::PATIENCE, "it says that it leads");
+            // It keeps the question for a while, as it has nothing new.
+            let request = observer.next_request(&voter(old), Duration::from_millis(50)).expect("it may ask");
+            let answer = cluster.node(old).member.handle(request).await;
+            observer.on_answer(&answer).expect("it answers");
+        }
+        follow(&mut observer, &cluster, new).await.expect("it is there");
+        assert_eq!(observer.leader(), Some(BrokerId(new)));
+        assert!(heard.events.lock().contains(&QuorumEvent::Following { epoch, leader: Some(BrokerId(new)) }));
     });
 }

@@ -241,3 +241,74 @@ fn the_lead_is_handed_over() {
         cluster.commit("after").await;
     });
 }
+
+/// How long a leader may be silent where nobody is told that it is gone.
+const SILENCE: Duration = Duration::from_secs(6);
+
+/// Three nodes that have patience.
+async fn patient() -> Cluster {
+    let mut cluster = Cluster::empty([1, 2, 3]);
+    cluster.timing.election_timeout = SILENCE;
+    for id in [3, 2, 1] {
+        cluster.start(id, MemoryDisk::new()).await.expect("a fresh disk");
+    }
+    cluster.commit("before").await;
+    cluster
+}
+
+#[test]
+fn the_successor_of_a_leader_that_is_gone_is_elected_at_once() {
+    run(async {
+        let mut cluster = patient().await;
+        let (leader, epoch) = cluster.leader().await;
+        cluster.kill(leader).await;
+        let began = Instant::now();
+        let told = |id: i32| {
+            let member = cluster.node(id).member.clone();
+            tokio::spawn(async move { member.on_leader_gone(BrokerId(leader)).await })
+        };
+        let others = others(leader);
+        let told = [told(others[0]), told(others[1])];
+        let (_, later) = cluster.leader_of(&others, epoch).await;
+        // Before, they would not even have taken it for silent.
+        assert!(later > epoch && began.elapsed() < SILENCE / 2, "{:?}", began.elapsed());
+        for told in told {
+            told.await.expect("it does not panic");
+        }
+        cluster.commit("after").await;
+        cluster.check_agreement();
+    });
+}
+
+#[test]
+fn a_leader_that_one_voter_takes_for_gone_leads_on() {
+    run(async {
+        let cluster = patient().await;
+        let (leader, epoch) = cluster.leader().await;
+        let [wrong, other] = others(leader)[..] else { unreachable!("three without one") };
+        cluster.node(wrong).member.on_leader_gone(BrokerId(leader)).await;
+        // Nor does one go that never led.
+        cluster.node(other).member.on_leader_gone(BrokerId(wrong)).await;
+        cluster.commit("after").await;
+        assert_eq!(cluster.leader().await, (leader, epoch));
+    });
+}
+
+#[test]
+fn a_leader_that_reaches_one_voter_of_four_lets_it_elect_another() {
+    run(async {
+        let cluster = Cluster::of([1, 2, 3, 4]).await;
+        cluster.commit("before").await;
+        let (leader, epoch) = cluster.leader().await;
+        let others: Vec<i32> = (1..=4).filter(|id| *id != leader).collect();
+        cluster.switch.part(leader, &others[1..]);
+        let (_, later) = cluster.leader_of(&others, epoch).await;
+        assert!(later > epoch);
+        cluster.switch.heal();
+        cluster.commit("after").await;
+        for node in cluster.nodes.values() {
+            node.heard.marked("after").await;
+        }
+        cluster.check_agreement();
+    });
+}

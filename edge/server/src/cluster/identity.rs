@@ -11,9 +11,13 @@ use wire::cluster::{Hello, Purpose, Welcome};
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) node: BrokerId,
+    /// Whether it is a broker; else it only votes.
+    pub(crate) is_broker: bool,
     /// The id of the directory that has its metadata, once that is open.
     directory: OnceLock<Uuid>,
     cluster_id: ArcSwapOption<String>,
+    /// Who is to found the cluster with it, as long as nobody knows with which directories.
+    founders: OnceLock<Vec<Voter>>,
 }
 
 /// A node that answered a greeting.
@@ -23,6 +27,8 @@ pub(crate) struct Met {
     pub(crate) cluster_id: Option<String>,
     pub(crate) node: BrokerId,
     pub(crate) directory: Uuid,
+    /// Whether it is a broker; else it only votes.
+    pub(crate) is_broker: bool,
     /// Who votes in its cluster.
     pub(crate) voters: Vec<Voter>,
 }
@@ -41,15 +47,33 @@ pub(crate) enum Refusal {
     NoCluster(BrokerId),
     #[error("another node has the id {0} of this one, too: give each node its own node.id")]
     SameNode(BrokerId),
+    #[error(
+        "node {met} belongs to cluster {cluster}, in which node {node} has no vote: start node {node} with cluster.join in the \
+         place of cluster.peers to have it join that one"
+    )]
+    NoVote { node: BrokerId, met: BrokerId, cluster: String },
     #[error("node {node} does not speak to this one: {why}")]
     Theirs { node: BrokerId, why: String },
 }
 
 impl Identity {
-    /// `cluster_id` is `None` for a node that belongs to none yet.
+    /// A broker. `cluster_id` is `None` for a node that belongs to none yet.
     pub(crate) fn new(node: BrokerId, cluster_id: Option<String>) -> Self {
         let cluster_id = ArcSwapOption::new(cluster_id.map(Arc::new));
-        Self { node, directory: OnceLock::new(), cluster_id }
+        let (directory, founders) = (OnceLock::new(), OnceLock::new());
+        Self { node, is_broker: true, directory, cluster_id, founders }
+    }
+
+    /// It founds its cluster with these, and does not know yet with which directories they vote: that tells others
+    /// that it has no log which could know more.
+    pub(crate) fn founds_with(&self, peers: impl Iterator<Item = (BrokerId, String)>) {
+        let unknown = |(id, address)| Voter { id, address, directory: Uuid::ZERO };
+        let _ = self.founders.set(peers.map(unknown).collect());
+    }
+
+    /// Those it founds its cluster with, if it does; none has a directory.
+    pub(crate) fn founders(&self) -> &[Voter] {
+        self.founders.get().map_or(&[], Vec::as_slice)
     }
 
     /// Its directories are open.
@@ -117,8 +141,9 @@ impl Identity {
         refusal: Option<&'a str>,
         voters: &'a [Voter],
     ) -> Welcome<'a> {
-        let voters = voters.iter().map(|voter| (voter.id, voter.address.as_str())).collect();
-        Welcome { refusal, cluster_id, node: self.node, directory: self.directory(), voters }
+        let voters = voters.iter().map(|voter| (voter.id, voter.address.as_str(), voter.directory)).collect();
+        let Self { node, is_broker, .. } = *self;
+        Welcome { refusal, cluster_id, node, directory: self.directory(), is_broker, voters }
     }
 }
 
@@ -134,7 +159,8 @@ mod tests {
 
     fn met(node: i32, cluster_id: Option<&str>) -> Met {
         let cluster_id = cluster_id.map(str::to_owned);
-        Met { refusal: None, cluster_id, node: BrokerId(node), directory: Uuid([9; 16]), voters: Vec::new() }
+        let (node, directory) = (BrokerId(node), Uuid([9; 16]));
+        Met { refusal: None, cluster_id, node, directory, is_broker: true, voters: Vec::new() }
     }
 
     #[test]

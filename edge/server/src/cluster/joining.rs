@@ -105,7 +105,7 @@ fn cluster_of(
     for (address, met) in met {
         // A list for all nodes may name this one, too.
         let Ok(met) = met else { continue };
-        if Some(address) == own.as_ref() {
+        if Some(address) == own.as_ref() || is_itself(identity, met) {
             continue;
         }
         if met.node == identity.node {
@@ -133,6 +133,13 @@ fn cluster_of(
     Ok(found)
 }
 
+/// Whether a node has met itself, at an address that it did not know for its own: one that is about to start has no
+/// directory open, and belongs to no other cluster.
+fn is_itself(identity: &Identity, met: &Met) -> bool {
+    let is_of_the_same = met.cluster_id.as_ref() == identity.cluster_id().as_deref();
+    met.node == identity.node && met.directory.is_zero() && is_of_the_same
+}
+
 #[cfg(test)]
 mod tests {
     use base::{BrokerId, Uuid};
@@ -151,7 +158,8 @@ mod tests {
             refusal: None,
             cluster_id: cluster_id.map(str::to_owned),
             node: BrokerId(node),
-            directory: Uuid::ZERO,
+            directory: Uuid([9; 16]),
+            is_broker: true,
             voters: voters.iter().map(voter).collect(),
         })
     }
@@ -170,6 +178,16 @@ mod tests {
         assert_eq!(of(None, vec![("a:1", met(1, Some("c"), &[1, 2]))]), Ok(Some("c".to_owned())));
         assert_eq!(of(Some("c"), vec![("a:1", met(1, Some("c"), &[1, 2]))]), Ok(Some("c".to_owned())));
         assert_eq!(of(None, vec![("d:1", met(4, None, &[]))]), Ok(None), "that is this node");
+    }
+
+    /// The list may name it in other words than its own settings do.
+    #[test]
+    fn a_node_knows_itself_at_any_address() {
+        for cluster in [None, Some("c")] {
+            let itself = Met { directory: Uuid::ZERO, ..met(4, cluster, &[]).unwrap() };
+            let others = || ("b:1", met(2, Some("c"), &[1, 2]));
+            assert_eq!(of(cluster, vec![("d.net:1", Ok(itself)), others()]), Ok(Some("c".to_owned())));
+        }
     }
 
     #[test]

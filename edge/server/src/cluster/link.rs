@@ -4,7 +4,8 @@
 //! of these addresses, and whoever answers has to be that node of this cluster.
 //!
 //! A connection is made when it is first needed, and made anew after it broke. Who asks while there is
-//! none hears so at once if the node refuses connections: that is how others learn that it died.
+//! none hears so at once if the node refuses connections: that is how others learn that it died. Who gives up
+//! meanwhile leaves it to be made for those who ask next.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,7 @@ use quorum::Voter;
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use wire::cluster::{ClusterRequest, Purpose, Welcome, decode_answer};
@@ -52,7 +53,7 @@ pub(crate) const FRAME_BYTES_MAX: u32 = 64 << 20;
 const WELCOME_BYTES_MAX: usize = 64 << 10;
 
 /// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum LinkError {
     /// Nobody listens where the node should: its process is gone.
     #[error("node {node} refuses connections at {address}")]
@@ -91,8 +92,22 @@ pub(crate) struct Link {
     identity: Arc<Identity>,
     node: BrokerId,
     addresses: Mutex<Addresses>,
-    open: tokio::sync::Mutex<Option<Arc<Open>>>,
+    /// Whether the node is a broker, as it said when it was met last.
+    is_broker: Mutex<Option<bool>>,
+    way: Mutex<Way>,
 }
+
+/// What there is of a connection.
+#[derive(Default)]
+enum Way {
+    #[default]
+    None,
+    /// One is being made: this will tell.
+    Making(Making),
+    Open(Arc<Open>),
+}
+
+type Making = watch::Receiver<Option<Result<Arc<Open>, LinkError>>>;
 
 /// Where a node may be.
 #[derive(Debug, Default)]
@@ -132,7 +147,8 @@ struct Awaited {
 
 impl Link {
     pub(crate) fn new(identity: Arc<Identity>, node: BrokerId) -> Self {
-        Self { identity, node, addresses: Mutex::default(), open: tokio::sync::Mutex::new(None) }
+        let (addresses, is_broker, way) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { identity, node, addresses, is_broker, way }
     }
 
     /// The node listens here, as somebody says.
@@ -144,9 +160,14 @@ impl Link {
         }
     }
 
+    /// Whether the node is a broker; `None` if it was not met yet.
+    pub(crate) fn is_broker(&self) -> Option<bool> {
+        *self.is_broker.lock()
+    }
+
     /// Asks, and waits for the answer at most so long.
     pub(crate) async fn ask(
-        &self,
+        self: &Arc<Self>,
         request: ClusterRequest<'_>,
         patience: Duration,
     ) -> Result<Vec<u8>, LinkError> {
@@ -156,7 +177,7 @@ impl Link {
         }
     }
 
-    async fn ask_on(&self, request: ClusterRequest<'_>) -> Result<Vec<u8>, LinkError> {
+    async fn ask_on(self: &Arc<Self>, request: ClusterRequest<'_>) -> Result<Vec<u8>, LinkError> {
         let broken = || LinkError::Broken(self.node);
         let open = self.opened().await?;
         let correlation_id = open.next.fetch_add(1, Ordering::Relaxed);
@@ -169,15 +190,36 @@ impl Link {
         answer
     }
 
-    async fn opened(&self) -> Result<Arc<Open>, LinkError> {
-        let mut place = self.open.lock().await;
-        if let Some(open) = place.as_ref().filter(|open| !open.awaited.broken.load(Ordering::Acquire)) {
-            return Ok(Arc::clone(open));
-        }
-        *place = None;
-        let open = Arc::new(open(self.connect().await?));
-        *place = Some(Arc::clone(&open));
-        Ok(open)
+    async fn opened(self: &Arc<Self>) -> Result<Arc<Open>, LinkError> {
+        let mut making = {
+            let mut way = self.way.lock();
+            match &*way {
+                Way::Open(open) if !open.awaited.broken.load(Ordering::Acquire) => {
+                    return Ok(Arc::clone(open));
+                }
+                // If whoever makes it is gone, nobody will tell.
+                Way::Making(making) if making.has_changed().is_ok() => making.clone(),
+                Way::Making(_) | Way::Open(_) | Way::None => {
+                    let making = self.make();
+                    *way = Way::Making(making.clone());
+                    making
+                }
+            }
+        };
+        let made = making.wait_for(Option::is_some).await.map(|made| made.clone());
+        made.ok().flatten().unwrap_or(Err(LinkError::Broken(self.node)))
+    }
+
+    /// Makes a connection, whether those who wait for it go on waiting or not.
+    fn make(self: &Arc<Self>) -> Making {
+        let (tell, making) = watch::channel(None);
+        let link = Arc::clone(self);
+        tokio::spawn(async move {
+            let made = link.connect().await.map(|stream| Arc::new(open(stream)));
+            *link.way.lock() = made.as_ref().map_or(Way::None, |open| Way::Open(Arc::clone(open)));
+            tell.send_replace(Some(made));
+        });
+        making
     }
 
     /// Connects to the node where it answers first.
@@ -190,13 +232,14 @@ impl Link {
             tries.spawn(async move {
                 sleep(ahead).await;
                 let made = connect(&identity, node, &address, Purpose::Control).await;
-                made.map(|stream| (stream, address))
+                made.map(|(stream, met)| (stream, met, address))
             });
         }
         let mut failures = Vec::new();
         while let Some(tried) = tries.join_next().await {
             match tried {
-                Ok(Ok((stream, address))) => {
+                Ok(Ok((stream, met, address))) => {
+                    *self.is_broker.lock() = Some(met.is_broker);
                     self.addresses.lock().met_at = Some(address);
                     return Ok(stream);
                 }
@@ -282,7 +325,7 @@ pub(crate) async fn connect_for_records(
     node: BrokerId,
     address: &str,
 ) -> Result<TcpStream, LinkError> {
-    connect(identity, node, address, Purpose::Records).await
+    connect(identity, node, address, Purpose::Records).await.map(|(stream, _)| stream)
 }
 
 async fn connect(
@@ -290,7 +333,7 @@ async fn connect(
     node: BrokerId,
     address: &str,
     purpose: Purpose,
-) -> Result<TcpStream, LinkError> {
+) -> Result<(TcpStream, Met), LinkError> {
     let unreachable = |why: String| LinkError::Unreachable { node, address: address.to_owned(), why };
     let greeted = timeout(CONNECT_MAX, async {
         let mut stream = TcpStream::connect(address).await.map_err(|why| match why.kind() {
@@ -302,7 +345,7 @@ async fn connect(
         let welcome =
             greet(identity, &mut stream, purpose).await.map_err(|why| unreachable(why.to_string()))?;
         identity.check_welcome(node, address, &welcome)?;
-        Ok(stream)
+        Ok((stream, welcome))
     });
     greeted.await.unwrap_or_else(|_| Err(unreachable(format!("no greeting within {CONNECT_MAX:?}"))))
 }
@@ -344,13 +387,14 @@ async fn greet(identity: &Identity, stream: &mut TcpStream, purpose: Purpose) ->
         cluster_id: welcome.cluster_id.map(str::to_owned),
         node: welcome.node,
         directory: welcome.directory,
+        is_broker: welcome.is_broker,
         voters: welcome.voters.into_iter().map(voter).collect(),
     })
 }
 
 /// A voter of whom only another node told.
-fn voter((id, address): (BrokerId, &str)) -> Voter {
-    Voter { id, address: address.to_owned(), directory: Uuid::ZERO }
+fn voter((id, address, directory): (BrokerId, &str, Uuid)) -> Voter {
+    Voter { id, address: address.to_owned(), directory }
 }
 
 /// Starts what writes and what reads.

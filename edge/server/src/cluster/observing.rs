@@ -86,8 +86,12 @@ pub(super) fn run(with: &Following<'_>, mut observer: Observer) -> Ended {
                 return ended;
             }
             Asked::Answered(answer) => match observer.on_answer(&answer) {
-                Ok(Next::More | Next::CaughtUp) => {
+                Ok(next) => {
                     choice.failures = 0;
+                    if next == Next::CaughtUp && observer.leader().is_none() {
+                        // Another may know who leads.
+                        choice.at = choice.at.wrapping_add(1);
+                    }
                     continue;
                 }
                 Err(ObserveError::Stopped(stopped)) => return Ended::Failed(stopped.to_string()),

@@ -11,23 +11,23 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
 use base::{BrokerId, Offset};
 use bytes::Bytes;
 use controller::{MetadataQuorum, Proposal, QuorumEvent};
 use metadata::Image;
-use metadata::settings::{BrokerSettings, ClusterPeer};
+use metadata::settings::BrokerSettings;
 use net::StopSwitch;
 use parking_lot::Mutex;
 use quorum::{
     Member, MemberStart, Observer, ObserverStart, OpenError, SnapshotEvery, Tell, Timing, Voter, is_call,
-    is_member, refuse,
+    refuse,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use super::link::Source;
 use super::links::Links;
@@ -42,6 +42,10 @@ pub(crate) struct SeatStart {
     /// The directory with the metadata log.
     pub(crate) home: Arc<LogDirectory>,
     pub(crate) me: Voter,
+    /// Whether its log names it a member; `None` without a log.
+    pub(crate) is_member: Option<bool>,
+    /// Who votes first, should there be no log: see [`MemberStart::voters`].
+    pub(crate) founders: Vec<Voter>,
     /// Where messages to other nodes are carried.
     pub(crate) cluster: Handle,
     pub(crate) links: Arc<Links>,
@@ -61,6 +65,8 @@ pub(crate) struct Seat {
     /// Up to where the control thread was told.
     told: Arc<AtomicI64>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Whether it votes with a disk that it has not.
+    lost_its_disk: AtomicBool,
 }
 
 /// What this node is to the quorum.
@@ -87,6 +93,7 @@ impl Seat {
             stop: StopSwitch::new(),
             told: Arc::default(),
             thread: Mutex::new(None),
+            lost_its_disk: AtomicBool::new(false),
         });
         let begun = std::thread::scope(|scope| scope.spawn(|| seat.begin()).join());
         let begun = begun.map_err(|_| OpenError::Quorum("it failed".to_owned()))??;
@@ -113,12 +120,20 @@ impl Seat {
         }
     }
 
+    /// What this node was given at start.
+    pub(crate) fn settings(&self) -> &BrokerSettings {
+        &self.start.settings
+    }
+
     /// How many brokers are known to be part of the cluster by who votes, before they register: those of
-    /// `cluster.peers` whose vote was not taken. Nobody knows on a node without a vote.
+    /// `cluster.peers` whose vote was not taken. Who was not met yet is taken for what this node is: a broker, or one
+    /// that only votes. Nobody knows on a node without a vote.
     pub(crate) fn brokers_expected(&self) -> Option<usize> {
-        let (member, settings) = (self.member()?, &self.start.settings);
-        let peers = settings.cluster_peers.iter().filter(|_| settings.roles.broker);
-        Some(peers.filter(|peer| member.is_voter(peer.id)).count())
+        let SeatStart { settings, links, .. } = &self.start;
+        let member = self.member()?;
+        let is_broker = |id| links.get(id).and_then(|link| link.is_broker()).unwrap_or(settings.roles.broker);
+        let peers = settings.cluster_peers.iter().map(|peer| peer.id);
+        Some(peers.filter(|id| member.is_voter(*id) && is_broker(*id)).count())
     }
 
     /// Those of these brokers who are registered no more are not counted among those who follow.
@@ -136,7 +151,7 @@ impl Seat {
         let why = match settings.roles.controller {
             false => "process.roles of this node has no controller: it does not vote",
             true => {
-                if is_call(&request, cluster_id, me.id) {
+                if is_call(&request, cluster_id, me) {
                     self.called.notify_one();
                 }
                 "this node follows the metadata without a vote"
@@ -170,6 +185,16 @@ impl Seat {
 
     /// Those who vote are these, as far as one knows who follows.
     fn note_voters(&self, voters: Vec<Voter>) {
+        let me = &self.start.me;
+        let other_disk = voters.iter().find(|voter| voter.id == me.id && !me.has_disk(voter.directory));
+        let was_known = self.lost_its_disk.swap(other_disk.is_some(), Ordering::Relaxed);
+        if let Some(voter) = other_disk.filter(|_| !was_known) {
+            error!(
+                votes_with = %voter.directory, has = %me.directory,
+                "the disk with which this node votes on the metadata is gone: it follows without a vote; `vltava cluster \
+                 add {}` gives its vote to the disk that it has now", me.id
+            );
+        }
         let mut place = self.place.lock();
         if matches!(&*place, Place::Observer(known) if *known != voters) {
             for voter in voters.iter().filter(|voter| voter.id != self.start.me.id) {
@@ -180,17 +205,16 @@ impl Seat {
     }
 
     fn begin(&self) -> Result<Begun, OpenError> {
-        let SeatStart { settings, home, me, cluster_id, .. } = &self.start;
-        let is_member = is_member(Arc::clone(&home.disk), &PathBuf::new(), me.id)?;
+        let SeatStart { settings, home, cluster_id, is_member, founders, .. } = &self.start;
         let is_founder = || match settings.cluster_join.is_empty() {
             true if home.marks.lock().properties().joins => {
                 Err(OpenError::NeverJoined { cluster: cluster_id.clone() })
             }
             is_founder => Ok(is_founder),
         };
-        let is_member = is_member.map_or_else(is_founder, Ok)?;
+        let is_member = (*is_member).map_or_else(is_founder, Ok)?;
         match settings.roles.controller && is_member {
-            true => Ok(Begun::Member(self.join(self.founders())?)),
+            true => Ok(Begun::Member(self.join(founders.clone())?)),
             false => Ok(Begun::Observer(Box::new(self.observe()?))),
         }
     }
@@ -246,19 +270,6 @@ impl Seat {
             member.close().await;
             ended
         })
-    }
-
-    /// Who founds the cluster, should there be none.
-    fn founders(&self) -> Vec<Voter> {
-        let SeatStart { settings, me, .. } = &self.start;
-        let founder = |peer: &ClusterPeer| match peer.id == me.id {
-            true => me.clone(),
-            false => Voter { id: peer.id, address: peer.address.to_string(), directory: base::Uuid::ZERO },
-        };
-        match settings.cluster_peers.as_slice() {
-            [] => vec![me.clone()],
-            peers => peers.iter().map(founder).collect(),
-        }
     }
 
     fn join(&self, voters: Vec<Voter>) -> Result<Arc<Member>, OpenError> {

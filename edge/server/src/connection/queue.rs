@@ -8,7 +8,8 @@ use telemetry::Gauge;
 use tokio::sync::oneshot;
 use wire::ApiKey;
 
-use super::{Bell, Ended};
+use super::Ended;
+use super::bell::Bell;
 use crate::control::Decision;
 use crate::node::Node;
 
@@ -66,18 +67,18 @@ impl Waiting {
     }
 }
 
-/// Waits until it is worth looking at the front of the queue again: at the latest when it is due.
+/// Waits until it is worth looking at the front of the queue again: at the latest when it is due, if ever.
 pub(super) async fn settled(front: Option<&mut Queued>, bell: &Bell, due: Option<tokio::time::Instant>) {
     match front.map(|queued| &mut queued.waiting) {
         None => std::future::pending().await,
         Some(Waiting::Answer(_) | Waiting::Close(_)) => {}
-        Some(Waiting::Parked(_)) => {
-            let due = due.unwrap_or_else(tokio::time::Instant::now);
-            tokio::select! {
+        Some(Waiting::Parked(_)) => match due {
+            None => bell.ringing().await,
+            Some(due) => tokio::select! {
                 () = bell.ringing() => {}
                 () = tokio::time::sleep_until(due) => {}
-            }
-        }
+            },
+        },
         Some(Waiting::Submitted { slot, .. }) => {
             if let Slot::Empty(decision) = slot {
                 *slot = Slot::Filled(decision.await.ok());

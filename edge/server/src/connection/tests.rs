@@ -330,7 +330,8 @@ fn a_request_that_waits_is_looked_at_when_it_is_rung_for_and_when_it_is_due() {
         let stream = tokio::net::TcpStream::connect(served.address).await.unwrap();
         let (_read, write) = stream.into_split();
         let switch = StopSwitch::new();
-        let mut connection = Connection::new(Arc::clone(&served.node), write, Peer::Client, switch.watch());
+        let client = (Peer::Client, served.address);
+        let mut connection = Connection::new(Arc::clone(&served.node), write, client, switch.watch());
         let [first, second] = [Looked::new(Duration::MAX), Looked::new(Duration::MAX)];
         let late = Looked::new(served.node.clock.now().elapsed);
         let times = || [&first, &second, &late].map(Looked::times);

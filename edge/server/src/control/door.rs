@@ -1,6 +1,8 @@
 //! The way to the control thread, and what it says to others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId, Uuid};
 use controller::{Command, QuorumEvent};
@@ -49,20 +51,28 @@ pub(crate) enum News {
 #[derive(Clone)]
 pub(crate) struct Control {
     commands: mpsc::Sender<Given>,
+    /// What brokers say as long as they live, which does not wait behind what clients want.
+    life: mpsc::Sender<Given>,
     news: mpsc::UnboundedSender<News>,
+    /// In milliseconds since the node began: see [`Control::in_touch_until`].
+    in_touch_until: Arc<AtomicU64>,
 }
 
 /// What the control thread listens to.
 pub(crate) struct Inbox {
     pub(super) commands: mpsc::Receiver<Given>,
+    pub(super) life: mpsc::Receiver<Given>,
     pub(super) news: mpsc::UnboundedReceiver<News>,
 }
 
 impl Control {
     pub(crate) fn channel() -> (Self, Inbox) {
         let (commands, given) = mpsc::channel(WAITING_MAX);
+        let (life, alive) = mpsc::channel(WAITING_MAX);
         let (news, heard) = mpsc::unbounded_channel();
-        (Self { commands, news }, Inbox { commands: given, news: heard })
+        let in_touch_until = Arc::default();
+        let control = Self { commands, life, news, in_touch_until };
+        (control, Inbox { commands: given, life: alive, news: heard })
     }
 
     /// Hands a client's command over, with what pays for it. The receiver fails if the node stops first.
@@ -85,8 +95,8 @@ impl Control {
     /// Hands over a command that another node brings. The receiver fails if the node stops first.
     pub(crate) async fn decide_for(&self, command: Command) -> oneshot::Receiver<Decided> {
         let (answer, decided) = oneshot::channel();
-        let given = Given { command: Box::new(command), asker: Asker::Remote(answer) };
-        let _ = self.commands.send(given).await;
+        let way = if command.is_of_life() { &self.life } else { &self.commands };
+        let _ = way.send(Given { command: Box::new(command), asker: Asker::Remote(answer) }).await;
         decided
     }
 
@@ -97,6 +107,17 @@ impl Control {
         if self.commands.try_send(given).is_err() {
             debug!("a command was dropped: too many wait for the control thread");
         }
+    }
+
+    /// Until when nobody else leads what this node has heard that it leads, by [`base::Now::elapsed`]: see
+    /// [`broker::lifecycle::Lifecycle::in_touch_until`].
+    pub(crate) fn in_touch_until(&self) -> Duration {
+        Duration::from_millis(self.in_touch_until.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_in_touch_until(&self, until: Duration) {
+        let ms = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+        self.in_touch_until.store(ms, Ordering::Release);
     }
 
     /// Tells the thread something; once it has ended, nobody is left to hear.

@@ -92,6 +92,7 @@ fn check_directory(member: &Member, id: BrokerId, directory: Uuid) -> Result<(),
     let voters = member.status().voters;
     match voters.iter().find(|voter| voter.id == id) {
         Some(voter) if voter.directory == directory || voter.directory.is_zero() => Ok(()),
+        _ if directory.is_zero() => Err(ControllerError::InvalidRequest(controller::NO_VALID_VOTER.into())),
         _ => Err(ControllerError::VoterNotFound(format!(
             "Cannot remove voter {id} with the directory {directory}: it is not part of the set of voters."
         ))),

@@ -5,11 +5,13 @@ use broker::directories::give_up;
 use broker::lifecycle::Lifecycle;
 use broker::replication::PartitionKey;
 use controller::{AlterPartition, AlterPartitions, Command, Reply};
+use metadata::Delta;
 use replica::{AlterIsr, IsrAnswer};
 use tracing::debug;
 
 use super::waiting::Asker;
 use super::{ControlFailed, ControlThread, Decision, RETRY_AFTER};
+use crate::elections::{self, By};
 
 /// In-sync sets that one request asks for.
 const PROPOSALS_PER_REQUEST: usize = 1_000;
@@ -28,6 +30,14 @@ impl ControlThread {
         let replication = &self.metrics.replication;
         replication.follower_lag_records_max.set(behind);
         replication.leader_lag_records_max.set(left_behind);
+    }
+
+    /// Says which leaders this node's controller had to elect, or was told to, although they may lack records.
+    pub(super) fn tell_of_elections(&self, delta: &Delta) {
+        if self.controller.is_active() {
+            let (image, given) = (self.controller.image(), &self.seat.settings().fixed);
+            elections::tell(By::Controller(given), image, delta, &self.metrics.replication);
+        }
     }
 
     pub(super) fn ask_for_in_sync_sets(&mut self, now: Now) -> Result<(), ControlFailed> {

@@ -31,6 +31,9 @@ impl ControlThread {
     /// A node is dead, as far as its socket says.
     pub(super) fn suspect(&mut self, now: Now, node: BrokerId) -> Result<(), ControlFailed> {
         self.state.suspects.insert(node, now.elapsed);
+        if let Some(member) = self.seat.member() {
+            self.cluster.spawn(async move { member.on_leader_gone(node).await });
+        }
         let Some(epoch) = self.broker_epoch(node) else { return Ok(()) };
         let command = BrokerSuspected { suspect: node, epoch, by: self.node };
         self.give(Asker::Nobody, Command::BrokerSuspected(command))

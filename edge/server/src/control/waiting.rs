@@ -18,6 +18,9 @@ pub(crate) struct Decided {
     pub(crate) result: Decision,
     /// The end of the metadata that has all of it.
     pub(crate) end: Offset,
+    /// How long before this the node that decided was certainly the one to decide; `None` if it does not know.
+    #[serde(default)]
+    pub(crate) sure_ago: Option<Duration>,
 }
 
 /// Who gave a command.
@@ -146,7 +149,9 @@ impl Asker {
     pub(crate) fn refuse(self, why: ControllerError) {
         match self {
             Self::Client { answer, .. } | Self::Node(answer) => drop(answer.send(Err(why))),
-            Self::Remote(answer) => drop(answer.send(Decided { result: Err(why), end: Offset::ZERO })),
+            Self::Remote(answer) => {
+                drop(answer.send(Decided { result: Err(why), end: Offset::ZERO, sure_ago: None }))
+            }
             Self::Lifecycle | Self::Proposals | Self::Nobody => {}
         }
     }

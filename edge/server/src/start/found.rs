@@ -1,28 +1,40 @@
-//! Before anything is opened: the directories are this process's, and it is known which cluster they
-//! belong to.
+//! Before anything is served: the directories are this process's, it is known which cluster they belong to, and
+//! with which of them each node votes that founds it.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use base::Uuid;
 use metadata::settings::{BrokerSettings, ClusterAddress};
 use net::{IoThreads, Listener, ListenerLimits, StopSwitch};
+use quorum::Voter;
+use telemetry::Metrics;
 use tracing::warn;
 
-use super::resolve;
-use crate::cluster::founding;
+use super::{registration, resolve};
+use crate::cluster::founding::{self, Agreed, Founding};
 use crate::cluster::identity::Identity;
 use crate::cluster::joining::{self, JoinError};
 use crate::cluster_service::{self, ClusterService};
-use crate::directories::Locked;
+use crate::directories::{Directories, Locked};
 use crate::error::ServerError;
 use crate::random::random;
 
 /// A node that has its directories to itself and knows its cluster.
 pub(crate) struct Founded {
-    pub(crate) locked: Locked,
+    /// With `cluster.join`, if it joins one although it was to found it.
+    pub(crate) settings: BrokerSettings,
+    pub(crate) directories: Directories,
     pub(crate) cluster_id: String,
     pub(crate) cluster: Option<ClusterListener>,
     pub(crate) identity: Arc<Identity>,
+    /// Itself as a voter.
+    pub(crate) me: Voter,
+    /// Whether its log names it a member of the quorum; `None` without a log.
+    pub(crate) is_member: Option<bool>,
+    /// Who votes first, should there be no log.
+    pub(crate) founders: Vec<Voter>,
 }
 
 /// The listener for nodes, which answers who this one is from the beginning.
@@ -32,29 +44,76 @@ pub(crate) struct ClusterListener {
     pub(crate) task: tokio::task::JoinHandle<()>,
 }
 
-/// Finds out which cluster the directories belong to; waits for the other nodes if that takes them.
-pub(crate) async fn found(settings: &BrokerSettings) -> Result<Founded, ServerError> {
-    let locked = Locked::lock(settings).map_err(Box::new)?;
-    let identity = Arc::new(Identity::new(settings.node_id, locked.cluster_id.clone()));
+/// Finds out which cluster the directories belong to, and who founds it; waits for the other nodes if that takes
+/// them.
+pub(crate) async fn found(
+    mut settings: BrokerSettings,
+    metrics: Arc<Metrics>,
+) -> Result<Founded, ServerError> {
+    let began = Instant::now();
+    let locked = Locked::lock(&settings).map_err(Box::new)?;
+    let mut identity = Identity::new(settings.node_id, locked.cluster_id.clone());
+    identity.is_broker = settings.roles.broker;
+    let identity = Arc::new(identity);
     let cluster = match &settings.cluster_listen {
         Some(at) => Some(listen_to_nodes(at, &identity)?),
         None => None,
     };
     let joins = !settings.cluster_join.is_empty();
+    if locked.is_joining && !joins {
+        join_peers(&mut settings);
+    }
+    let mut made_it_up = false;
     let cluster_id = match &locked.cluster_id {
         Some(id) => {
-            joining::check(&identity, settings).await?;
+            match joining::check(&identity, &settings).await {
+                Err(why) if locked.has_joined => warn!(
+                    %why,
+                    "cluster.join is passed over: this node has joined its cluster before, and knows its nodes by itself"
+                ),
+                checked => checked?,
+            }
             id.clone()
         }
-        None if joins => joining::find(&identity, settings).await?,
+        None if joins => joining::find(&identity, &settings).await?,
         None if !settings.roles.controller => {
             let why = "process.roles is broker, and this node has no data: name nodes of its cluster in cluster.join";
             return Err(JoinError(why.to_owned()).into());
         }
-        None if settings.cluster_peers.len() > 1 => founding::agree(&identity, &settings.cluster_peers).await,
+        None if settings.cluster_peers.len() > 1 => {
+            match founding::agree(&identity, &settings.cluster_peers).await? {
+                Agreed::Founds(cluster) => {
+                    made_it_up = true;
+                    cluster
+                }
+                Agreed::Votes(cluster) => cluster,
+                Agreed::LostItsDisk(cluster) => {
+                    join_peers(&mut settings);
+                    cluster
+                }
+            }
+        }
         None => Uuid::from_random(random()).to_string(),
     };
-    Ok(Founded { locked, cluster_id, cluster, identity })
+    let directories = Directories::open(locked, &cluster_id, &settings, &metrics).map_err(Box::new)?;
+    let home = &directories.all[directories.home].dir;
+    identity.open_in(home.id);
+    identity.join(&cluster_id);
+    let me = registration::voter(&settings, home, cluster.as_ref().and(settings.cluster_address()));
+    let is_member = quorum::is_member(Arc::clone(&home.disk), Path::new(""), &me).map_err(Box::new)?;
+    let joins = !settings.cluster_join.is_empty() || home.marks.lock().properties().joins;
+    let is_founder = is_member.is_none() && settings.roles.controller && !joins;
+    let founding =
+        Founding { identity: &identity, peers: &settings.cluster_peers, me: &me, made_it_up, began };
+    let founders = if is_founder { founding.first_voters().await? } else { Vec::new() };
+    Ok(Founded { settings, directories, cluster_id, cluster, identity, me, is_member, founders })
+}
+
+/// The others of `cluster.peers` are whom this node joins: with the disk that it voted with went how it voted, so it
+/// must not found the cluster with them.
+fn join_peers(settings: &mut BrokerSettings) {
+    let others = settings.cluster_peers.iter().filter(|peer| peer.id != settings.node_id);
+    settings.cluster_join = others.map(|peer| peer.address.clone()).collect();
 }
 
 fn listen_to_nodes(at: &ClusterAddress, identity: &Arc<Identity>) -> Result<ClusterListener, ServerError> {

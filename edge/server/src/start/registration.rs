@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use base::Uuid;
 use broker::directories::LastStop;
 use controller::RegisterBroker;
-use metadata::settings::{BrokerSettings, SecurityProtocol};
+use metadata::settings::{BrokerSettings, ClusterAddress, SecurityProtocol};
 use metadata::{Endpoint, FEATURES};
 use quorum::Voter;
 
-use super::found::ClusterListener;
 use crate::directories::Directories;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
@@ -20,10 +19,10 @@ pub(crate) fn of(
     cluster_id: &str,
     directories: &Directories,
     bound: Option<SocketAddr>,
-    cluster: Option<&ClusterListener>,
+    cluster_at: Option<&ClusterAddress>,
 ) -> RegisterBroker {
     let LastStop { after_crash, previous_epoch, in_doubt } = directories.last_stop();
-    let cluster_address = cluster.and(settings.cluster_address()).map(|at| Endpoint {
+    let cluster_address = cluster_at.map(|at| Endpoint {
         listener: Endpoint::CLUSTER.to_owned(),
         host: at.host.clone(),
         port: at.port,
@@ -65,8 +64,8 @@ fn endpoints(settings: &BrokerSettings, bound: Option<SocketAddr>) -> Vec<Endpoi
 pub(crate) fn voter(
     settings: &BrokerSettings,
     home: &LogDirectory,
-    listener: Option<&ClusterListener>,
+    cluster_at: Option<&ClusterAddress>,
 ) -> Voter {
-    let address = listener.and(settings.cluster_address()).map(ToString::to_string).unwrap_or_default();
+    let address = cluster_at.map(ToString::to_string).unwrap_or_default();
     Voter { id: settings.node_id, address, directory: home.id }
 }

@@ -13,12 +13,13 @@ use tokio::sync::oneshot;
 use crate::cluster::links::Links;
 use crate::cluster::seat::{Seat, SeatProposer};
 use crate::control::{Control, ControlThread, Inbox, State};
+use crate::coordinators::{self, ShardCell};
 use crate::directories::Directories;
 use crate::error::ServerError;
 use crate::followers::Followers;
 use crate::hosting::Hosting;
 use crate::hosting_thread::HostingThread;
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::{CompactionLimits, Housekeeping};
 use crate::log_dir::DiskReserve;
 use crate::node::Node;
 use crate::stop::{Background, ControlHandle, Started};
@@ -32,6 +33,8 @@ pub(crate) struct Beginning {
     pub(crate) links: Arc<Links>,
     pub(crate) control: Control,
     pub(crate) inbox: Inbox,
+    /// Shards of the group coordinator whose logs are to be read.
+    pub(crate) to_load: mpsc::Receiver<Arc<ShardCell>>,
 }
 
 /// What runs already.
@@ -71,7 +74,8 @@ pub(crate) fn start_threads(
     running: Running,
     descriptors: u64,
 ) -> Result<Started, ServerError> {
-    let Beginning { hosting, directories, registration, followers, links, control, inbox } = beginning;
+    let Beginning { hosting, directories, registration, followers, links, control, inbox, to_load } =
+        beginning;
     let Running { node, seat, listener, threads } = running;
     let (steps, told) = mpsc::channel();
     let (on_serving, serving) = oneshot::channel();
@@ -104,10 +108,12 @@ pub(crate) fn start_threads(
         on_may_stop: Some(on_may_stop),
         state: State::default(),
     };
+    threads.cluster.handle().spawn(hosting.coordinators.keep_time());
     let host = HostingThread::new(hosting, control, followers, directories, incarnation);
     let ended = vital.watch();
     let control = vital_thread("control", &vital, move || thread.run(inbox))?;
     let hosting = vital_thread("hosting", &vital, move || host.run(&told))?;
+    vital_thread("group-load", &vital, move || coordinators::run_loads(&to_load))?;
     Ok(Started {
         io: threads.io,
         followers: threads.followers,
@@ -151,6 +157,7 @@ fn keep_house(
             checkpoint_every: node.settings.checkpoint_interval,
             open_logs_max: open_logs_max(descriptors),
             reserve: DiskReserve(node.settings.disk_reserve_bytes),
+            compaction: compaction_limits(&node.settings, hosting.dirs.len()),
             clock: hosting.clock,
         };
         for (name, run) in Housekeeping::THREADS {
@@ -161,6 +168,15 @@ fn keep_house(
         }
     }
     Ok((threads, stops))
+}
+
+/// Each directory has its part of the memory: a disk that hangs keeps none from the others.
+fn compaction_limits(settings: &BrokerSettings, dirs: usize) -> CompactionLimits {
+    CompactionLimits {
+        map_bytes_max: settings.compaction_map_bytes / dirs.max(1),
+        backoff: settings.compaction_backoff,
+        bytes_per_second_max: settings.compaction_bytes_per_second_max,
+    }
 }
 
 /// How long after a command of its life that got nowhere a broker gives it again.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use base::{BrokerId, Offset, TopicName};
 use broker::replication::{FetcherLimits, LeaderAnswer, Next};
 use controller::{
-    AlterConfigs, AlterReassignments, BrokerHeartbeat, InDoubt, Reassignment, RegisterBroker, ResourceConfigs,
+    AlterConfigs, AlterReassignments, BrokerHeartbeat, ElectLeaders, ElectionKind, InDoubt, Reassignment,
+    RegisterBroker, ResourceConfigs,
 };
 use metadata::{ConfigResource, Endpoint, MetadataRecord, NewPartition, Partition};
 use replica::{Assignment, FromLeader, NextFetch};
@@ -123,6 +124,83 @@ fn a_log_that_cannot_be_served_is_not_counted_on_until_it_is_mended() {
     life.stop();
 }
 
+/// As long as nobody else leads, only the lost disk may have what was acknowledged.
+const PATIENT: (&str, &str) = ("broker.session.timeout.ms", "600000");
+
+/// A node with two disks that has, on the second, one partition which another has, too, and one of its own.
+fn with_two_disks(site: &Site) -> (Life, TopicId, TopicId) {
+    let life = site.start_with(&["a", "b"], &[PATIENT]);
+    let me = life.me();
+    life.another_comes(None);
+    life.create_on("first", &[me]);
+    let shared = life.create_on("shared", &[me, OTHER]);
+    life.create_on("third", &[me]);
+    let alone = life.create_on("alone", &[me]);
+    for topic in [shared, alone] {
+        life.append(topic, 0, 5).unwrap();
+        assert!(life.dir_of(topic, 0).starts_with(site.at("b")));
+    }
+    (life, shared, alone)
+}
+
+#[test]
+fn what_was_on_a_disk_that_was_replaced_is_filled_by_whoever_leads() {
+    let site = Site::new();
+    let (life, shared, alone) = with_two_disks(&site);
+    let me = life.me();
+    site.kill(life);
+    fs::rename(site.at("b"), site.at("old")).unwrap();
+    let life = site.start_with(&["a", "b"], &[PATIENT]);
+    assert_eq!(life.bounds(shared, 0), Some((0, 0)), "it begins anew");
+    assert_eq!((life.offline(), life.bounds(alone, 0)), (1, None), "nobody has what was in this one");
+    let new = life.started.node.dirs[1].id;
+    life.wait_for(shared, "it is known where it is", |partition| {
+        partition.directories[0] == new && partition.leader == OTHER && !partition.isr.contains(&me)
+    });
+    site.kill(life);
+    // The old disk is found again: what was filled since is not served from there, nor thrown away.
+    fs::rename(site.at("b"), site.at("new")).unwrap();
+    fs::rename(site.at("old"), site.at("b")).unwrap();
+    let life = site.start_with(&["a", "b", "new"], &[PATIENT]);
+    assert_eq!((life.offline(), life.bounds(alone, 0)), (0, Some((0, 5))));
+    assert_eq!(life.bounds(shared, 0), Some((0, 0)));
+    assert!(life.dir_of(shared, 0).starts_with(site.at("new")));
+    let names = fs::read_dir(site.at("b")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let stray = names.iter().find(|name| name.starts_with("shared-0.") && name.ends_with("-stray"));
+    let stray = stray.unwrap_or_else(|| panic!("{names:?}"));
+    assert!(!fs::read(log_file(&site.at("b").join(stray))).unwrap().is_empty());
+    life.stop();
+}
+
+#[test]
+fn what_was_on_a_disk_that_was_replaced_waits_until_another_leads() {
+    let site = Site::new();
+    let (life, shared, _) = with_two_disks(&site);
+    let epoch = life.started.node.image.load().broker(OTHER).unwrap().epoch;
+    life.decide(Command::BrokerHeartbeat(BrokerHeartbeat {
+        id: OTHER,
+        epoch,
+        metadata_end: Offset(i64::MAX),
+        wants_fence: true,
+        wants_shutdown: false,
+        offline_log_dirs: Vec::new(),
+    }));
+    life.wait_for(shared, "only the lost disk has all of it", |partition| partition.isr.len() == 1);
+    site.kill(life);
+    fs::rename(site.at("b"), site.at("old")).unwrap();
+    let life = site.start_with(&["a", "b"], &[PATIENT]);
+    life.wait_for(shared, "nobody leads", |partition| partition.leader == BrokerId::NONE);
+    assert_eq!((life.offline(), life.bounds(shared, 0)), (2, None));
+    life.another_comes(None);
+    let partitions = Some(vec![("shared".to_owned(), PartitionIndex(0))]);
+    life.decide(Command::ElectLeaders(ElectLeaders { kind: ElectionKind::Unclean, partitions }));
+    life.wait_for(shared, "another leads", |partition| partition.leader == OTHER);
+    until("it begins anew", || life.bounds(shared, 0) == Some((0, 0)));
+    assert_eq!(life.offline(), 1);
+    life.stop();
+}
+
 /// A node that lagged hears at once of a topic's end and of another of its name.
 #[test]
 fn a_topic_that_comes_with_the_end_of_one_of_its_name_keeps_its_log() {
@@ -139,6 +217,7 @@ fn a_topic_that_comes_with_the_end_of_one_of_its_name_keeps_its_log() {
         image: Arc::clone(&node.image),
         outbox: Arc::new(Outbox::default()),
         throttles: Arc::clone(&node.throttles),
+        coordinators: Arc::clone(&node.coordinators),
     };
     let [old, new] = [7, 8].map(|id| TopicId(Uuid([id; 16])));
     let made = |id| {
@@ -211,7 +290,7 @@ fn a_cut_that_cannot_be_noted_is_made_when_the_leader_says_so_again() {
         partition_epoch: 1,
         replicas: vec![life.me(), OTHER],
         isr: vec![OTHER],
-        is_recovering: true,
+        unclean_epoch: LeaderEpoch(1),
     });
     let asks = || cell.with(|partition| partition.next_fetch().ask().map(|fetch| fetch.from));
     let is_told_where_to_cut = || {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use base::ErrorCode;
 
 use super::*;
+use crate::groups::{GroupCensus, GroupLag};
 
 fn metrics() -> Arc<Metrics> {
     Metrics::new(Build { version: "1.2.3" }, &[(0, "Produce"), (1, "Fetch")])
@@ -88,12 +89,45 @@ fn clients_cannot_write_lines_of_their_own() {
     );
 }
 
+#[test]
+fn groups_are_told_of_by_whoever_knows_them() {
+    let metrics = metrics();
+    assert!(!metrics.render(TextFormat::Prometheus).contains("vltava_groups"), "nobody knows any");
+    metrics.groups.rebalanced(3, Duration::from_millis(1_500));
+    metrics.groups.reconciled(Duration::from_millis(250));
+    metrics.groups.watch(census);
+    let page = metrics.render(TextFormat::Prometheus);
+    for (line, expected) in [
+        ("vltava_group_rebalance_seconds_sum", "1.5"),
+        ("vltava_group_members_still_seconds_total", "4.5"),
+        ("vltava_group_reconcile_seconds_sum", "0.25"),
+        ("vltava_groups{type=\"classic\",state=\"Stable\"}", "2"),
+        ("vltava_group_offsets", "9"),
+        ("vltava_group_lag_records{group=\"a\\\"} 1\\n\",topic=\"orders\"}", "7"),
+        ("vltava_group_lags_left_out", "5"),
+        ("vltava_group_lags_unknown", "6"),
+    ] {
+        assert_eq!(value(&page, line), Some(expected), "{line}\n{page}");
+    }
+}
+
+fn census() -> Arc<GroupCensus> {
+    Arc::new(GroupCensus {
+        groups: [(("classic", "Stable"), 2)].into(),
+        offsets: 9,
+        lags: vec![GroupLag { group: "a\"} 1\n".into(), topic: "orders".to_owned(), records: 7 }],
+        lags_left_out: 5,
+        lags_unknown: 6,
+    })
+}
+
 /// Every sample belongs to a family that is declared once, with help and a type that both formats know.
 #[test]
 fn the_page_is_well_formed_in_both_formats() {
     let metrics = metrics();
     metrics.requests.api(0).worked(Duration::ZERO);
     metrics.clients.connected("a", "b");
+    metrics.groups.watch(census);
     for format in [TextFormat::Prometheus, TextFormat::OpenMetrics] {
         let page = metrics.render(format);
         let mut families = BTreeSet::new();

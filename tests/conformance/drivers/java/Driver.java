@@ -23,6 +23,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -39,6 +40,7 @@ public final class Driver {
     private static final int FETCH_BYTES_MAX = 4 << 20;
 
     private final Map<String, Object> base;
+    private Member member;
 
     private Driver(String bootstrap, String clientId) {
         base = Map.of("bootstrap.servers", bootstrap, "client.id", clientId);
@@ -82,6 +84,11 @@ public final class Driver {
             case "consume_many" -> consumeMany(command, answer);
             case "offset_for_time" -> offsetForTime(command, answer);
             case "offsets" -> offsets(command, answer);
+            case "join" -> member = new Member(base, command);
+            case "member" -> member.answer(answer);
+            case "commit" -> member.commit(command.get("offsets"));
+            case "committed" -> committed(command, answer);
+            case "leave" -> member.leave();
             default -> throw new IllegalArgumentException("unknown op");
         }
     }
@@ -311,6 +318,18 @@ public final class Driver {
         try (var consumer = reader()) {
             answer.put("start", consumer.beginningOffsets(List.of(partition)).get(partition));
             answer.put("end", consumer.endOffsets(List.of(partition)).get(partition));
+        }
+    }
+
+    private void committed(JsonNode command, ObjectNode answer) throws Exception {
+        String group = command.get("group").asText();
+        var offsets = answer.putArray("offsets");
+        try (Admin admin = Admin.create(base)) {
+            var found = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
+            for (int i = 0; i < command.get("partitions").asInt(); i++) {
+                OffsetAndMetadata at = found.get(new TopicPartition(command.get("topic").asText(), i));
+                offsets.add(at == null ? null : at.offset());
+            }
         }
     }
 

@@ -7,11 +7,15 @@ import time
 # Its package is called kafka, like nothing here; this folder must not shadow it.
 sys.path[0] = os.path.join(os.path.dirname(__file__), "..")
 import driver
+import member
 import kafka
 from kafka.admin import KafkaAdminClient
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 BASE = {"bootstrap_servers": sys.argv[1], "client_id": sys.argv[2]}
 ACKS = {"0": 0, "1": 1, "all": "all"}
+ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
 def create(command):
@@ -143,6 +147,67 @@ def offsets(command):
         consumer.close()
 
 
+class Listener(kafka.ConsumerRebalanceListener):
+    """Tells what is given and taken."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def on_partitions_assigned(self, assigned):
+        self.tell("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked):
+        self.tell("revoked", revoked)
+
+    def on_partitions_lost(self, lost):
+        self.tell("lost", lost)
+
+    def tell(self, what, partitions):
+        self.seen.tell(what, [partition.partition for partition in partitions])
+
+
+class Member:
+    """A member of a group: see member.py."""
+
+    def __init__(self, command, seen):
+        self.topic, self.seen = command["topic"], seen
+        self.consumer = kafka.KafkaConsumer(
+            **BASE,
+            group_id=command["group"],
+            group_instance_id=command["instance"],
+            partition_assignment_strategy=[ASSIGNORS[command["assignor"]]],
+            session_timeout_ms=command["session_ms"],
+            heartbeat_interval_ms=command["heartbeat_ms"],
+            enable_auto_commit=False,
+            auto_offset_reset=command["reset"],
+            fetch_max_wait_ms=100,
+        )
+        self.consumer.subscribe([self.topic], listener=Listener(seen))
+
+    def poll(self):
+        for records in self.consumer.poll(timeout_ms=int(member.POLL_S * 1000)).values():
+            for record in records:
+                self.seen.read(record.partition, record.offset)
+
+    def commit(self, offsets):
+        at = {
+            kafka.TopicPartition(self.topic, partition): kafka.OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
+        self.consumer.commit(at)
+
+    def close(self):
+        self.consumer.close(autocommit=False)
+
+
+def committed(command, partition):
+    consumer = kafka.KafkaConsumer(**BASE, group_id=command["group"], enable_auto_commit=False)
+    try:
+        return consumer.committed(kafka.TopicPartition(command["topic"], partition))
+    finally:
+        consumer.close(autocommit=False)
+
+
 driver.serve(
     f"kafka-python {kafka.__version__}",
     {
@@ -155,5 +220,6 @@ driver.serve(
         "consume_many": lambda command: driver.answer_digest(read(command)),
         "offset_for_time": offset_for_time,
         "offsets": offsets,
+        **member.ops(Member, committed, driver.PATIENCE_S),
     },
 )

@@ -6,6 +6,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import driver
+import member
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -157,6 +158,68 @@ def offsets(command):
     return {"start": start, "end": end}
 
 
+class Member:
+    """A member of a group: see member.py."""
+
+    def __init__(self, command, seen):
+        self.topic, self.seen = command["topic"], seen
+        settings = {
+            **BASE,
+            "group.id": command["group"],
+            "group.protocol": command["protocol"],
+            "enable.auto.commit": False,
+            "auto.offset.reset": command["reset"],
+            "fetch.wait.max.ms": 100,
+        }
+        if command["protocol"] == "classic":
+            settings["partition.assignment.strategy"] = command["assignor"]
+            settings["session.timeout.ms"] = command["session_ms"]
+            settings["heartbeat.interval.ms"] = command["heartbeat_ms"]
+        else:
+            settings["group.remote.assignor"] = command["assignor"]
+        if command["instance"] is not None:
+            settings["group.instance.id"] = command["instance"]
+
+        def tells(what):
+            return lambda _, partitions: seen.tell(what, [partition.partition for partition in partitions])
+
+        self.consumer = ck.Consumer(settings)
+        # It knows a pattern by its first letter.
+        pattern = command["pattern"]
+        wanted = self.topic if pattern is None else f"^{pattern}"
+        self.consumer.subscribe(
+            [wanted], on_assign=tells("assigned"), on_revoke=tells("revoked"), on_lost=tells("lost")
+        )
+
+    def poll(self):
+        message = self.consumer.poll(member.POLL_S)
+        if message is None:
+            return
+        error = message.error()
+        if error is None:
+            self.seen.read(message.partition(), message.offset())
+        elif error.fatal():
+            raise ck.KafkaException(error)
+
+    def commit(self, offsets):
+        at = [ck.TopicPartition(self.topic, partition, offset) for partition, offset in offsets.items()]
+        for partition in self.consumer.commit(offsets=at, asynchronous=False):
+            if partition.error is not None:
+                raise ck.KafkaException(partition.error)
+
+    def close(self):
+        self.consumer.close()
+
+
+def committed(command, partition):
+    consumer = ck.Consumer({**BASE, "group.id": command["group"]})
+    found = consumer.committed([ck.TopicPartition(command["topic"], partition)], timeout=30)[0]
+    consumer.close()
+    if found.error is not None:
+        raise ck.KafkaException(found.error)
+    return found.offset if found.offset >= 0 else None
+
+
 driver.serve(
     f"librdkafka {ck.libversion()[0]}",
     {
@@ -169,5 +232,6 @@ driver.serve(
         "consume_many": lambda command: driver.answer_digest(read(command)),
         "offset_for_time": offset_for_time,
         "offsets": offsets,
+        **member.ops(Member, committed, driver.PATIENCE_S),
     },
 )

@@ -86,6 +86,16 @@ type Command struct {
 	Offset      *int64
 	// 0 is the client's default.
 	BatchBytesMax int `json:"batch_bytes_max"`
+	Group         string
+	Protocol      string
+	Assignor      string
+	Instance      *string
+	Pattern       *string
+	Reset         string
+	SessionMs     int64 `json:"session_ms"`
+	HeartbeatMs   int64 `json:"heartbeat_ms"`
+	// By partition.
+	Offsets []*int64
 }
 
 // ToSend are the records of produce, or those that produce_many makes.
@@ -189,6 +199,10 @@ func run(client Client, c *Command) (map[string]any, error) {
 	case "offsets":
 		start, end, err := client.Offsets(c)
 		return map[string]any{"start": start, "end": end}, err
+	case "join", "member", "commit", "committed", "leave":
+		if joiner, can := client.(Joiner); can {
+			return group(joiner, c)
+		}
 	}
 	return nil, fmt.Errorf("unknown op %q", c.Op)
 }

@@ -1,5 +1,7 @@
 //! Our own client, as one of those that the suite drives. Speaks `../PROTOCOL.md`.
 
+mod member;
+
 use std::env;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
@@ -15,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vltava_conformance::record::{Bytes, Digest, Many, Record, Stored};
 
+use member::Member;
+
 /// No command of the suite needs as long.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Above every record of the suite.
@@ -23,13 +27,15 @@ const FETCH_BYTES_MAX: i32 = 4 << 20;
 struct Driver {
     bootstrap: String,
     client_id: String,
+    member: Option<Member>,
 }
 
 fn main() -> Result<()> {
     let mut arguments = env::args().skip(1);
-    let driver = Driver {
+    let mut driver = Driver {
         bootstrap: arguments.next().context("argument 1 is the bootstrap address")?,
         client_id: arguments.next().context("argument 2 is the client id")?,
+        member: None,
     };
     let mut out = io::stdout().lock();
     writeln!(out, "{}", json!({"ready": concat!("vltava-client ", env!("CARGO_PKG_VERSION"))}))?;
@@ -44,7 +50,7 @@ fn main() -> Result<()> {
 }
 
 impl Driver {
-    fn run(&self, command: &Value) -> Result<Value> {
+    fn run(&mut self, command: &Value) -> Result<Value> {
         match command["op"].as_str().unwrap_or_default() {
             "create" => self.create(command),
             "metadata" => self.metadata(command),
@@ -55,6 +61,15 @@ impl Driver {
             "consume_many" => self.consume_many(command),
             "offset_for_time" => self.offset_for_time(command),
             "offsets" => self.offsets(command),
+            "join" => {
+                let builder = Consumer::builder(&self.bootstrap).client_id(&self.client_id);
+                self.member = Some(Member::join(builder, command)?);
+                Ok(json!({}))
+            }
+            "member" => self.member()?.seen(),
+            "commit" => self.member()?.commit(command),
+            "leave" => self.member()?.leave(),
+            "committed" => self.committed(command),
             unknown => bail!("unknown op {unknown:?}"),
         }
     }
@@ -204,6 +219,20 @@ impl Driver {
         let found = self.admin()?.list_offsets([place]).wait();
         let found = found.into_iter().next().context("nothing is said about the partition")??;
         Ok(found.offset.map(|offset| offset.0))
+    }
+
+    fn member(&self) -> Result<&Member> {
+        self.member.as_ref().context("it has joined no group")
+    }
+
+    fn committed(&self, command: &Value) -> Result<Value> {
+        let (group, topic): (String, String) = (field(command, "group")?, field(command, "topic")?);
+        let partitions = 0..field::<i32>(command, "partitions")?;
+        let builder = Consumer::builder(&self.bootstrap).client_id(&self.client_id).group_id(&group);
+        let found = builder.build()?.committed(partitions.map(|index| (&*topic, index))).wait()?;
+        // They are of one topic, so that they are ordered by partition.
+        let offsets = found.values().map(|place| place.as_ref().map(|place| place.offset.0));
+        Ok(json!({"offsets": offsets.collect::<Vec<_>>()}))
     }
 
     fn offset_for_time(&self, command: &Value) -> Result<Value> {

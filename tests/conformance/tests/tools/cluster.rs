@@ -8,6 +8,9 @@ use tempfile::NamedTempFile;
 
 use crate::toolbox::{Toolbox, eventually, topic};
 
+/// The one level of `metadata.version` that there is: that of Kafka 4.4.
+const LEVEL: i16 = 33;
+
 /// What a tool reads from a file.
 fn file(contents: &str) -> Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
@@ -139,8 +142,13 @@ pub(crate) fn metadata_quorum_command(toolbox: &Toolbox) -> Result<()> {
 pub(crate) fn feature_command(toolbox: &Toolbox) -> Result<()> {
     let described = toolbox.run("FeatureCommand", &["describe"])?.done()?;
     ensure!(described.contains("Feature: metadata.version"), "{described}");
-    let upgrade = ["upgrade", "--feature", "metadata.version=999"];
-    toolbox.run("FeatureCommand", &upgrade)?.fails_with("metadata.version")
+    let run = |action: &str, feature: &str| toolbox.run("FeatureCommand", &[action, "--feature", feature]);
+    let said = run("upgrade", &format!("metadata.version={LEVEL}"))?.done()?;
+    ensure!(said.contains(&format!("metadata.version was upgraded to {LEVEL}")), "{said}");
+    let no_other = format!("The controller supports only version {LEVEL}");
+    run("upgrade", "metadata.version=999")?.fails_with("metadata.version")?;
+    run("downgrade", "metadata.version=7")?.fails_with(&no_other)?;
+    run("disable", "metadata.version")?.fails_with(&no_other)
 }
 
 pub(crate) fn cluster_tool(toolbox: &Toolbox) -> Result<()> {

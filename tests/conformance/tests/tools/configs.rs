@@ -1,8 +1,8 @@
-//! ConfigCommand, of topics and of brokers.
+//! ConfigCommand, of topics, of brokers and of groups.
 
 use anyhow::{Context, Result, ensure};
 
-use crate::toolbox::{Toolbox, eventually};
+use crate::toolbox::{Toolbox, eventually, topic};
 
 pub(crate) fn of_topic(toolbox: &Toolbox) -> Result<()> {
     let topic = toolbox.create("config-command", 1)?;
@@ -82,6 +82,33 @@ pub(crate) fn of_broker(toolbox: &Toolbox) -> Result<()> {
     described(one, "message.max.bytes=2097152", false)?;
     described(every, "message.max.bytes=3145728", false)?;
     run(one, &["--alter", "--add-config", "message.max.bytes=many"])?.fails_with("InvalidRequestException")
+}
+
+/// Settings of a group, which there need not be.
+pub(crate) fn of_group(toolbox: &Toolbox) -> Result<()> {
+    let group = topic("config-command-group");
+    let run = |arguments: &[&str]| {
+        toolbox.run(
+            "ConfigCommand",
+            &[&["--entity-type", "groups", "--entity-name", &group], arguments].concat(),
+        )
+    };
+    let shows = |line: &str, is_there: bool| {
+        eventually(|| {
+            let described = run(&["--describe"])?.done()?;
+            ensure!(described.contains(line) == is_there, "{line} should be {is_there}: {described}");
+            Ok(())
+        })
+    };
+    run(&["--alter", "--add-config", "consumer.session.timeout.ms=50000"])?.done()?;
+    shows("  consumer.session.timeout.ms=50000 sensitive=false", true)?;
+    // Brokers say what a group may choose.
+    run(&["--alter", "--add-config", "consumer.session.timeout.ms=60001"])?
+        .fails_with("consumer.session.timeout.ms must be less than or equal to")?;
+    run(&["--alter", "--add-config", "consumer.session.timeout=1"])?.fails_with("Unknown group config")?;
+    shows("  consumer.session.timeout.ms=50000 sensitive=false", true)?;
+    run(&["--alter", "--delete-config", "consumer.session.timeout.ms"])?.done()?;
+    shows("consumer.session.timeout.ms=50000", false)
 }
 
 /// The node's id, as the leader of a topic.

@@ -5,9 +5,12 @@
 mod adopt;
 mod cluster;
 mod configs;
+mod connect;
 mod console;
 mod dump;
+mod groups;
 mod records;
+mod streams;
 mod toolbox; // start here
 mod topics;
 
@@ -35,6 +38,15 @@ const STORIES: &[(&str, Story)] = &[
     ("producer_performance", console::producer_performance),
     ("dump_log_segments", dump::dump_log_segments),
     ("a_directory_that_kafka_wrote", adopt::a_directory_that_kafka_wrote),
+    ("groups::consumer_group_command", groups::consumer_group_command),
+    ("groups::reset_offsets", groups::reset_offsets),
+    ("groups::config_command", configs::of_group),
+    ("groups::dump_log_segments", groups::dump_log_segments),
+    ("groups::console_consumer", groups::console_consumer),
+    ("groups::verifiable_consumer", groups::verifiable_consumer),
+    ("groups::streams_word_count", streams::word_count),
+    ("groups::connect_standalone", connect::standalone),
+    ("groups::connect_distributed", connect::distributed),
 ];
 
 /// On three nodes of ours, whatever the others are told on.
@@ -45,6 +57,9 @@ const STORIES_OF_A_CLUSTER: &[(&str, Story)] = &[
     ("cluster::metadata_quorum_command", cluster::metadata_quorum_command),
     ("cluster::feature_command", cluster::feature_command),
     ("cluster::cluster_tool", cluster::cluster_tool),
+    ("cluster::streams_word_count", streams::word_count),
+    ("cluster::connect_standalone", connect::standalone),
+    ("cluster::connect_distributed", connect::distributed),
 ];
 
 fn main() -> ExitCode {
@@ -83,7 +98,7 @@ fn main() -> ExitCode {
 /// its metadata does not know.
 fn applies(story: &str, program: Option<&Program>) -> bool {
     match story {
-        "dump_log_segments" => !matches!(program, Some(Program::Given(_))),
+        "dump_log_segments" | "groups::dump_log_segments" => !matches!(program, Some(Program::Given(_))),
         "a_directory_that_kafka_wrote" => matches!(program, None | Some(Program::Vltava(_))),
         _ => true,
     }

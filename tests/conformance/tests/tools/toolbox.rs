@@ -86,8 +86,13 @@ pub(crate) fn topic(story: &str) -> String {
 }
 
 /// Tries until it works: for what a node may show a little later than it answered.
-pub(crate) fn eventually(mut look: impl FnMut() -> Result<()>) -> Result<()> {
-    let deadline = Instant::now() + VISIBLE_MAX;
+pub(crate) fn eventually(look: impl FnMut() -> Result<()>) -> Result<()> {
+    eventually_in(VISIBLE_MAX, look)
+}
+
+/// Tries for this long.
+pub(crate) fn eventually_in(longest: Duration, mut look: impl FnMut() -> Result<()>) -> Result<()> {
+    let deadline = Instant::now() + longest;
     while let Err(error) = look() {
         if Instant::now() > deadline {
             return Err(error);

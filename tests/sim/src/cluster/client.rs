@@ -1,9 +1,13 @@
 //! Clients of a simulated cluster: they know it by its frames alone.
 
 pub(crate) mod admin;
+pub(crate) mod auditor;
+#[cfg(test)]
+pub(crate) mod caller;
 #[cfg(test)]
 pub(crate) mod hand;
 pub(crate) mod line;
+pub(crate) mod member;
 pub(crate) mod producer;
 pub(crate) mod reader;
 
@@ -60,8 +64,12 @@ pub(crate) enum ClientAct {
 /// A client of any kind.
 pub(crate) enum Client {
     Admin(admin::Admin),
+    Auditor(auditor::Auditor),
+    #[cfg(test)]
+    Caller(caller::Caller),
     #[cfg(test)]
     Hand(hand::Hand),
+    Member(Box<member::GroupMember>),
     Producer(producer::ProducerClient),
     Reader(reader::Reader),
 }
@@ -70,6 +78,10 @@ impl Client {
     pub(crate) fn step(&mut self, now_us: u64, acts: &mut Vec<ClientAct>) {
         match self {
             Self::Admin(admin) => admin.step(now_us, acts),
+            Self::Auditor(auditor) => auditor.step(now_us, acts),
+            Self::Member(member) => member.step(now_us, acts),
+            #[cfg(test)]
+            Self::Caller(caller) => caller.step(now_us, acts),
             #[cfg(test)]
             Self::Hand(hand) => hand.step(now_us, acts),
             Self::Producer(producer) => producer.step(now_us, acts),
@@ -80,6 +92,10 @@ impl Client {
     pub(crate) fn on_connected(&mut self, now_us: u64, conn: ConnId, acts: &mut Vec<ClientAct>) {
         match self {
             Self::Admin(admin) => admin.on_connected(now_us, conn, acts),
+            Self::Auditor(auditor) => auditor.on_connected(now_us, conn, acts),
+            Self::Member(member) => member.on_connected(now_us, conn, acts),
+            #[cfg(test)]
+            Self::Caller(caller) => caller.on_connected(now_us, conn, acts),
             #[cfg(test)]
             Self::Hand(hand) => hand.on_connected(now_us, conn, acts),
             Self::Producer(producer) => producer.on_connected(now_us, conn, acts),
@@ -90,6 +106,10 @@ impl Client {
     pub(crate) fn on_closed(&mut self, now_us: u64, conn: ConnId, acts: &mut Vec<ClientAct>) {
         match self {
             Self::Admin(admin) => admin.on_closed(now_us, conn, acts),
+            Self::Auditor(auditor) => auditor.on_closed(now_us, conn, acts),
+            Self::Member(member) => member.on_closed(now_us, conn, acts),
+            #[cfg(test)]
+            Self::Caller(caller) => caller.on_closed(conn),
             #[cfg(test)]
             Self::Hand(hand) => hand.on_closed(conn),
             Self::Producer(producer) => producer.on_closed(now_us, conn, acts),
@@ -100,6 +120,10 @@ impl Client {
     pub(crate) fn on_frame(&mut self, now_us: u64, conn: ConnId, frame: &[u8], acts: &mut Vec<ClientAct>) {
         match self {
             Self::Admin(admin) => admin.on_frame(now_us, conn, frame, acts),
+            Self::Auditor(auditor) => auditor.on_frame(now_us, conn, frame, acts),
+            Self::Member(member) => member.on_frame(now_us, conn, frame, acts),
+            #[cfg(test)]
+            Self::Caller(caller) => caller.on_frame(conn, frame),
             #[cfg(test)]
             Self::Hand(hand) => hand.on_frame(conn, frame),
             Self::Producer(producer) => producer.on_frame(now_us, conn, frame, acts),

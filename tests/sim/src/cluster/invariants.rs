@@ -7,6 +7,11 @@ pub(crate) mod i01_acked_is_kept;
 pub(crate) mod i02_one_value;
 pub(crate) mod i03_dense_monotone;
 pub(crate) mod i10_reads_go_on;
+pub(crate) mod i11_commits;
+pub(crate) mod i11_epochs;
+pub(crate) mod i11_generations;
+pub(crate) mod i11_one_owner;
+pub(crate) mod i11_shards;
 pub(crate) mod i14_marks;
 pub(crate) mod i15_committed_by_all;
 pub(crate) mod i16_same_prefix;
@@ -17,6 +22,7 @@ pub(crate) mod i20_isr_by_controller;
 pub(crate) mod i21_cuts;
 pub(crate) mod i22_quorum;
 pub(crate) mod i23_same_image;
+pub(crate) mod i26_compaction;
 pub(crate) mod i27_acked_is_durable;
 
 use std::sync::Arc;
@@ -74,6 +80,7 @@ pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation
     }
     let replica = Replica { life: look.life, is_up: true, view: look.after, verified: verified.min(cut_to) };
     truth.replicas.insert((look.key, look.node), replica);
+    i27_acked_is_durable::note(look.key, truth);
     if is_broken || look.after.has_failed {
         return;
     }

@@ -1,8 +1,11 @@
 //! What a seed chooses for a cluster before its run begins.
 
+mod groups;
+
 use std::time::Duration;
 
 use broker::replication::FetcherLimits;
+use coordinator::ShardSettings;
 use metadata::settings::FlushPolicy;
 
 use super::net::Delays;
@@ -10,6 +13,8 @@ use super::process::Times;
 use super::quorum::Temper;
 use crate::disk::PowerCut;
 use crate::random::Random;
+
+pub use groups::{GroupOptions, Protocol};
 
 /// Something bad that can happen to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +40,11 @@ pub enum Trouble {
     Reassign,
     Elect,
     BreakDisk,
+    FillDisk,
+    SlowDisk,
 }
 
-const TROUBLES: [(Trouble, u32); 20] = [
+const TROUBLES: [(Trouble, u32); 22] = [
     (Trouble::Kill, 30),
     (Trouble::Stop, 15),
     (Trouble::CutPower, 30),
@@ -58,6 +65,8 @@ const TROUBLES: [(Trouble, u32); 20] = [
     (Trouble::Reassign, 30),
     (Trouble::Elect, 20),
     (Trouble::BreakDisk, 10),
+    (Trouble::FillDisk, 5),
+    (Trouble::SlowDisk, 20),
 ];
 
 /// A topic of a run.
@@ -73,6 +82,8 @@ pub struct TopicOptions {
     pub isr_min: usize,
     /// `flush.policy`.
     pub policy: FlushPolicy,
+    /// Whether of each key only the last record is kept.
+    pub compacts: bool,
     /// The brokers that have each partition, the preferred leader first; empty to have them chosen.
     pub brokers: Vec<i32>,
 }
@@ -92,6 +103,14 @@ pub struct Options {
     pub careless: usize,
     /// Readers.
     pub readers: usize,
+    /// Groups.
+    pub groups: Vec<GroupOptions>,
+    /// Who asks how far groups came.
+    pub auditors: usize,
+    /// How long a node rests between two steps of a compaction, on average; 0 if it does not compact.
+    pub compact_every_us: u64,
+    /// How long it takes to read a piece of a shard's log, at most.
+    pub load_us: u64,
     /// How long there is trouble, in microseconds.
     pub troubled_us: u64,
     /// How long it is quiet between two troubles, on average.
@@ -115,6 +134,7 @@ pub struct Options {
     pub(crate) delays: Delays,
     pub(crate) temper: Temper,
     pub(crate) times: Times,
+    pub(crate) shards: ShardSettings,
 }
 
 impl Options {
@@ -131,6 +151,10 @@ impl Options {
             producers: random.between(1, 2) as usize,
             careless: usize::from(random.chance(300)),
             readers: random.between(1, 3) as usize,
+            groups: Vec::new(),
+            auditors: 0,
+            compact_every_us: 0,
+            load_us: 1_000,
             troubled_us: random.pick(&[5_000_000, 15_000_000, 30_000_000]),
             trouble_every_us: random.pick(&[150_000, 500_000, 1_500_000]),
             troubles: draw_troubles(random),
@@ -153,6 +177,7 @@ impl Options {
             },
             temper: draw_temper(random),
             times: draw_times(random),
+            shards: ShardSettings::default(),
         };
         match random.below(10) {
             0 | 1 => drawn.of_the_last_standing(),
@@ -184,6 +209,8 @@ impl Options {
         self.dirs = 2;
         self.troubles = vec![
             (Trouble::BreakDisk, 40),
+            (Trouble::FillDisk, 10),
+            (Trouble::SlowDisk, 20),
             (Trouble::MoveLeaders, 20),
             (Trouble::Reassign, 20),
             (Trouble::Kill, 5),
@@ -219,6 +246,7 @@ impl Options {
             replicas: 3,
             isr_min,
             policy,
+            compacts: false,
             brokers: vec![1, 2, 3],
         };
         Self {
@@ -228,6 +256,10 @@ impl Options {
             producers: 0,
             careless: 0,
             readers: 0,
+            groups: Vec::new(),
+            auditors: 0,
+            compact_every_us: 0,
+            load_us: 1_000,
             troubled_us: 0,
             trouble_every_us: 0,
             troubles: Vec::new(),
@@ -259,6 +291,7 @@ impl Options {
                     backoff: millis(20),
                 },
             },
+            shards: ShardSettings::default(),
         }
     }
 
@@ -293,6 +326,7 @@ fn draw_topic(random: &mut Random, number: u64, nodes: usize) -> TopicOptions {
         replicas,
         isr_min: random.pick(&[2, 2, 2, 1, 3]).min(replicas as usize),
         policy: random.pick(&[FlushPolicy::Ack, FlushPolicy::Ack, FlushPolicy::Os, FlushPolicy::Interval]),
+        compacts: false,
         brokers: Vec::new(),
     }
 }

@@ -93,13 +93,17 @@ impl World {
             }
         }
         self.quorum.calm();
+        self.calm_members();
         core.iter().for_each(|node| self.make_well(*node));
         let ends: BTreeMap<PartitionKey, _> =
             self.truth.histories.iter().map(|(key, history)| (*key, history.end)).collect();
+        let acked = self.truth.groups.acked.clone();
         let end = self.now_us + CORE_US;
-        let goes_on = |world: &Self| world.stuck_in(&core, &ends).is_none();
+        let stuck =
+            |world: &Self| world.stuck_in(&core, &ends).or_else(|| world.groups_stuck_in(&core, &acked));
+        let goes_on = |world: &Self| stuck(world).is_none();
         if !self.run_while(end, goes_on) && self.found.is_empty() {
-            let what = self.stuck_in(&core, &ends).unwrap_or_default();
+            let what = stuck(self).unwrap_or_default();
             self.complain("a majority goes on", format!("nodes {core:?}: {what}"));
         }
         self.nodes.iter_mut().for_each(|node| node.is_held = false);
@@ -134,7 +138,8 @@ impl World {
                 return Some(format!("{} is led from a failed directory: {partition:?}", history.name));
             }
             let enough = partition.replicas.iter().filter(is_core).count() >= history.isr_min;
-            if has_leader && enough && ends.get(&key).is_some_and(|end| history.end <= *end) {
+            let is_written = self.options.producers > 0 && !history.compacts;
+            if is_written && has_leader && enough && ends.get(&key).is_some_and(|end| history.end <= *end) {
                 return Some(format!("nothing is written to {}: {partition:?}", history.name));
             }
         }
@@ -144,6 +149,7 @@ impl World {
     fn make_well(&mut self, node: usize) {
         self.nodes[node].is_held = false;
         self.nodes[node].paused_until = 0;
+        self.nodes[node].slow_until = 0;
         self.nodes[node].shift_ms = 0;
         self.nodes[node].disk.stay_up();
         self.nodes[node].disk.disarm();
@@ -164,6 +170,7 @@ impl World {
             }
             self.make_well(node);
         }
+        self.calm_members();
         // Some more is written by a cluster that is well.
         self.run_until(self.now_us + 2_000_000);
         for client in &mut self.clients {
@@ -171,10 +178,16 @@ impl World {
                 producer.goes_on = false;
             }
         }
+        self.end_reading();
         let end = self.now_us + HEALED_US;
-        if !self.run_while(end, |world| world.unwell().is_none()) && self.found.is_empty() {
-            let what = self.unwell().unwrap_or_default();
-            self.complain("all becomes well", what);
+        self.run_while(end, |world| world.groups_unwell(None).is_none());
+        // Who asks how far groups came is told now, when all of them have come to rest.
+        let quiet = Some(self.now_us);
+        let unwell = |world: &Self| world.unwell().or_else(|| world.groups_unwell(quiet));
+        if !self.run_while(end, |world| unwell(world).is_none()) && self.found.is_empty() {
+            // Who did not come to rest is not yet asked about.
+            let what = self.groups_unwell(None).or_else(|| unwell(self));
+            self.complain("all becomes well", what.unwrap_or_default());
         }
     }
 

@@ -13,22 +13,27 @@ pub(crate) mod cell;
 
 pub(crate) mod boot; // from a disk to a process
 mod command; // to the active controller
+mod compact; // logs that keep of each key the last
+mod doors; // what its requests see
 mod follow; // from leaders
 mod home; // where logs lie
 mod host; // logs, as the metadata say
 mod keep; // flushes, checkpoints, and the end
 mod serve; // requests
+mod shard_cell;
+pub(crate) mod shards; // of the group coordinator
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerEpoch, BrokerId, Effects, Now, Offset};
+use base::{BrokerEpoch, BrokerId, Effects, LeaderEpoch, Now, Offset, PartitionIndex};
 use broker::call::{Context, Session};
 use broker::lifecycle::{self, Lifecycle};
 use broker::parked::WaiterId;
 use broker::replication::{FetcherLimits, Proposals};
 use controller::{Controller, Proposal, QuorumEvent};
+use coordinator::ShardSettings;
 use metadata::Image;
 use metadata::settings::BrokerSettings;
 use records::Scratch;
@@ -37,7 +42,8 @@ use storage::disk::Disk;
 
 use super::net::{ConnId, Place, Purpose};
 use super::plant::Plant;
-use cell::{Cell, Doors, Outbox};
+use cell::{Cell, Outbox};
+use doors::Doors;
 
 pub(crate) use broker::replication::PartitionKey;
 
@@ -59,6 +65,8 @@ pub(crate) enum Act {
     Close(ConnId),
     Propose(Proposal),
     Flush(PartitionKey),
+    /// The log of a shard is to be read on, in the epoch in which it is led.
+    Load(PartitionIndex, LeaderEpoch),
     /// A replica cut the end of its log off.
     Truncated {
         key: PartitionKey,
@@ -125,6 +133,11 @@ pub(crate) struct Process {
     proposals: Proposals,
     proposals_at: Option<Duration>,
     flushes: BTreeMap<PartitionKey, Flushing>,
+    shard_settings: ShardSettings,
+    loads: BTreeMap<PartitionIndex, shards::Load>,
+    compacting: Option<compact::Compacting>,
+    /// What a planted bug has to remember.
+    pub(crate) heard: super::plant::Heard,
     upkeep: keep::Upkeep,
     conn_next: u64,
     waiter_next: u64,
@@ -153,6 +166,9 @@ impl Process {
     }
 
     fn context(&self, now: Now) -> Context<'_> {
+        *cell::lock(&self.doors.clock) = now;
+        let in_touch_until = self.lifecycle.as_ref().map(Lifecycle::in_touch_until);
+        *cell::lock(&self.doors.in_touch_until) = in_touch_until.unwrap_or_default();
         Context {
             node: self.id,
             cluster_id: CLUSTER,
@@ -203,6 +219,7 @@ impl Process {
             lifecycle.on_tick(now, &mut self.lived);
         }
         self.keep_house(now);
+        self.keep_shards(now);
         self.look_at_late(now);
         self.settle(now);
     }
@@ -214,6 +231,7 @@ impl Process {
             self.controller.deadline(),
             lifecycle,
             self.upkeep_deadline(),
+            self.shards_deadline(),
             self.serve_deadline(),
             self.command_deadline(),
             self.follow_deadline(),
@@ -226,6 +244,8 @@ impl Process {
         while !self.has_ended {
             if let Some((key, effect)) = self.outbox.next_effect() {
                 self.perform(now, key, effect);
+            } else if let Some(shard) = self.outbox.next_rung() {
+                self.on_rung(now, shard);
             } else if let Some(decided) = first(&mut self.decided) {
                 self.on_decided(now, decided);
             } else if let Some(lived) = first(&mut self.lived) {
@@ -247,6 +267,8 @@ impl Process {
     /// Sends what has gathered; whether anything was sent.
     fn hand_on(&mut self, now: Now) -> bool {
         let sent = self.acts.len();
+        self.take_roles(now);
+        self.say_counted();
         self.place(now);
         self.propose(now);
         self.follow(now);

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use base::{LeaderEpoch, PartitionIndex};
+
 use super::net::{ConnId, Way};
 use super::process::PartitionKey;
 
@@ -21,6 +23,10 @@ pub(crate) enum Event {
     FlushBegins { node: usize, life: u32, key: PartitionKey },
     /// A flush that began has come to its end.
     FlushEnds { node: usize, life: u32, key: PartitionKey },
+    /// A process reads on in the log of a shard.
+    Load { node: usize, life: u32, shard: PartitionIndex, epoch: LeaderEpoch },
+    /// A process goes on compacting, or begins.
+    Compact { node: usize, life: u32 },
     /// The quorum looks whether it can commit, or has to elect.
     Quorum,
     /// The quorum tells a node something.

@@ -44,6 +44,11 @@ pub fn run(seed: u64, plant: Option<Plant>) -> Outcome {
     run_with(seed, Options::draw(seed), plant)
 }
 
+/// Runs a seed of clusters with groups, as [`run`] does.
+pub fn run_groups(seed: u64, plant: Option<Plant>) -> Outcome {
+    run_with(seed, Options::draw_groups(seed), plant)
+}
+
 /// Runs a seed with other options than it would choose.
 pub fn run_with(seed: u64, options: Options, plant: Option<Plant>) -> Outcome {
     keep_panics();
@@ -86,7 +91,13 @@ pub fn shrink(outcome: &Outcome) -> Outcome {
         candidate(&|options| options.troubles.retain(|(kind, _)| *kind != trouble), &mut least);
     }
     for change in [
-        |options: &mut Options| options.topics.truncate(1),
+        |options: &mut Options| {
+            options.topics.truncate(if options.groups.is_empty() { 1 } else { usize::MAX })
+        },
+        |options: &mut Options| options.groups.truncate(1),
+        |options: &mut Options| options.groups.iter_mut().for_each(|group| group.restless_per_thousand = 0),
+        |options: &mut Options| options.groups.iter_mut().for_each(|group| group.members = 1),
+        |options: &mut Options| options.compact_every_us = 0,
         |options: &mut Options| options.topics.iter_mut().for_each(|topic| topic.partitions = 1),
         |options: &mut Options| options.producers = 1,
         |options: &mut Options| options.careless = 0,
@@ -114,12 +125,13 @@ fn keep_panics() {
 
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "cluster seed {} fails after {} events\n", self.seed, self.events)?;
+        let world = if self.options.groups.is_empty() { "cluster" } else { "groups" };
+        writeln!(f, "{world} seed {} fails after {} events\n", self.seed, self.events)?;
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
         writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
-        write!(f, "again: cargo run -p vltava-sim -- cluster --seed {}", self.seed)?;
+        write!(f, "again: cargo run -p vltava-sim -- {world} --seed {}", self.seed)?;
         match self.plant {
             Some(plant) => write!(f, " --plant {plant:?}"),
             None => Ok(()),

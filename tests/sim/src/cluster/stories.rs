@@ -5,6 +5,8 @@
 //! invariants are checked meanwhile.
 
 mod crashes;
+mod disks;
+mod groups;
 mod leaders;
 
 use std::fmt::Write as _;
@@ -75,7 +77,8 @@ impl Story {
         self.kept = kept;
         for event in events {
             let told = event.get(11..).unwrap_or_default();
-            if [" leads ", " cuts ", " opens "].iter().any(|word| told.contains(word)) {
+            let words = [" leads ", " cuts ", " opens ", " groups of ", " coordinates "];
+            if words.iter().any(|word| told.contains(word)) {
                 writeln!(self.text, "| {told}").expect("a String takes everything");
             }
         }
@@ -169,6 +172,12 @@ impl Story {
         }
         let what = if has_power { "is killed" } else { "loses its power" };
         self.say(format!("{node} {what}"));
+    }
+
+    /// A node that is down gets an empty disk.
+    fn replace_disk(&mut self, node: usize) {
+        self.world.replace_disk(node);
+        self.say(format!("{node} has an empty disk"));
     }
 
     fn back(&mut self, node: usize) {

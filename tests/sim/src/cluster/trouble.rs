@@ -33,7 +33,13 @@ impl World {
                 let life = self.nodes[node].life;
                 self.step(node, life, |process, now| process.stop(now));
             }
-            Trouble::CutPower => self.cut_power(node),
+            Trouble::CutPower => {
+                self.cut_power(node);
+                // What burns through now and then is a disk: never one that has what no other has.
+                if self.disks.chance(300) && self.is_spare(node) {
+                    self.replace_disk(node);
+                }
+            }
             Trouble::CutPowerSoon => {
                 let halt = if self.random.chance(700) { Halt::Power } else { Halt::Process };
                 let operations = self.random.below(30);
@@ -61,7 +67,17 @@ impl World {
             Trouble::Ambush => self.is_in_ambush = true,
             Trouble::Reassign => self.reassign(node),
             Trouble::Elect => self.elect_anew(),
-            Trouble::BreakDisk => self.break_disk(node),
+            Trouble::BreakDisk => {
+                let on = self.random.pick(&[
+                    Operation::Write,
+                    Operation::Sync,
+                    Operation::Sync,
+                    Operation::SyncDir,
+                ]);
+                self.break_disk(node, on, FaultKind::Io);
+            }
+            Trouble::FillDisk => self.break_disk(node, Operation::Write, FaultKind::Full),
+            Trouble::SlowDisk => self.slow_disk(node),
         }
     }
 
@@ -204,12 +220,17 @@ impl World {
         self.step(node, life, |process, now| process.ask(now, &command));
     }
 
+    /// Flushes take long for a while, as on a disk that others use.
+    fn slow_disk(&mut self, node: usize) {
+        self.nodes[node].slow_until = self.now_us + self.random.below(self.options.outage_us) + 10_000;
+        self.say(format_args!("the disk of node {node} is slow until {}", self.nodes[node].slow_until));
+    }
+
     /// An operation of a disk fails soon.
-    fn break_disk(&mut self, node: usize) {
-        let on = self.random.pick(&[Operation::Write, Operation::Sync, Operation::Sync, Operation::SyncDir]);
-        let fault = Fault { on, after: self.random.below(20), kind: FaultKind::Io, suffix: "" };
+    fn break_disk(&mut self, node: usize, on: Operation, kind: FaultKind) {
+        let fault = Fault { on, after: self.random.below(20), kind, suffix: "" };
         if self.nodes[node].process.is_some() {
-            self.say(format_args!("the disk of node {node} will fail to {}", on.name()));
+            self.say(format_args!("the disk of node {node} will fail to {}: {kind:?}", on.name()));
             self.nodes[node].disk.arm(fault);
         }
     }

@@ -9,6 +9,8 @@ use metadata::{Image, Partition};
 use records::Scratch;
 use storage::Log;
 
+use super::groups::Groups;
+use super::keyed::{KeyedRecord, keyed};
 use super::process::PartitionKey;
 use super::process::cell::View;
 use super::quorum::{broker, node_of};
@@ -25,6 +27,8 @@ pub(crate) struct Stored {
     pub(crate) hash: u64,
     /// What its records say.
     pub(crate) values: Vec<u64>,
+    /// The records themselves, of a log that is compacted.
+    pub(crate) records: Vec<KeyedRecord>,
 }
 
 /// A leadership of a partition.
@@ -42,11 +46,18 @@ pub(crate) struct History {
     pub(crate) name: String,
     pub(crate) policy: FlushPolicy,
     pub(crate) isr_min: usize,
+    /// Whether of each key only the last record needs to be there.
+    pub(crate) compacts: bool,
+    /// Where the last record of each key is, if it is compacted.
+    pub(crate) last_of: BTreeMap<Vec<u8>, Offset>,
     pub(crate) batches: Vec<Stored>,
     pub(crate) end: Offset,
+    /// Up to where `isr_min` disks had the log at once at some time.
+    pub(crate) on_disks: Offset,
     pub(crate) reigns: BTreeMap<LeaderEpoch, Reign>,
     /// Nodes that were counted on and cannot vouch for what they have, where not only what is durable counts:
-    /// they ended without order or gave its log directory up, and did not come to be in sync since.
+    /// they ended without order or gave its log directory up, and did not come to be in sync since. And those
+    /// that lost their disks.
     pub(crate) doubtful: BTreeSet<usize>,
     /// Those of them that lost something.
     pub(crate) robbed: BTreeSet<usize>,
@@ -79,6 +90,8 @@ pub(crate) enum How {
 pub(crate) struct Truth {
     pub(crate) histories: BTreeMap<PartitionKey, History>,
     pub(crate) replicas: BTreeMap<(PartitionKey, usize), Replica>,
+    /// What the logs of groups say.
+    pub(crate) groups: Groups,
     /// Lives of nodes that ended in an orderly way.
     pub(crate) orderly: BTreeSet<(usize, u32)>,
 }
@@ -89,8 +102,11 @@ impl History {
             name,
             policy,
             isr_min,
+            compacts: false,
+            last_of: BTreeMap::new(),
             batches: Vec::new(),
             end: Offset::ZERO,
+            on_disks: Offset::ZERO,
             reigns: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             robbed: BTreeSet::new(),
@@ -143,7 +159,13 @@ impl History {
         &self.batches[self.batches.partition_point(|batch| batch.base < offset)..]
     }
 
+    /// Whether another record of its key is committed behind it.
+    pub(crate) fn is_replaced(&self, record: &KeyedRecord) -> bool {
+        self.last_of.get(&record.key).is_some_and(|last| *last > record.offset)
+    }
+
     pub(crate) fn extend(&mut self, batch: Stored) {
+        self.last_of.extend(batch.records.iter().map(|record| (record.key.clone(), record.offset)));
         self.end = batch.next;
         self.batches.push(batch);
     }
@@ -178,6 +200,20 @@ impl Truth {
         history.robbed.retain(|node| replicas.contains(&broker(*node)));
     }
 
+    /// All that a node had is gone.
+    pub(crate) fn on_disk_replaced(&mut self, node: usize, image: &Image) {
+        for (key, history) in &mut self.histories {
+            if self.replicas.remove(&(*key, node)).is_none() {
+                continue;
+            }
+            if history.counts_durable() {
+                // It had what it said that it had, and may be about to be in sync.
+                history.doubtful.insert(node);
+            }
+            history.doubt(node, true, image.partition(key.0, key.1).map(|it| &**it));
+        }
+    }
+
     /// A process has ended.
     pub(crate) fn on_down(&mut self, node: usize, how: How, image: &Image) {
         for ((key, at), replica) in &mut self.replicas {
@@ -194,7 +230,7 @@ impl Truth {
 }
 
 /// Reads what a log has between two offsets.
-pub(crate) fn read(log: &Log, from: Offset, upto: Offset) -> Result<Vec<Stored>, String> {
+pub(crate) fn read(log: &Log, from: Offset, upto: Offset, is_keyed: bool) -> Result<Vec<Stored>, String> {
     let (mut next, mut bytes) = (from, Vec::new());
     while next < upto {
         let plan = log.plan_read(next, upto, 1 << 20, true).map_err(|error| error.to_string())?;
@@ -207,15 +243,22 @@ pub(crate) fn read(log: &Log, from: Offset, upto: Offset) -> Result<Vec<Stored>,
     let mut scratch = Scratch::default();
     let stored = records::batches(&bytes).map(|batch| {
         let batch = batch.map_err(|error| error.to_string())?;
-        let records = batch.records(&mut scratch).map_err(|error| error.to_string())?;
-        let values = records.map(|record| value_of(record.map_err(|error| error.to_string())?.value));
-        let values = values.collect::<Result<Vec<u64>, String>>()?;
+        let keyed = if is_keyed { keyed(&batch, &mut scratch)? } else { Vec::new() };
+        let values = match is_keyed {
+            true => keyed.iter().map(|record| hash(0, &record.key)).collect(),
+            false => {
+                let records = batch.records(&mut scratch).map_err(|error| error.to_string())?;
+                let values = records.map(|record| value_of(record.map_err(|error| error.to_string())?.value));
+                values.collect::<Result<Vec<u64>, String>>()?
+            }
+        };
         Ok(Stored {
             base: batch.base_offset(),
             next: batch.next_offset(),
             epoch: batch.leader_epoch(),
             hash: hash(0, batch.bytes()),
             values,
+            records: keyed,
         })
     });
     stored.collect()

@@ -6,16 +6,17 @@
 //!                            ▼ clients         ▼ Truth ─▶ invariants, at each step
 //! ```
 
+mod groups;
 mod links;
 mod machines;
 mod metadata;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::metadata::settings::BrokerSettings;
-use base::Now;
+use base::{BrokerEpoch, Now};
 use storage::disk::Disk;
 
 use super::EPOCH;
@@ -37,6 +38,9 @@ use crate::random::Random;
 use crate::trace::Trace;
 use crate::violation::Violation;
 
+/// How long a flush of a slow disk takes, at most.
+const SLOW_FLUSH_US: u64 = 3_000_000;
+
 /// A machine, and the process that runs on it.
 pub(crate) struct Node {
     pub(crate) disk: SimDisk,
@@ -46,6 +50,8 @@ pub(crate) struct Node {
     pub(crate) life: u32,
     /// Until when its process is stopped.
     pub(crate) paused_until: u64,
+    /// Until when its disk is slow.
+    pub(crate) slow_until: u64,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
     /// What was added to its wall clock.
@@ -81,6 +87,14 @@ pub(crate) struct World {
     pub(crate) is_troubled: bool,
     /// Whether somebody waits for a node that is about to be in sync.
     pub(crate) is_in_ambush: bool,
+    /// Nodes that got an empty disk, and the life that the metadata knew of then.
+    replaced: BTreeMap<usize, Option<BrokerEpoch>>,
+    /// Says whose disk that is: apart from all else that is drawn, so that a run is what it was without it.
+    pub(crate) disks: Random,
+    /// When logs are compacted and read into shards: apart from all else that is drawn, too.
+    pub(crate) compactions: Random,
+    /// What clients and coordinators say to each other.
+    pub(crate) overheard: groups::Overheard,
     known: usize,
     /// Whether what clients say and hear is told.
     is_loud: bool,
@@ -101,6 +115,7 @@ impl World {
                 process: None,
                 life: 0,
                 paused_until: 0,
+                slow_until: 0,
                 has_power: true,
                 shift_ms: 0,
                 tick_at: u64::MAX,
@@ -128,6 +143,10 @@ impl World {
             found: Vec::new(),
             is_troubled: false,
             is_in_ambush: false,
+            replaced: BTreeMap::new(),
+            disks: Random::stream(seed, "replaced disks"),
+            compactions: Random::stream(seed, "compactions"),
+            overheard: groups::Overheard::default(),
             known: 0,
             is_loud: std::env::var_os("VLTAVA_SIM_LOUD").is_some(),
         };
@@ -149,6 +168,7 @@ impl World {
     /// The clients that use the topics, once these are there.
     pub(crate) fn begin_load(&mut self) {
         let targets = self.targets();
+        self.begin_groups(&targets);
         for number in 0..self.options.producers + self.options.careless {
             let options = ProducerOptions {
                 client: self.clients.len(),
@@ -233,13 +253,19 @@ impl World {
                 let mut has_begun = false;
                 self.step(node, life, |process, now| has_begun = process.begin_flush(now, key));
                 if has_begun {
-                    let at = self.now_us + self.random.below(self.options.flush_us + 1);
+                    let is_slow = self.nodes[node].slow_until > self.now_us;
+                    let longest = if is_slow { SLOW_FLUSH_US } else { self.options.flush_us };
+                    let at = self.now_us + self.random.below(longest + 1);
                     self.queue.push(at, Event::FlushEnds { node, life, key });
                 }
             }
             Event::FlushEnds { node, life, key } => {
                 self.step(node, life, |process, now| process.end_flush(now, key));
             }
+            Event::Load { node, life, shard, epoch } => {
+                self.step(node, life, |process, now| process.load_on(now, shard, epoch));
+            }
+            Event::Compact { node, life } => self.compact(node, life),
             Event::Quorum => self.look_at_quorum(),
             Event::Tell(node) => self.tell(node),
             Event::Client(client) => {
@@ -258,6 +284,8 @@ impl World {
             Event::Tick { node, .. }
             | Event::FlushBegins { node, .. }
             | Event::FlushEnds { node, .. }
+            | Event::Load { node, .. }
+            | Event::Compact { node, .. }
             | Event::Tell(node) => Some(*node),
             Event::Arrive(conn, way) => match self.net.receiver(*conn, *way)? {
                 Place::Node(node) => Some(node),
@@ -287,6 +315,7 @@ impl World {
         }
         let cuts = self.perform(node, life, acts);
         self.observe(node, &cuts);
+        self.look_at_shards(node);
         self.schedule_tick(node);
     }
 
@@ -324,6 +353,10 @@ impl World {
                 Act::Flush(key) => {
                     let at = self.now_us + self.random.below(self.options.flush_us / 2 + 1);
                     self.queue.push(at, Event::FlushBegins { node, life, key });
+                }
+                Act::Load(shard, epoch) => {
+                    let at = self.now_us + self.compactions.below(self.options.load_us + 1);
+                    self.queue.push(at, Event::Load { node, life, shard, epoch });
                 }
                 Act::Truncated { key, from, to, committed } => {
                     self.say(format_args!(

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::GroupAnomaly;
+
 /// A value: who wrote it, and its number.
 pub type Value = (u32, u64);
 
@@ -172,6 +174,8 @@ pub enum Anomaly {
         /// Where the end is.
         end: i64,
     },
+    /// Something that no group may do.
+    Group(GroupAnomaly),
     /// The history itself makes no sense: a fault of the harness or of a client.
     Nonsense {
         /// What is wrong with it.
@@ -198,6 +202,7 @@ impl Anomaly {
             Self::Corrupt { .. } => "corrupt",
             Self::Unread { .. } => "unread",
             Self::Short { .. } => "short",
+            Self::Group(of) => of.kind(),
             Self::Nonsense { .. } => "nonsense",
         }
     }
@@ -257,6 +262,7 @@ impl fmt::Display for Anomaly {
             Self::Short { who, partition, reached, end } => {
                 write!(f, "reader {who} read {partition} up to {reached} of {end}")
             }
+            Self::Group(of) => of.fmt(f),
             Self::Nonsense { what } => f.write_str(what),
         }
     }

@@ -10,10 +10,7 @@ use anyhow::Result;
 use e2e::Chance;
 
 use super::Heal;
-use crate::cluster::Cluster;
-
-/// Of one partition: who is to have it.
-pub(super) type Replicas = (i32, Vec<i32>);
+use crate::cluster::{Cluster, Replicas};
 
 pub(super) fn begin(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -> Result<(String, Heal)> {
     let (one, count) = (nodes[0], cluster.nodes().len() as i32);
@@ -21,13 +18,12 @@ pub(super) fn begin(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -
     let how = chance.pick(0..3);
     let chosen = before.iter().filter(|_| chance.one_in(2)).cloned().collect::<Vec<_>>();
     let after: Vec<Replicas> =
-        chosen.iter().map(|(partition, replicas)| (*partition, moved(replicas, one, count, how))).collect();
+        chosen.iter().map(|of| Replicas { on: moved(&of.on, one, count, how), ..of.clone() }).collect();
     let moves: Vec<_> = chosen.iter().zip(&after).filter(|(before, after)| before != after).collect();
-    let what =
-        moves.iter().map(|((partition, before), (_, after))| format!("{partition}: {before:?} -> {after:?}"));
+    let what = moves.iter().map(|(before, after)| format!("{before} -> {:?}", after.on));
     let what = format!("move replicas {}", what.collect::<Vec<_>>().join(", "));
     let back = moves.iter().map(|(before, _)| (*before).clone()).collect();
-    let after: Vec<Replicas> = moves.iter().map(|(_, after)| (*after).clone()).collect();
+    let after: Vec<Replicas> = moves.into_iter().map(|(_, after)| after.clone()).collect();
     // Whoever else is hit meanwhile may keep the cluster from answering: it may be moved all the same.
     let what = match cluster.reassign(&after) {
         Ok(()) => what,
@@ -56,7 +52,7 @@ fn moved(replicas: &[i32], one: i32, count: i32, how: u64) -> Vec<i32> {
 pub(super) fn give_back(cluster: &Cluster, before: &[Replicas]) {
     // If nobody answers, they stay where they are, which is as good a place.
     let _ = cluster.reassign(before);
-    let _ = cluster.elect_preferred(before.iter().map(|(partition, _)| *partition));
+    let _ = cluster.elect_preferred(before);
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
                 history.push(Event::Corrupt { who, partition, offset, why });
             }
             // It will be tried again, and the last reads tell.
-            ConsumeError::Refused(_) => {}
+            ConsumeError::NoOffset | ConsumeError::Group(_) | ConsumeError::Refused(_) => {}
         }
         self.shared.stop.wait(AGAIN);
         history.push(Event::Assign { who, partition, offset });
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What a batch has, and what is wrong with it.
-fn read(batch: &Batch<'_>, scratch: &mut Scratch) -> (Vec<Run>, Option<(i64, String)>) {
+pub(crate) fn read(batch: &Batch<'_>, scratch: &mut Scratch) -> (Vec<Run>, Option<(i64, String)>) {
     let header = *batch.header();
     let mut runs = Vec::new();
     let records = match batch.records(scratch) {

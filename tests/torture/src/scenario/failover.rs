@@ -114,10 +114,11 @@ fn controller_killed(world: &mut World) -> Result<()> {
     world.cluster.start_node(controller)
 }
 
+/// No partition must feel it, whoever leads it, from the first SIGTERM until all replicas are in sync again
+/// and leaders have had time to move back.
 fn rolling(world: &mut World) -> Result<()> {
+    let at = now_ns();
     for id in 1..=world.setup.launch.nodes {
-        let led = world.led_by(&[id]);
-        world.blow("rolling restart", now_ns(), led);
         if !world.cluster.node(id).stop()? {
             world.found(format!("b{id} did not end after SIGTERM"));
         }
@@ -125,5 +126,7 @@ fn rolling(world: &mut World) -> Result<()> {
         world.did(format!("restarted b{id}"));
         world.wait_until_whole(WHOLE_MAX).context("in a rolling restart")?;
     }
+    world.stop.wait(BEFORE);
+    world.blow_since("rolling restart", at, (0..world.setup.amount.partitions).collect());
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::plan::{Limits, Round, loses_data, plan};
 use crate::report::Report;
 use crate::stop::Stop;
 use crate::system::Flush;
-use crate::world::{Expect, World};
+use crate::world::{Expect, Setup, World};
 
 /// Between rounds; a cluster that needs longer is hit again as it is.
 const WHOLE_MAX: Duration = Duration::from_secs(20);
@@ -20,6 +20,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
     let setup = options.setup(Scenario::Faults, 3);
+    let rounds = rounds(options, &setup, 0);
+    World::start(setup, stop)?.play(Expect::Nothing, |world| play_all(world, &rounds, options.time))
+}
+
+/// The plan of a run with so many groups.
+pub(super) fn rounds(options: &Options, setup: &Setup, groups: u32) -> Vec<Round> {
     let limits = Limits {
         kinds: options.kinds.clone(),
         swarm: options.swarm,
@@ -27,12 +33,12 @@ pub(super) fn run(options: &Options, stop: Stop) -> Result<Report> {
         nodes: setup.launch.nodes,
         partitions: setup.amount.partitions,
         flush: setup.launch.flush,
+        groups,
     };
-    let rounds = plan(options.seed, &limits);
-    World::start(setup, stop)?.play(Expect::Nothing, |world| play_all(world, &rounds, options.time))
+    plan(options.seed, &limits)
 }
 
-fn play_all(world: &mut World, rounds: &[Round], time: Duration) -> Result<()> {
+pub(super) fn play_all(world: &mut World, rounds: &[Round], time: Duration) -> Result<()> {
     world.load.begin(&world.setup.amount.clone())?;
     let until = Instant::now() + time;
     for round in rounds {
@@ -92,6 +98,7 @@ fn begin(world: &mut World, fault: &Planned, ongoing: &[Option<Ongoing>]) -> Res
     let of_nodes = ongoing.iter().flatten();
     let busy: BTreeSet<i32> = of_nodes.flat_map(|fault| fault.nodes.iter().copied()).collect();
     let led: Vec<_> = world.cluster.nodes().iter().map(|node| (node.id, world.led_by(&[node.id]))).collect();
+    let coordinated = world.coordinated();
     let before = crate::history::now_ns();
     let begun = fault.begin(&mut world.cluster, &busy).with_context(|| format!("{fault:?}"))?;
     if let Some(begun) = &begun {
@@ -100,9 +107,26 @@ fn begin(world: &mut World, fault: &Planned, ongoing: &[Option<Ongoing>]) -> Res
             let partitions = led.flat_map(|(_, led)| led).collect();
             world.blow(fault.kind.name(), before, partitions);
         }
+        let groups = coordinated.iter().filter(|(_, node)| begun.nodes.contains(node));
+        let groups: Vec<u32> = groups.map(|(group, _)| *group).collect();
+        world.group_blow(to_coordinator(fault.kind), before, &groups);
         world.did(format!("{} ({}), for {:.1} s", begun.what, fault.target, fault.lasts.as_secs_f64()));
     }
     Ok(begun)
+}
+
+/// What a fault is to the groups of whom it hits.
+const fn to_coordinator(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Kill => "kill -9 of the coordinator",
+        Kind::Pause => "pause of the coordinator",
+        Kind::Partition => "the coordinator cut off",
+        Kind::Loss | Kind::Connections => "a bad network of the coordinator",
+        Kind::Power => "power cut of the coordinator",
+        Kind::Full | Kind::Failing => "a bad disk of the coordinator",
+        Kind::Restart => "restart of the coordinator",
+        Kind::Reassign => "replicas of the coordinator moved",
+    }
 }
 
 /// Lets time pass, and looks who still lives.

@@ -199,9 +199,7 @@ impl Builder<'_> {
         };
         ensure!(default != Default::Null || !nullable.is_empty(), "{} is null by default", field.name);
         let fits = match &of {
-            Of::Struct(_) => {
-                field.array || nullable.is_empty() || field.tag.is_none() && default == Default::Null
-            }
+            Of::Struct(_) => field.array || nullable.is_empty() || default == Default::Null,
             Of::Records => field.tag.is_none(),
             Of::Bool | Of::Number(..) | Of::Uuid => field.array || nullable.is_empty(),
             Of::Str | Of::Bytes => true,

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use base::BrokerId;
 use client::Admin;
-use client::admin::NewVoter;
+use client::admin::{NewVoter, QuorumDescription, QuorumMember};
 use serde_json::json;
 
 use super::super::admin::confirm;
@@ -14,8 +14,9 @@ use super::survey::Survey;
 
 /// Let a node vote that follows the cluster so far, or take a drained one back
 ///
-/// A new node has joined with `cluster.join` and follows the metadata. A drained one gets new replicas again.
-/// Partitions are not moved to it: `vltava cluster rebalance` does that.
+/// A new node has joined with `cluster.join` and follows the metadata. One that came back with an empty disk follows,
+/// too: its vote moves to the disk that it has. A drained one gets new replicas again. Partitions are not moved to it:
+/// `vltava cluster rebalance` does that.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +42,8 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let is_broker = survey.cluster.brokers.iter().any(|broker| broker.id == id);
     let quorum = admin.describe_quorum().wait()?;
     let mut voters: Vec<BrokerId> = quorum.voters.iter().map(|voter| voter.id).collect();
-    if voters.contains(&id) {
+    let replaced = replaced_disk(&quorum, id);
+    if voters.contains(&id) && replaced.is_none() {
         if is_drained && !arguments.dry_run {
             cordon(admin, &[id], false)?;
         }
@@ -58,12 +60,16 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     };
     let endpoint = node.endpoint.clone().context("nobody says where the other nodes reach it")?;
     let before = ids(&voters);
-    voters.push(id);
+    voters.extend(replaced.is_none().then_some(id));
     voters.sort_unstable();
     if !as_json {
         let (majority, lag) = (voters.len() / 2 + 1, quorum.high_watermark.0 - node.log_end.0);
         writeln!(out, "node {id} at {}:{} is {} records behind", endpoint.1, endpoint.2, lag.max(0))?;
         writeln!(out, "voters: {before} -> {}, of which {majority} must be there", ids(&voters))?;
+        if let Some(voter) = replaced {
+            let (lost, has) = (voter.directory, node.directory);
+            writeln!(out, "it voted with directory {lost}, which it has lost, and is to vote with {has}")?;
+        }
         if is_drained {
             writeln!(out, "it is drained, and gets new replicas again")?;
         }
@@ -79,6 +85,9 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if is_drained {
             cordon(admin, &[id], false)?;
         }
+        if let Some(voter) = replaced {
+            admin.remove_voter(id, voter.directory).wait()?;
+        }
         admin.add_voter(NewVoter { id, directory: node.directory, endpoint }).wait()?;
     }
     if as_json {
@@ -92,6 +101,13 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         writeln!(out, "node {id} votes{more}")?;
     }
     Ok(())
+}
+
+/// A node that votes with a disk that it does not have any more, and follows with another: who it was.
+pub(super) fn replaced_disk(quorum: &QuorumDescription, id: BrokerId) -> Option<&QuorumMember> {
+    let voter = quorum.voters.iter().find(|voter| voter.id == id && !voter.directory.is_zero())?;
+    let follows = |it: &&QuorumMember| it.id == id && it.directory != voter.directory;
+    quorum.observers.iter().find(follows).map(|_| voter)
 }
 
 pub(super) fn raw(ids: &[BrokerId]) -> Vec<i32> {

@@ -1,22 +1,19 @@
 //! Moves of partitions: shown first, then begun, then followed until they are done.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
-use std::process;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::io::Write;
 
-use anyhow::{Context, Result};
-use base::BrokerId;
+use anyhow::{Context, Result, bail};
+use base::{BrokerId, ErrorCode};
 use client::Admin;
 use client::admin::{ConfigChange, OngoingReassignment, Resource};
 use client::plan::{Move, incoming};
 use serde_json::{Value, json};
 
 use super::super::admin::{confirm, say_failures};
+use super::progress::{Copy, TAKEN_BACK, Targets, elsewhere, follow, named, set, spell};
 use super::survey;
 use crate::failure::Asked;
-use crate::interrupt;
 use crate::output::{Table, size};
 
 /// Keeps new replicas away from brokers, or lets them come again.
@@ -47,8 +44,6 @@ pub(in crate::cmd) struct Carry {
 const BYTES_PER_SECOND_GUESS: u64 = 60_000_000;
 /// Rows of a plan that people read.
 const ROWS_MAX: usize = 40;
-/// From one look to the next.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const CORDONED: &str = "cordoned.log.dirs";
 const LEADER_RATE: &str = "leader.replication.throttled.rate";
 const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
@@ -130,8 +125,13 @@ impl Plan<'_> {
         cordon(admin, self.drained, true)?;
         self.set_limits(admin)?;
         let moves = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0, it.to.clone()));
-        let begun = admin.reassign(moves).wait();
-        let failures = begun.into_iter().filter_map(Result::err).collect();
+        let (mut failures, mut targets) = (Vec::new(), Targets::new());
+        for (one, begun) in self.moves.iter().zip(admin.reassign(moves).wait()) {
+            match begun {
+                Ok(()) => drop(targets.insert((one.topic.clone(), one.partition.0), set(&one.to))),
+                Err(error) => failures.push(error),
+            }
+        }
         let copies = self.moves.iter().flat_map(|one| {
             one.copies().map(|broker| Copy {
                 partition: (one.topic.clone(), one.partition.0),
@@ -139,13 +139,16 @@ impl Plan<'_> {
                 bytes: one.bytes,
             })
         });
-        let partitions = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0)).collect();
-        follow(admin, &partitions, &copies.collect::<Vec<_>>())?;
+        follow(admin, &targets, &copies.collect::<Vec<_>>())?;
         self.clear_limits(admin)?;
         let first = self.moves.iter().filter(|it| it.from.first() != it.to.first());
         // Who cannot lead yet will be asked by the controller.
         let _ = admin.elect_preferred_leaders(first.map(|it| (it.topic.clone(), it.partition.0))).wait();
-        say_failures(failures, Asked::Cluster)
+        say_failures(failures, Asked::Cluster)?;
+        match elsewhere(admin, &targets)?.as_slice() {
+            [] => Ok(()),
+            some => bail!("{} not where it was to be: {TAKEN_BACK}", named(some)),
+        }
     }
 
     /// Limits what is copied, as Kafka's tool does: a rate for each broker, and whose replicas it is for.
@@ -202,101 +205,6 @@ fn clear_limits<'a>(admin: &Admin, topics: impl IntoIterator<Item = &'a str>) ->
     Ok(())
 }
 
-/// A replica that is on its way.
-struct Copy {
-    partition: (String, i32),
-    broker: BrokerId,
-    /// How large it will be; 0 if that is not known.
-    bytes: u64,
-}
-
-/// Shows how far these are until none of them is on its way any more. Ctrl-C leaves them going.
-fn follow(admin: &Admin, partitions: &BTreeSet<(String, i32)>, copies: &[Copy]) -> Result<()> {
-    let (tell, interrupted) = channel();
-    interrupt::on_first(move || {
-        // Whoever does not listen any more is done.
-        let _ = tell.send(());
-    })?;
-    let began = Instant::now();
-    let mut line = Line { is_shown: false };
-    loop {
-        let ongoing =
-            admin.list_reassignments().wait().context("the partitions may still be on their way")?;
-        let left: BTreeSet<(String, i32)> =
-            ongoing.into_iter().map(|it| (it.topic, it.partition.0)).collect();
-        let left: BTreeSet<&(String, i32)> = left.intersection(partitions).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        if io::stderr().is_terminal() {
-            let had = copied(admin, &left, copies);
-            let total = copies.iter().map(|copy| copy.bytes).sum();
-            line.show(&progress(
-                (partitions.len() - left.len(), partitions.len()),
-                (had, total),
-                began.elapsed(),
-            ));
-        }
-        if interrupted.recv_timeout(LOOK_INTERVAL).is_ok() {
-            line.end();
-            eprintln!("{LEFT_GOING}");
-            process::exit(interrupt::EXIT_CODE);
-        }
-    }
-}
-
-const LEFT_GOING: &str = "\
-the partitions go on moving; `vltava cluster status` and `vltava cluster watch` show how far they are,
-`vltava cluster cancel` takes back what is not done";
-
-/// How many bytes of the copies are there. Of a broker that does not say, nothing is.
-fn copied(admin: &Admin, left: &BTreeSet<&(String, i32)>, copies: &[Copy]) -> u64 {
-    let brokers: BTreeSet<BrokerId> = copies.iter().map(|copy| copy.broker).collect();
-    let (disks, _) = survey::disks(admin, &brokers.into_iter().collect::<Vec<_>>());
-    let had = |copy: &Copy| {
-        if !left.contains(&copy.partition) {
-            return copy.bytes;
-        }
-        let there = disks.get(&copy.broker).and_then(|disks| disks.replicas.get(&copy.partition));
-        there.map_or(0, |bytes| (*bytes).min(copy.bytes))
-    };
-    copies.iter().map(had).sum()
-}
-
-fn progress((done, count): (usize, usize), (had, total): (u64, u64), elapsed: Duration) -> String {
-    let rate = had as f64 / elapsed.as_secs_f64().max(0.1);
-    let left = match rate {
-        rate if rate >= 1.0 => spell((total.saturating_sub(had) as f64 / rate).ceil() as u64),
-        _ => "some time".to_owned(),
-    };
-    let (had, total, rate) = (size(had), size(total), size(rate as u64));
-    format!("{done} of {count} partitions done, {had} of {total} copied, {rate}/s, {left} left")
-}
-
-/// A line on the terminal that is written over again and again.
-struct Line {
-    is_shown: bool,
-}
-
-impl Line {
-    fn show(&mut self, text: &str) {
-        self.is_shown = true;
-        eprint!("\r\x1b[K{text}");
-    }
-
-    fn end(&mut self) {
-        if std::mem::take(&mut self.is_shown) {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 /// Follows what somebody else began, to its end, and lifts its limits then.
 pub(super) fn watch(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let ongoing = admin.list_reassignments().wait()?;
@@ -304,8 +212,11 @@ pub(super) fn watch(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result
         let nothing = if as_json { "{\n  \"done\": true\n}" } else { "nothing is on its way" };
         return Ok(writeln!(out, "{nothing}")?);
     }
-    let partitions: BTreeSet<(String, i32)> =
-        ongoing.iter().map(|it| (it.topic.clone(), it.partition.0)).collect();
+    let target = |it: &OngoingReassignment| {
+        let stays = it.replicas.iter().copied().filter(|id| !it.removing.contains(id));
+        ((it.topic.clone(), it.partition.0), stays.collect())
+    };
+    let targets: Targets = ongoing.iter().map(target).collect();
     let survey = survey::Survey::take(admin)?;
     let sizes = survey.placed().into_iter().map(|it| ((it.topic, it.partition.0), it.bytes));
     let sizes: BTreeMap<(String, i32), u64> = sizes.collect();
@@ -314,15 +225,21 @@ pub(super) fn watch(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result
         let bytes = sizes.get(&partition).copied().unwrap_or(0);
         it.adding.iter().map(move |broker| Copy { partition: partition.clone(), broker: *broker, bytes })
     });
-    follow(admin, &partitions, &copies.collect::<Vec<_>>())?;
-    let topics: BTreeSet<&str> = partitions.iter().map(|(topic, _)| &**topic).collect();
+    follow(admin, &targets, &copies.collect::<Vec<_>>())?;
+    let topics: BTreeSet<&str> = targets.keys().map(|(topic, _)| &**topic).collect();
     clear_limits(admin, topics)?;
-    let done = if as_json {
-        "{\n  \"done\": true\n}".to_owned()
-    } else {
-        format!("moved {}", counted(ongoing.len(), "partition"))
-    };
-    Ok(writeln!(out, "{done}")?)
+    let back = elsewhere(admin, &targets)?;
+    if as_json {
+        return Ok(writeln!(out, "{:#}", json!({ "done": back.is_empty() }))?);
+    }
+    let moved = targets.len() - back.len();
+    if moved > 0 || back.is_empty() {
+        writeln!(out, "moved {}", counted(moved, "partition"))?;
+    }
+    if !back.is_empty() {
+        writeln!(out, "{} not where it was to be: {TAKEN_BACK}", named(&back))?;
+    }
+    Ok(())
 }
 
 /// Takes back what is on its way.
@@ -339,21 +256,28 @@ pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Writ
         confirm("Take them back?", "this takes back moves of partitions", "they go on moving")?;
     }
     let partitions = ongoing.iter().map(|it| (it.topic.clone(), it.partition.0));
-    let taken = admin.cancel_reassignments(partitions).wait();
-    let failures = taken.into_iter().filter_map(Result::err).collect();
+    let (mut taken, mut failures) = (Vec::new(), Vec::new());
+    for (it, back) in ongoing.iter().zip(admin.cancel_reassignments(partitions).wait()) {
+        match back {
+            Ok(()) => taken.push(it),
+            // It has arrived since it was looked.
+            Err(error) if error.code() == Some(ErrorCode::NoReassignmentInProgress) => {}
+            Err(error) => failures.push(error),
+        }
+    }
     let topics: BTreeSet<&str> = ongoing.iter().map(|it| &*it.topic).collect();
     clear_limits(admin, topics)?;
     if as_json {
-        let names = ongoing.iter().map(|it| json!({ "topic": it.topic, "partition": it.partition.0 }));
+        let names = taken.iter().map(|it| json!({ "topic": it.topic, "partition": it.partition.0 }));
         writeln!(out, "{:#}", json!({ "cancelled": names.collect::<Value>() }))?;
     } else {
-        writeln!(out, "took back {}", counted(ongoing.len(), "partition"))?;
+        writeln!(out, "took back {}", counted(taken.len(), "partition"))?;
     }
     say_failures(failures, Asked::Cluster)
 }
 
 /// So many of them, in words.
-pub(super) fn counted(count: usize, what: &str) -> String {
+pub(in crate::cmd) fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
 }
@@ -371,15 +295,6 @@ pub(super) fn ongoing_table(ongoing: &[OngoingReassignment]) -> Table {
 /// Numbers of brokers between commas.
 pub(super) fn ids(ids: &[BrokerId]) -> String {
     ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// A time in words.
-fn spell(seconds: u64) -> String {
-    match seconds {
-        0..=90 => format!("{seconds} s"),
-        91..=5400 => format!("{} min", seconds.div_ceil(60)),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
 }
 
 #[cfg(test)]
@@ -412,14 +327,5 @@ orders-0   1,2   2,1  nobody     7.0 kB
         let fast = Carry { yes: false, throttle: Some(600) };
         assert_eq!(Plan { moves: &moves, carry: &fast, drained: &[] }.seconds(), 10);
         assert_eq!(plan.as_json(false)["moves"][0]["to"], json!([3, 2]));
-    }
-
-    #[test]
-    fn progress_is_told_in_words() {
-        let said = progress((1, 3), (2_000_000, 6_000_000), Duration::from_secs(2));
-        assert_eq!(said, "1 of 3 partitions done, 2.0 MB of 6.0 MB copied, 1.0 MB/s, 4 s left");
-        let said = progress((0, 3), (0, 6_000_000), Duration::ZERO);
-        assert!(said.ends_with("some time left"), "{said}");
-        assert_eq!((spell(90), spell(91), spell(7300)), ("90 s".into(), "2 min".into(), "2 h 1 min".into()));
     }
 }

@@ -10,11 +10,15 @@ use client::admin::{OngoingReassignment, Partition, QuorumDescription, QuorumMem
 use serde_json::{Value, json};
 
 use super::super::admin::say_failures;
-use super::movement::{counted, ongoing_table};
+use super::add::replaced_disk;
+use super::movement::{counted, ids, ongoing_table};
 use super::remove::quorum;
 use super::survey::{Disks, Survey};
 use crate::failure::Asked;
 use crate::output::{Table, size};
+
+/// A voter that lives says something several times a second.
+const SILENT_MS: i64 = 3_000;
 
 /// What there is to say of one node.
 struct Node<'a> {
@@ -66,6 +70,7 @@ fn nodes<'a>(survey: &'a Survey, quorum: Option<&QuorumDescription>) -> Vec<Node
     let member = |id: BrokerId| {
         let voter = quorum.and_then(|quorum| quorum.voters.iter().find(|it| it.id == id));
         let observer = quorum.and_then(|quorum| quorum.observers.iter().find(|it| it.id == id));
+        let voter = voter.filter(|_| !has_other_disk(quorum, id));
         let role = match (quorum, voter, observer) {
             (Some(quorum), Some(_), _) if quorum.leader == id => "leads",
             (_, Some(_), _) => "votes",
@@ -93,11 +98,47 @@ fn nodes<'a>(survey: &'a Survey, quorum: Option<&QuorumDescription>) -> Vec<Node
     }
     let members = quorum.into_iter().flat_map(|quorum| quorum.voters.iter().chain(&quorum.observers));
     for it in members.filter(|it| !survey.cluster.brokers.iter().any(|broker| broker.id == it.id)) {
+        if nodes.iter().any(|node| node.id == it.id) {
+            continue;
+        }
         let (role, behind) = member(it.id);
         nodes.push(no_broker(it, role, behind));
     }
     nodes.sort_by_key(|node| node.id);
     nodes
+}
+
+/// Voters of whom their leader has heard nothing for too long.
+fn silent(quorum: &QuorumDescription) -> Vec<BrokerId> {
+    let heard_ms = |it: &QuorumMember| it.fetched_at.map(|at| at.0);
+    let leader = quorum.voters.iter().find(|it| it.id == quorum.leader);
+    let Some(now_ms) = leader.and_then(heard_ms) else { return Vec::new() };
+    let is_silent = |it: &&QuorumMember| heard_ms(it).is_some_and(|at| now_ms - at > SILENT_MS);
+    quorum.voters.iter().filter(is_silent).map(|it| it.id).collect()
+}
+
+/// What the leader of the quorum hears of the others.
+fn show_quorum(quorum: &QuorumDescription, out: &mut dyn Write) -> Result<()> {
+    let (leader, epoch, end) = (quorum.leader, quorum.leader_epoch, quorum.high_watermark);
+    writeln!(out, "Quorum  led by {leader} in epoch {epoch}, committed up to {end}")?;
+    let (count, silent) = (quorum.voters.len(), silent(quorum));
+    if silent.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "        voters that are not heard: {}", ids(&silent))?;
+    let heard = count - silent.len();
+    if heard <= count / 2 {
+        writeln!(
+            out,
+            "        {heard} of {count} is no majority: nothing is decided, and what is shown here is as it was"
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether a node has lost the disk that it votes with, and follows with another.
+fn has_other_disk(quorum: Option<&QuorumDescription>, id: BrokerId) -> bool {
+    quorum.is_some_and(|quorum| replaced_disk(quorum, id).is_some())
 }
 
 fn no_broker<'a>(member: &QuorumMember, role: &'static str, behind: Option<i64>) -> Node<'a> {
@@ -139,8 +180,7 @@ fn show(
 ) -> Result<()> {
     writeln!(out, "Cluster {}", survey.cluster.id)?;
     if let Some(quorum) = quorum {
-        let (leader, epoch, end) = (quorum.leader, quorum.leader_epoch, quorum.high_watermark);
-        writeln!(out, "Quorum  led by {leader} in epoch {epoch}, committed up to {end}")?;
+        show_quorum(quorum, out)?;
     }
     writeln!(out)?;
     let mut table = Table::new(&[
@@ -170,6 +210,13 @@ fn show(
         ]);
     }
     writeln!(out, "{table}\n")?;
+    for node in nodes.iter().filter(|node| has_other_disk(quorum, node.id)) {
+        let id = node.id;
+        writeln!(
+            out,
+            "node {id} has lost the disk that it votes with: `vltava cluster add {id}` gives it its vote\n"
+        )?;
+    }
     writeln!(
         out,
         "{}, {}: {} without a leader, {} with replicas that are not in sync",
@@ -223,6 +270,7 @@ fn as_value(
             "leader_epoch": quorum.leader_epoch.0,
             "high_watermark": quorum.high_watermark.0,
             "voters": quorum.voters.iter().map(|it| it.id.0).collect::<Vec<_>>(),
+            "silent_voters": silent(quorum).into_iter().map(|id| id.0).collect::<Vec<_>>(),
             "observers": quorum.observers.iter().map(|it| it.id.0).collect::<Vec<_>>(),
         })
     });
@@ -236,4 +284,45 @@ fn as_value(
         "partitions_not_in_sync": health.behind,
         "moving": ongoing.iter().map(moving).collect::<Value>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{LeaderEpoch, Offset, TimestampMs, Uuid};
+
+    use super::*;
+
+    fn shown(heard_ms: [Option<i64>; 3]) -> String {
+        let voter = |(id, at): (i32, Option<i64>)| QuorumMember {
+            id: BrokerId(id),
+            directory: Uuid::ZERO,
+            log_end: Offset(7),
+            fetched_at: at.map(TimestampMs),
+            caught_up_at: None,
+            endpoint: None,
+        };
+        let quorum = QuorumDescription {
+            leader: BrokerId(1),
+            leader_epoch: LeaderEpoch(2),
+            high_watermark: Offset(7),
+            voters: (1..).zip(heard_ms).map(voter).collect(),
+            observers: Vec::new(),
+        };
+        let mut shown = Vec::new();
+        show_quorum(&quorum, &mut shown).expect("it is written to memory");
+        String::from_utf8(shown).expect("it is text")
+    }
+
+    #[test]
+    fn a_leader_that_hears_no_majority_is_told_from_one_that_does() {
+        let first = "Quorum  led by 1 in epoch 2, committed up to 7\n";
+        let now = Some(10_000);
+        assert_eq!(shown([now, Some(9_900), Some(7_000)]), first);
+        assert_eq!(shown([None, Some(9_900), Some(1_000)]), first, "nobody says what time it is");
+        assert_eq!(shown([now, None, Some(9_900)]), first, "it was never heard yet");
+        let one = format!("{first}        voters that are not heard: 3\n");
+        assert_eq!(shown([now, Some(9_900), Some(6_999)]), one);
+        let both = shown([now, Some(1_000), Some(1_000)]);
+        assert!(both.contains("not heard: 2,3\n        1 of 3 is no majority: nothing is decided"), "{both}");
+    }
 }

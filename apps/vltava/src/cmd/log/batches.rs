@@ -5,7 +5,6 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use base::TimestampMs;
 use metadata::MetadataRecord;
 use records::{
     BatchError, BatchHeader, ControlType, HEADER_BYTES, LENGTH_PREFIX_BYTES, Record, Scratch, StoredBatch,
@@ -13,18 +12,52 @@ use records::{
 };
 use serde_json::{Value, json};
 
-use super::line::{Lines, shown};
-use crate::output::utc;
+use super::groups;
+use super::line::{Lines, shown, time};
 
 /// The directory of the log whose records say what the cluster is.
 const METADATA_DIR: &str = "__cluster_metadata-0";
+
+/// Whose records they are: how they are put into words.
+#[derive(Clone, Copy)]
+enum Of {
+    Cluster,
+    Groups,
+    Users,
+}
+
+impl Of {
+    /// By the name of the file and of its directory.
+    fn file(path: &Path) -> Self {
+        let dir = path.parent().and_then(Path::file_name).and_then(|name| name.to_str()).unwrap_or_default();
+        match path.extension().is_some_and(|extension| extension == "checkpoint") {
+            true => Self::Cluster,
+            false if dir == METADATA_DIR => Self::Cluster,
+            false if groups::is_theirs(dir) => Self::Groups,
+            false => Self::Users,
+        }
+    }
+
+    /// The key and the value of a record.
+    fn say(self, record: &Record<'_>) -> (Value, Value) {
+        let said = match self {
+            Self::Cluster => record
+                .value
+                .map(MetadataRecord::decode)
+                .and_then(Result::ok)
+                .map(|decoded| (shown(record.key), json!(format!("{decoded:?}")))),
+            Self::Groups => groups::read(record.key, record.value),
+            Self::Users => None,
+        };
+        said.unwrap_or_else(|| (shown(record.key), shown(record.value)))
+    }
+}
 
 /// Prints each batch, and its records if they are wanted.
 pub(super) fn dump(path: &Path, records: bool, lines: &mut Lines<'_>) -> Result<()> {
     let file = File::open(path).context("cannot open it")?;
     let len = file.metadata()?.len();
-    let is_snapshot = path.extension().is_some_and(|extension| extension == "checkpoint");
-    let is_metadata = is_snapshot || path.parent().is_some_and(|dir| dir.ends_with(METADATA_DIR));
+    let of = Of::file(path);
     let mut segment = Segment { file, len, position: 0, raw: Vec::new() };
     let mut scratch = Scratch::default();
     while let Some((position, raw)) = segment.next_batch(lines)? {
@@ -32,7 +65,7 @@ pub(super) fn dump(path: &Path, records: bool, lines: &mut Lines<'_>) -> Result<
             Ok(batch) => {
                 of_header(position, batch.header(), lines)?;
                 if records {
-                    of_records(position, &batch, is_metadata, &mut scratch, lines)?;
+                    of_records(position, &batch, of, &mut scratch, lines)?;
                 }
             }
             Err(error) => {
@@ -138,7 +171,7 @@ fn of_header(position: u64, header: &BatchHeader, lines: &mut Lines<'_>) -> Resu
 fn of_records(
     position: u64,
     batch: &StoredBatch<'_>,
-    is_metadata: bool,
+    of: Of,
     scratch: &mut Scratch,
     lines: &mut Lines<'_>,
 ) -> Result<()> {
@@ -151,31 +184,23 @@ fn of_records(
             Ok(record) if batch.header().attributes.is_control() => {
                 of_marker(batch.header(), &record, lines)?
             }
-            Ok(record) => of_record(batch.header(), &record, is_metadata, lines)?,
+            Ok(record) => of_record(batch.header(), &record, of, lines)?,
             Err(error) => return lines.damage(position, &error.to_string()),
         }
     }
     Ok(())
 }
 
-fn of_record(
-    header: &BatchHeader,
-    record: &Record<'_>,
-    is_metadata: bool,
-    lines: &mut Lines<'_>,
-) -> Result<()> {
+fn of_record(header: &BatchHeader, record: &Record<'_>, of: Of, lines: &mut Lines<'_>) -> Result<()> {
+    let (key, value) = of.say(record);
     let headers: Vec<Value> =
         record.headers.map(|header| json!([shown(Some(header.key)), shown(header.value)])).collect();
-    let value = match record.value.map(MetadataRecord::decode) {
-        Some(Ok(decoded)) if is_metadata => json!(format!("{decoded:?}")),
-        _ => shown(record.value),
-    };
     lines.found(
         "record",
         &[
             ("offset", json!(record.offset(header).0)),
             ("time", time(record.timestamp(header))),
-            ("key", shown(record.key)),
+            ("key", key),
             ("value", value),
             ("headers", if headers.is_empty() { Value::Null } else { Value::Array(headers) }),
         ],
@@ -197,10 +222,6 @@ fn of_marker(header: &BatchHeader, record: &Record<'_>, lines: &mut Lines<'_>) -
             ("value", shown(record.value)),
         ],
     )
-}
-
-fn time(at: TimestampMs) -> Value {
-    if at.is_some() { json!(utc(at.0)) } else { Value::Null }
 }
 
 fn by(of: TimestampType) -> &'static str {

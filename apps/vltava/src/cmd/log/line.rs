@@ -4,7 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use base::TimestampMs;
 use serde_json::{Map, Value, json};
+
+use crate::output::utc;
 
 /// Where what is found goes.
 pub(super) struct Lines<'a> {
@@ -70,4 +73,9 @@ pub(super) fn shown(bytes: Option<&[u8]>) -> Value {
         Ok(text) if !text.chars().any(char::is_control) => json!(text),
         _ => json!(bytes.iter().fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02x}"))),
     }
+}
+
+/// A time for people and JSON; null if none is known.
+pub(super) fn time(at: TimestampMs) -> Value {
+    if at.is_some() { json!(utc(at.0)) } else { Value::Null }
 }

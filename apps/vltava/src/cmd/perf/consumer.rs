@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use bench::histogram::{MIB, histogram, latency_line, quantiles, rate_line};
+use bench::hlog::Intervals;
+use bench::verify::{Checker, Verdict};
 use client::Scratch;
 use client::consumer::{Consumer, Start};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::date_format::{self, DateFormat};
-use super::hlog::Intervals;
 use super::metrics;
 use super::places::Places;
 use super::settings::Settings;
 use super::stamp::Stamp;
-use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
-use super::verify::{Checker, Verdict};
 use crate::progress::Progress;
 
 /// Read a topic as fast as it comes, and measure it

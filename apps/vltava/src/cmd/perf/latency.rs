@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use bench::chance::Chance;
+use bench::histogram::{MIB, histogram, latency_line, quantiles, rate_line};
+use bench::hlog::Intervals;
+use bench::mark::Marker;
+use bench::payload::Payload;
+use bench::verify::{Checker, Verdict};
 use client::admin::{At, Topic};
 use client::consumer::Consumer;
 use client::producer::{Acks, Producer, Record};
@@ -12,16 +18,10 @@ use client::{Admin, Header};
 use hdrhistogram::Histogram;
 use serde_json::json;
 
-use super::chance::Chance;
-use super::hlog::Intervals;
-use super::mark::Marker;
 use super::millis::Millis;
-use super::payload::Payload;
 use super::readback::{self, Reader};
 use super::settings::Settings;
 use super::stamp::Stamp;
-use super::stats::{MIB, histogram, latency_line, quantiles, rate_line};
-use super::verify::{Checker, Verdict};
 use crate::progress::Progress;
 
 /// How long until a record is read, from when it was sent; one at a time
@@ -182,7 +182,7 @@ impl Arguments {
         let timeout = Duration::from_millis(self.timeout);
         let (mut records, mut is_clean) = (0, true);
         for number in 0..self.warmup_records + plan.records {
-            marker.mark(key, payload.next());
+            marker.mark(key, payload.next_value());
             let header = Header { key: &header_key, value: header_value.as_deref() };
             let mut headers = vec![header; self.num_headers];
             headers.extend(marker.header());

@@ -9,7 +9,7 @@ use client::admin::{At, Topic};
 use regex_lite::Regex;
 
 use super::readback::{self, Ends};
-use super::verify::Extent;
+use bench::verify::Extent;
 
 /// Partitions in the order of their topics and numbers.
 pub(super) struct Places {

@@ -9,23 +9,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use bench::chance::Chance;
+use bench::histogram::{latency_line, quantiles, rate_line};
+use bench::hlog::Hlog;
+use bench::keys::Keys;
+use bench::payload::Payload;
+use bench::schedule::{Arrivals, Rate, Schedule};
+use bench::template::{self, Template};
+use bench::verify::Verdict;
 use client::consumer::Consumer;
 use client::producer::Producer;
 use serde_json::{Value, json};
 
-use super::arrivals::{Arrivals, Rate, Schedule};
-use super::chance::Chance;
-use super::hlog::Hlog;
-use super::keys::Keys;
 use super::metrics;
-use super::payload::Payload;
 use super::readback::ReadBack;
 use super::settings::{Settings, no_transactions};
 use super::stamp::Stamp;
-use super::stats::{latency_line, quantiles, rate_line};
 use super::tally::Tally;
-use super::template::{self, Template};
-use super::verify::Verdict;
+use crate::escape::unescaped;
 use crate::progress::Progress;
 use sending::{Sent, send};
 use show::Show;
@@ -314,7 +315,7 @@ impl Arguments {
             }
             (PayloadArguments { record_size: Some(size), .. }, None) => Ok(Payload::letters(*size, chance)),
             (PayloadArguments { payload_file: Some(path), .. }, _) => {
-                Payload::lines(path, &self.payload_delimiter, chance)
+                Payload::lines(path, &unescaped(&self.payload_delimiter), chance)
             }
             (PayloadArguments { payload_template: Some(text), .. }, _) => {
                 Ok(Payload::Template(Template::new(text, 0, chance)?))

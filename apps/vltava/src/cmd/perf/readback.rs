@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use base::{ErrorCode, Offset, PartitionIndex};
+use bench::verify::{Checker, Verdict};
 use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::{Admin, Scratch};
 
-use super::verify::{Checker, Verdict};
 use crate::progress::Progress;
 
 /// Where the partitions of a topic end.

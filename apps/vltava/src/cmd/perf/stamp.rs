@@ -1,13 +1,11 @@
 //! Under what circumstances a result was measured: a number means nothing without them.
 
-mod machine;
-
+use bench::machine::Machine;
 use client::Admin;
 use client::admin::{Resource, Setting};
 use serde_json::{Map, Value, json};
 
 use super::readback;
-use machine::Machine;
 
 /// The settings of the client, what an acknowledgement is worth, and the machine.
 pub(super) struct Stamp {

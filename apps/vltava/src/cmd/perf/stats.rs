@@ -2,15 +2,11 @@
 
 use std::time::Duration;
 
+use bench::histogram::{MIB, histogram, quantiles};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use super::millis::Millis;
-
-/// A histogram of nanoseconds, exact to three digits, up to an hour.
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order")
-}
 
 /// What was acknowledged, from some moment on.
 pub(super) struct Stats {
@@ -108,56 +104,6 @@ impl Stats {
             "latency_ns": quantiles(&self.latency),
             "service_ns": quantiles(&self.service),
         })
-    }
-}
-
-pub(super) const MIB: f64 = 1024.0 * 1024.0;
-
-/// A rate in the three units that people use.
-pub(super) fn rate_line(records: u64, bytes: u64, seconds: f64) -> String {
-    let (records, bytes) = (records as f64 / seconds, bytes as f64 / seconds);
-    format!("rate: {records:.0} records/s, {:.2} MB/s ({:.2} MiB/s)", bytes / 1e6, bytes / MIB)
-}
-
-/// The quantiles of a histogram, for people.
-pub(super) fn latency_line(what: &str, histogram: &Histogram<u64>) -> String {
-    let at = |quantile| in_words(histogram.value_at_quantile(quantile));
-    format!(
-        "{what}: p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}",
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        at(0.9999),
-        at(0.99999),
-        in_words(histogram.max())
-    )
-}
-
-/// The quantiles of a histogram, for programs.
-pub(super) fn quantiles(histogram: &Histogram<u64>) -> Value {
-    let at = |quantile| histogram.value_at_quantile(quantile);
-    json!({
-        "min": histogram.min(),
-        "mean": histogram.mean(),
-        "p50": at(0.5),
-        "p75": at(0.75),
-        "p90": at(0.9),
-        "p95": at(0.95),
-        "p99": at(0.99),
-        "p999": at(0.999),
-        "p9999": at(0.9999),
-        "p99999": at(0.99999),
-        "max": histogram.max(),
-    })
-}
-
-/// A time for people, in a unit that fits it.
-fn in_words(nanos: u64) -> String {
-    match nanos {
-        0..10_000 => format!("{nanos} ns"),
-        10_000..10_000_000 => format!("{} µs", nanos / 1_000),
-        10_000_000..100_000_000_000 => format!("{} ms", nanos / 1_000_000),
-        _ => format!("{} s", nanos / 1_000_000_000),
     }
 }
 

@@ -27,7 +27,7 @@ use super::*;
 
 impl Brokers {
     /// Answers the oldest request; who was asked, and what `look` saw.
-    fn reply<'m, 'a, R: Request<'m>, T>(
+    pub(super) fn reply<'m, 'a, R: Request<'m>, T>(
         &mut self,
         frame: &'m mut Vec<u8>,
         look: impl FnOnce(&R) -> T,

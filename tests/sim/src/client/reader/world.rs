@@ -397,7 +397,7 @@ impl World {
                 is_said(&|said| matches!(said, Said::Diverges(end) if end.min(position.0) == at.0))
             }
             ConsumeError::Corrupt { .. } => self.options.rot_per_thousand > 0,
-            ConsumeError::Refused(_) => false,
+            ConsumeError::NoOffset | ConsumeError::Group(_) | ConsumeError::Refused(_) => false,
         };
         if !is_true {
             self.violation("a failure has a reason", format!("{place:?}: {error}"));
@@ -412,7 +412,10 @@ impl World {
                 self.reading.entry(place).and_modify(Follow::forget_history);
                 self.go(place, Start::Offset(at));
             }
-            ConsumeError::OutOfRange(_) | ConsumeError::Refused(_) => self.seek(place, Start::Earliest),
+            ConsumeError::OutOfRange(_)
+            | ConsumeError::NoOffset
+            | ConsumeError::Group(_)
+            | ConsumeError::Refused(_) => self.seek(place, Start::Earliest),
         }
     }
 

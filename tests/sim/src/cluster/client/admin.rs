@@ -32,8 +32,15 @@ impl Admin {
         let Some(correlation_id) = self.line.ready(now_us, acts) else { return };
         let isr_min = topic.isr_min.to_string();
         let config = |name, value| CreatableTopicConfig { name, value: Some(value) };
-        let configs =
+        let mut configs =
             vec![config("min.insync.replicas", &isr_min), config("flush.policy", policy(topic.policy))];
+        if topic.compacts {
+            configs.extend([
+                config("cleanup.policy", "compact"),
+                config("min.cleanable.dirty.ratio", "0.1"),
+                config("delete.retention.ms", "1000"),
+            ]);
+        }
         let assigned = |partition_index| CreatableReplicaAssignment {
             partition_index,
             broker_ids: topic.brokers.clone(),

@@ -254,7 +254,7 @@ pub(crate) fn host(node: usize) -> String {
 }
 
 /// A frame that is to be sent, without its size.
-fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
+pub(crate) fn bytes_of(outgoing: &Outgoing) -> Vec<u8> {
     let mut fills = outgoing.fills.iter();
     let mut bytes = Vec::new();
     for part in outgoing.frame.parts() {

@@ -1,6 +1,8 @@
 //! I15: what a leader commits, all in sync have, and at least as many as `min.insync.replicas`: durably,
 //! where only that counts.
 
+use std::collections::BTreeSet;
+
 use base::Offset;
 
 use super::{Look, violation};
@@ -19,7 +21,9 @@ pub(crate) fn check(look: &Look<'_>, truth: &Truth, upto: Offset, found: &mut Ve
         history.doubtful.contains(&node)
             || replica.is_some_and(|replica| history.counted(&replica.view) >= upto)
     };
-    let holders = truth.replicas_of(look.key).filter(|(node, _)| has(*node)).count();
+    let known = truth.replicas_of(look.key).map(|(node, _)| node);
+    let known: BTreeSet<usize> = known.chain(history.doubtful.iter().copied()).collect();
+    let holders = known.into_iter().filter(|node| has(*node)).count();
     let wanted = history.isr_min.min(decided.replicas.len());
     if holders < wanted {
         let what = format!("{} of {wanted} have it", holders);

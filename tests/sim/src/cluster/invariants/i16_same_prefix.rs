@@ -2,7 +2,11 @@
 
 use base::Offset;
 
-use super::{Look, i03_dense_monotone, i15_committed_by_all, i17_epochs, violation};
+use super::{
+    Look, i03_dense_monotone, i11_epochs, i11_generations, i15_committed_by_all, i17_epochs, i26_compaction,
+    violation,
+};
+use crate::cluster::groups::Groups;
 use crate::cluster::process::PartitionKey;
 use crate::cluster::process::cell::Cell;
 use crate::cluster::truth::{History, Replica, Truth, read};
@@ -16,7 +20,7 @@ pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violatio
     let Some(history) = truth.histories.get_mut(&look.key) else { return };
     let is_new = committed > history.end;
     if is_new && look.after.leads {
-        extend(look.cell, history, committed, found);
+        extend(look, history, committed, &mut truth.groups, found);
         i15_committed_by_all::check(look, truth, committed, found);
     }
     let Some(history) = truth.histories.get(&look.key) else { return };
@@ -43,13 +47,25 @@ pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violatio
     }
 }
 
-fn extend(cell: &Cell, history: &mut History, committed: Offset, found: &mut Vec<Violation>) {
+fn extend(
+    look: &Look<'_>,
+    history: &mut History,
+    committed: Offset,
+    groups: &mut Groups,
+    found: &mut Vec<Violation>,
+) {
     let from = history.end;
-    match cell.with(|partition| read(partition.log(), from, committed)) {
+    match look.cell.with(|partition| read(partition.log(), from, committed, history.compacts)) {
         Ok(batches) => {
             i03_dense_monotone::check_batches(&history.name, from, &batches, found);
             i17_epochs::check_batches(history, &batches, found);
-            batches.into_iter().for_each(|batch| history.extend(batch));
+            for batch in batches {
+                for record in &batch.records {
+                    i11_epochs::extend(groups, record, found);
+                    i11_generations::extend(groups, look.key, record, found);
+                }
+                history.extend(batch);
+            }
         }
         Err(why) => {
             let what = format!("{} cannot be read from {from} to {committed}: {why}", history.name);
@@ -80,8 +96,11 @@ pub(crate) fn compare(
     (from, upto): (Offset, Offset),
     found: &mut Vec<Violation>,
 ) {
+    if history.compacts {
+        return i26_compaction::compare(cell, node, history, (from, upto), found);
+    }
     let say = |what: String| format!("node {node} {} {from}..{upto}: {what}", history.name);
-    let stored = match cell.with(|partition| read(partition.log(), from, upto)) {
+    let stored = match cell.with(|partition| read(partition.log(), from, upto, false)) {
         Ok(stored) => stored,
         Err(why) => return violation(found, NAME, say(why)),
     };

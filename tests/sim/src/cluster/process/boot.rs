@@ -9,19 +9,21 @@ use broker::directories::LastStop;
 use broker::lifecycle::{Lifecycle, LifecycleTimes};
 use broker::replication::Proposals;
 use controller::{Controller, ControllerSettings, InDoubt, RegisterBroker};
+use coordinator::ShardSettings;
 use metadata::settings::{BrokerSettings, Layers, TopicSettings};
 use metadata::{ConfigResource, Endpoint, Image, Topic};
 use records::Scratch;
 use storage::dirs::LogDirError;
 use storage::disk::Disk;
 
-use super::cell::{Doors, Outbox};
+use super::cell::Outbox;
 use super::command::Commands;
+use super::doors::Doors;
 use super::home::Home;
 use super::host::Placing;
 use super::keep::Upkeep;
 use super::{CLUSTER, Process, Times};
-use crate::cluster::plant::Plant;
+use crate::cluster::plant::{Heard, Plant};
 use crate::cluster::quorum::broker;
 
 /// What a process is begun with.
@@ -31,13 +33,14 @@ pub(crate) struct Boot {
     pub(crate) seed: u64,
     pub(crate) settings: BrokerSettings,
     pub(crate) times: Times,
+    pub(crate) shard_settings: ShardSettings,
     pub(crate) plant: Option<Plant>,
     pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl Process {
     pub(crate) fn begin(boot: Boot) -> Result<Self, LogDirError> {
-        let Boot { node, life, seed, settings, times, plant, disk } = boot;
+        let Boot { node, life, seed, settings, times, shard_settings, plant, disk } = boot;
         let id = broker(node);
         let salt = seed ^ (node as u64) << 56 ^ u64::from(life) << 32;
         let homes = Home::open_all(&disk, &settings.log_dirs, node, salt)?;
@@ -75,6 +78,10 @@ impl Process {
             proposals: Proposals::default(),
             proposals_at: None,
             flushes: BTreeMap::new(),
+            shard_settings,
+            loads: BTreeMap::new(),
+            compacting: None,
+            heard: Heard::default(),
             upkeep: Upkeep::default(),
             conn_next: 0,
             waiter_next: 0,

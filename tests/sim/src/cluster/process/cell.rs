@@ -1,16 +1,15 @@
-//! A partition of a simulated process, and the doors of `broker::host` behind which it stands.
+//! A partition of a simulated process.
 //!
 //! What a step asks for is written down and done when the request that set it off is through: so an effect
 //! never meets a step that has not ended.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{Effects, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
-use broker::host::{Effect, Host, Hosted, HostedPartition, LogDir};
+use base::{Effects, Offset, PartitionIndex, TopicPartition};
+use broker::host::{Effect, Hosted, HostedPartition};
 use broker::parked::{WaiterId, Wake};
-use broker::replication::Throttle;
+use coordinator::Count;
 use metadata::settings::TopicSettings;
 use replica::Partition;
 
@@ -34,6 +33,10 @@ pub(crate) struct Outbox {
     /// Cells that were stepped.
     touched: Mutex<BTreeSet<PartitionKey>>,
     woken: Mutex<BTreeSet<WaiterId>>,
+    /// Shards whose partitions may be committed further.
+    rung: Mutex<BTreeSet<PartitionIndex>>,
+    /// What shards counted.
+    counted: Mutex<Vec<(PartitionIndex, Count)>>,
 }
 
 impl Outbox {
@@ -47,6 +50,23 @@ impl Outbox {
 
     pub(crate) fn take_woken(&self) -> BTreeSet<WaiterId> {
         std::mem::take(&mut lock(&self.woken))
+    }
+
+    /// The bell of a shard rings: it is looked at once whatever rang it is through.
+    pub(crate) fn ring(&self, shard: PartitionIndex) {
+        lock(&self.rung).insert(shard);
+    }
+
+    pub(crate) fn next_rung(&self) -> Option<PartitionIndex> {
+        lock(&self.rung).pop_first()
+    }
+
+    pub(crate) fn count(&self, shard: PartitionIndex, count: Count) {
+        lock(&self.counted).push((shard, count));
+    }
+
+    pub(crate) fn take_counted(&self) -> Vec<(PartitionIndex, Count)> {
+        std::mem::take(&mut lock(&self.counted))
     }
 }
 
@@ -127,82 +147,6 @@ impl HostedPartition for Cell {
 
     fn save_start(&self) {
         // Nobody deletes records in this world.
-    }
-}
-
-/// What lives in a process, as its requests see it.
-pub(crate) struct Doors {
-    served: Mutex<BTreeMap<PartitionKey, Arc<Cell>>>,
-    ids: Mutex<VecDeque<Range<i64>>>,
-    counter: Mutex<u64>,
-    /// Tells this process from all others.
-    salt: u64,
-}
-
-impl Doors {
-    pub(crate) fn new(salt: u64) -> Self {
-        Self { served: Mutex::default(), ids: Mutex::default(), counter: Mutex::new(0), salt }
-    }
-
-    pub(crate) fn serve(&self, cell: Arc<Cell>) {
-        lock(&self.served).insert(cell.key, cell);
-    }
-
-    pub(crate) fn remove(&self, key: PartitionKey) -> Option<Arc<Cell>> {
-        lock(&self.served).remove(&key)
-    }
-
-    pub(crate) fn cell(&self, key: PartitionKey) -> Option<Arc<Cell>> {
-        lock(&self.served).get(&key).cloned()
-    }
-
-    fn count(&self) -> u64 {
-        let mut counter = lock(&self.counter);
-        *counter += 1;
-        *counter
-    }
-}
-
-impl Host for Doors {
-    fn partition(&self, topic: TopicId, partition: PartitionIndex) -> Option<Arc<dyn HostedPartition>> {
-        self.cell((topic, partition)).map(|cell| cell as Arc<dyn HostedPartition>)
-    }
-
-    fn is_offline(&self, topic: TopicId, partition: PartitionIndex) -> bool {
-        self.cell((topic, partition)).is_none_or(|cell| cell.with(|partition| partition.is_failed()))
-    }
-
-    fn log_dirs(&self) -> Vec<LogDir> {
-        Vec::new()
-    }
-
-    fn producer_id(&self) -> Option<ProducerId> {
-        let mut blocks = lock(&self.ids);
-        loop {
-            let block = blocks.front_mut()?;
-            match block.next() {
-                Some(id) => return Some(ProducerId(id)),
-                None => blocks.pop_front(),
-            };
-        }
-    }
-
-    fn add_producer_ids(&self, block: Range<i64>) {
-        lock(&self.ids).push_back(block);
-    }
-
-    fn fetch_session_begin(&self) -> Option<i32> {
-        i32::try_from(self.count()).ok()
-    }
-
-    fn random(&self) -> u128 {
-        u128::from(self.salt) << 64 | u128::from(self.count())
-    }
-
-    fn fetch_session_end(&self) {}
-
-    fn leader_throttle(&self, _act: &mut dyn FnMut(&mut Throttle)) {
-        // Nobody limits replication in this world.
     }
 }
 

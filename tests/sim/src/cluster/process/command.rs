@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::{BrokerId, Now, Offset};
+use broker::lifecycle::Answer;
 use controller::{AlterPartition, AlterPartitions, Command, CommandId, ControllerError, Reply};
 use replica::{AlterIsr, IsrAnswer};
 use wire::cluster::{ClusterRequest, decode_answer, encode_answer};
@@ -166,7 +167,10 @@ impl Process {
         match self.commands.asked.remove(&id) {
             Some(Asker::Lifecycle) => {
                 if let Some(lifecycle) = &mut self.lifecycle {
-                    lifecycle.on_answer(now, result.as_ref(), &mut self.lived);
+                    // Readers of this world say which epoch they know: no answer of a deposed leader misleads them.
+                    let sure_ago = Some(Duration::ZERO);
+                    let answer = result.as_ref().map(|reply| Answer { reply, end, sure_ago });
+                    lifecycle.on_answer(now, answer, &mut self.lived);
                 }
             }
             Some(Asker::Proposals) => self.on_proposals_answered(now, result),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{Now, Offset, TopicPartition, Uuid};
-use broker::directories::place;
+use broker::directories::{begins_anew, place};
 use broker::host::HostedPartition;
 use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
 use controller::{AssignReplicasToDirs, Command};
@@ -31,6 +31,8 @@ pub(super) struct Offline {
     has_log: bool,
     /// Whether it has no log yet, and one can be made.
     is_unmade: bool,
+    /// Whether it had a log that is nowhere now.
+    is_gone: bool,
 }
 
 /// Logs that are there and take no records yet: first it has to be written down where they are.
@@ -95,7 +97,26 @@ impl Process {
                 self.host(now, &topic, partition, false);
             }
         }
+        self.begin_anew(now);
         self.reconfigure(delta);
+    }
+
+    /// Begins empty logs in the place of those that are nowhere, where others lead by now.
+    fn begin_anew(&mut self, now: Now) {
+        let gone = self.offline.iter().filter(|(_, offline)| offline.is_gone);
+        let gone: Vec<PartitionKey> = gone.map(|(key, _)| *key).collect();
+        let ids = self.directory_ids();
+        for key in gone {
+            let Some(topic) = self.image.topic_by_id(key.0).cloned() else { continue };
+            let Some(partition) = topic.partition(key.1) else { continue };
+            if begins_anew(self.id, &self.image, partition, &ids) {
+                self.open(now, &topic, partition, false);
+            }
+        }
+    }
+
+    fn directory_ids(&self) -> Vec<Uuid> {
+        self.homes.iter().map(|home| home.dir.id()).collect()
     }
 
     /// Has one partition be here what the metadata say. `is_start` is whether logs are looked for where they
@@ -126,9 +147,12 @@ impl Process {
         let key = (topic.id, partition.index);
         let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
         let settings = Arc::new(self.topic_settings(topic));
-        let ids: Vec<Uuid> = self.homes.iter().map(|home| home.dir.id()).collect();
+        let image = Arc::clone(&self.image);
         let place = match is_start {
-            true => place(self.id, topic.id, partition, &ids, &self.named(&name)),
+            true => {
+                let (ids, named) = (self.directory_ids(), self.named(&name));
+                place(self.id, &image, (topic.id, partition), &ids, &named)
+            }
             false => Some(Place::Make),
         };
         let (at, opened) = match place {
@@ -139,8 +163,8 @@ impl Process {
             }
             Some(Place::Offline(lost)) => {
                 self.say(format!("{name} is offline: {lost:?}"));
-                let (home, is_unmade) = (lost.at(), false);
-                self.offline.insert(key, Offline { name, home, has_log: false, is_unmade });
+                let (home, is_gone) = (lost.at(), lost.is_nowhere());
+                self.offline.insert(key, Offline { name, home, has_log: false, is_unmade: false, is_gone });
                 return;
             }
             None => return,
@@ -152,9 +176,11 @@ impl Process {
                 if let OpenError::Disk(why) = &why {
                     self.on_disk_error(now, at, why);
                 }
-                let is_unmade = place == Some(Place::Make);
-                let home = (!is_unmade).then_some(at);
-                self.offline.insert(key, Offline { name, home, has_log: !is_unmade, is_unmade });
+                let has_log = place != Some(Place::Make);
+                let home = has_log.then_some(at);
+                let is_new = partition.directory_of(self.id) == Some(Partition::DIRECTORY_UNASSIGNED);
+                let (is_unmade, is_gone) = (!has_log && is_new, !has_log && !is_new);
+                self.offline.insert(key, Offline { name, home, has_log, is_unmade, is_gone });
                 return;
             }
         };
@@ -191,7 +217,10 @@ impl Process {
         let (recovery_point, log_start, high_watermark) = home.noted(name);
         let clean = home.was_clean.is_some();
         let known = Known { recovery_point, log_start, clean, adopted: false };
-        let (log, _) = Log::open(Arc::clone(&self.disk), home.partition_dir(name), log_settings, known, now)?;
+        let dir = home.partition_dir(name);
+        let (mut log, _) = Log::open(Arc::clone(&self.disk), dir, log_settings, known, now)?;
+        let clean_offsets = &home.dir.checkpoints().clean_offsets;
+        log.set_clean_upto(clean_offsets.get(name).copied().unwrap_or(Offset::ZERO));
         let start = log.start();
         Ok((log, high_watermark.unwrap_or(start)))
     }
@@ -274,14 +303,12 @@ impl Process {
     /// Has it written down where new logs are, one command at a time.
     pub(super) fn place(&mut self, now: Now) {
         let due = self.placing.asked.is_empty() && now.elapsed >= self.placing.retry_at;
-        if self.placing.waiting.is_empty() || !due || self.epoch.is_none() {
-            return;
-        }
+        let Some(epoch) = self.epoch.filter(|_| due && !self.placing.waiting.is_empty()) else { return };
         self.placing.asked = self.placing.waiting.keys().copied().collect();
         let whereabouts =
             |(key, cell): (&PartitionKey, &Arc<Cell>)| (key.0, key.1, self.homes[cell.home].dir.id());
         let replicas = self.placing.waiting.iter().map(whereabouts).collect();
-        let command = AssignReplicasToDirs { broker: self.id, replicas };
+        let command = AssignReplicasToDirs { broker: self.id, epoch, replicas };
         self.give(now, Asker::Placing, &Command::AssignReplicasToDirs(command));
     }
 

@@ -12,7 +12,7 @@ use storage::disk::DiskError;
 use super::command::Asker;
 use super::{Act, Process};
 use crate::cluster::net::{ConnId, Place, Purpose};
-use crate::cluster::plant::alter_request;
+use crate::cluster::plant::{alter_request, answer_blindly};
 use crate::cluster::quorum::broker;
 
 /// A connection that another made.
@@ -62,7 +62,7 @@ impl Process {
                     parked.abandon(self.context(now), &incoming.session);
                 }
             }
-            incoming.session.on_closed(&*self.doors);
+            incoming.session.on_closed(&self.context(now), true);
         } else if self.is_control_link(conn) {
             self.drop_control_link(now);
         } else if let Some(leader) = self.leader_on(conn) {
@@ -105,6 +105,13 @@ impl Process {
         let Some(mut incoming) = self.incoming.remove(&conn) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
         let frame = alter_request(self.plant, incoming.purpose, frame);
+        let frame = self.heard.alter(self.plant, incoming.purpose, frame);
+        if let Some(frame) = answer_blindly(self.plant, &frame) {
+            incoming.queue.push_back(Waiting::Answer(Answer { frame, slices: Vec::new() }));
+            self.scratch = scratch;
+            self.incoming.insert(conn, incoming);
+            return;
+        }
         let Dispatched { outcome, background, .. } =
             incoming.session.on_request(self.context(now), &frame, &mut scratch);
         self.scratch = scratch;
@@ -199,7 +206,8 @@ impl Process {
     /// When a parked request gives up waiting.
     pub(super) fn serve_deadline(&self) -> Option<Duration> {
         let of = |incoming: &Incoming| match incoming.queue.front() {
-            Some(Waiting::Parked(parked)) => Some(parked.deadline()),
+            // Some wait for as long as it takes.
+            Some(Waiting::Parked(parked)) => Some(parked.deadline()).filter(|at| *at < Duration::MAX),
             _ => None,
         };
         self.incoming.values().filter_map(of).min()

@@ -69,6 +69,7 @@ impl World {
             }
             (Some(Parcel::Frame(frame)), Place::Client(client)) => {
                 self.hum(|| format!("client {client} is answered on {}: {} bytes", conn.number, frame.len()));
+                self.overhear_answer(client, conn, &frame);
                 self.client(client, |client, now_us, acts| client.on_frame(now_us, conn, &frame, acts));
             }
         }
@@ -101,6 +102,7 @@ impl World {
                 }
                 ClientAct::Send { conn, frame } => {
                     self.hum(|| format!("{from:?} asks on {}: {}", conn.number, words_of_request(&frame)));
+                    self.overhear(conn, &frame);
                     self.send(conn, from, Parcel::Frame(frame));
                 }
                 ClientAct::Close(conn) => self.hang_up(conn, from),
@@ -114,6 +116,7 @@ impl World {
                 told => self.told(client, &told),
             }
         }
+        self.look_at_owners(client);
         if let Client::Reader(reader) = &mut self.clients[client] {
             // It asked somebody who knows, not long ago.
             reader.learn(&self.quorum.image());

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use base::BrokerEpoch;
 use storage::dirs::LogDirError;
 
 use super::{Event, World};
 use crate::cluster::net::{Parcel, Place};
 use crate::cluster::process::Process;
 use crate::cluster::process::boot::Boot;
+use crate::cluster::quorum::broker;
 use crate::cluster::truth::How;
-use crate::disk::Halt;
+use crate::disk::{Halt, SimDisk};
+use crate::random::Random;
 use crate::violation::Violation;
 
 impl World {
@@ -33,6 +36,7 @@ impl World {
             seed: self.seed,
             settings: self.settings[node].clone(),
             times: self.options.times,
+            shard_settings: self.options.shards.clone(),
             plant: self.plant,
             disk: Arc::clone(&state.door),
         };
@@ -54,6 +58,15 @@ impl World {
         self.quorum.on_up(node);
         self.nodes[node].tick_at = u64::MAX;
         self.schedule_tick(node);
+        self.compact_later(node);
+    }
+
+    /// The process of a node goes on compacting, some time later.
+    pub(super) fn compact_later(&mut self, node: usize) {
+        if self.options.compact_every_us > 0 {
+            let at = self.now_us + self.compactions.below(2 * self.options.compact_every_us) + 1;
+            self.queue.push(at, Event::Compact { node, life: self.nodes[node].life });
+        }
     }
 
     pub(crate) fn start_later(&mut self, node: usize, after_us: u64) {
@@ -91,6 +104,36 @@ impl World {
         self.gone(node, How::PowerCut);
         let after = self.random.below(self.options.outage_us) + 10_000;
         self.start_later(node, after);
+    }
+
+    /// Whether the cluster can do without the disk of a node: everything is counted on by two at least, and no
+    /// other disk is new and not filled yet.
+    pub(crate) fn is_spare(&self, node: usize) -> bool {
+        let image = self.quorum.image();
+        let is_filled = |(at, epoch): (&usize, &Option<BrokerEpoch>)| {
+            let id = broker(*at);
+            let is_back = image.broker(id).map(|broker| broker.epoch) != *epoch;
+            let partitions = self.partitions();
+            let mut mine = partitions.values().filter(|partition| partition.replicas.contains(&id));
+            *at == node || (is_back && mine.all(|partition| partition.isr.contains(&id)))
+        };
+        self.truth.histories.values().all(|history| history.isr_min > 1)
+            && self.replaced.iter().all(is_filled)
+    }
+
+    /// A machine whose process does not run gets an empty disk in the place of the one it had.
+    pub(crate) fn replace_disk(&mut self, node: usize) {
+        assert!(self.nodes[node].process.is_none(), "node {node} runs");
+        let stream = format!("disk {node} after life {}", self.nodes[node].life);
+        let disk = SimDisk::new(Random::stream(self.seed, &stream), self.disk_trace.clone());
+        disk.set_writeback(self.options.writeback_per_thousand);
+        let state = &mut self.nodes[node];
+        state.door = Arc::new(disk.clone());
+        (state.disk, state.has_power) = (disk, true);
+        let image = self.quorum.image();
+        self.replaced.insert(node, image.broker(broker(node)).map(|broker| broker.epoch));
+        self.truth.on_disk_replaced(node, &image);
+        self.say(format_args!("the disk of node {node} is replaced"));
     }
 
     /// Nobody is there any more: the other ends of its connections hear of it, sooner or later.

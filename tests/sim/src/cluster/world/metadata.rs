@@ -22,7 +22,7 @@ impl World {
             let id = image.topic(&topic.name).map_or(TopicId(base::Uuid::ZERO), |topic| topic.id);
             Target { name: topic.name.clone(), id, partitions: topic.partitions }
         };
-        self.options.topics.iter().map(of).collect()
+        self.options.topics.iter().filter(|topic| !topic.compacts).map(of).collect()
     }
 
     pub(super) fn look_at_quorum(&mut self) {
@@ -81,7 +81,10 @@ impl World {
             };
             for partition in topic.partitions() {
                 let name = format!("{}-{}", topic.name, partition.index);
-                let history = || History::new(name, options.policy, options.isr_min);
+                let history = || History {
+                    compacts: options.compacts,
+                    ..History::new(name, options.policy, options.isr_min)
+                };
                 self.truth.histories.entry((topic.id, partition.index)).or_insert_with(history);
             }
         }

@@ -4,20 +4,18 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use client::producer::{Delivery, Producer, Record, SendError};
+use bench::histogram::histogram;
+use bench::keys::KeyStream;
+use bench::mark::Marker;
+use bench::payload::Payload;
+use bench::schedule::{Punctuality, Schedule, wait_until};
+use bench::watch::Watch;
+use client::producer::{Producer, Record, SendError};
 use hdrhistogram::Histogram;
 
-use super::super::arrivals::{Punctuality, Schedule, wait_until};
-use super::super::keys::KeyStream;
-use super::super::mark::Marker;
-use super::super::payload::Payload;
-use super::super::stats::histogram;
 use super::super::tally::{Tag, Tally};
 use super::show::Show;
 use super::{Arguments, Draws};
-
-/// Calls of `send` for each that is timed, when they follow each other without a wait.
-const CALLS_OF_A_LOOK: u64 = 8;
 
 /// What the threads of a run found out.
 pub(super) struct Sent {
@@ -108,7 +106,7 @@ impl Dues {
     }
 
     fn next(&mut self) -> Duration {
-        let due = self.started.saturating_add(self.schedule.next());
+        let due = self.started.saturating_add(self.schedule.next_due());
         self.last = due.max(self.last + Duration::from_nanos(1));
         self.last
     }
@@ -121,45 +119,6 @@ impl Dues {
             wanted.next_if(|&&wanted| wanted == due).is_some()
         };
         (0..records).filter(is_wanted).collect()
-    }
-}
-
-/// What a thread sees of the time.
-struct Watch {
-    /// When it looked last.
-    seen: Duration,
-    call: Histogram<u64>,
-    punctuality: Punctuality,
-}
-
-impl Watch {
-    /// Sends a record: which of the thread's it is, when it was due, and whether its times count.
-    #[inline]
-    fn send(
-        &mut self,
-        producer: &Producer,
-        record: &Record<'_>,
-        (index, due, counts): (u64, Option<Duration>, bool),
-    ) -> Result<Delivery, SendError> {
-        // Where nothing was waited for, each look at the clock would be measured, too: one call stands for
-        // several.
-        let stands_for = if due.is_some_and(|due| due > self.seen) { 1 } else { CALLS_OF_A_LOOK };
-        if index % stands_for != 0 {
-            if let Some(due) = due.filter(|_| counts) {
-                self.punctuality.record(self.seen.saturating_sub(due));
-            }
-            return producer.send_blocking(record);
-        }
-        let before = producer.elapsed();
-        let sent = producer.send_blocking(record);
-        self.seen = producer.elapsed();
-        if counts {
-            self.call.saturating_record_n((self.seen - before).as_nanos() as u64, stands_for);
-            if let Some(due) = due {
-                self.punctuality.record(before.saturating_sub(due));
-            }
-        }
-        sent
     }
 }
 
@@ -179,7 +138,7 @@ fn send_all(
     let started = producer.elapsed();
     let dues = || arguments.schedule(number).map(|schedule| Dues::new(schedule, started));
     let mut schedule = dues();
-    let mut watch = Watch { seen: started, call: histogram(), punctuality: Punctuality::default() };
+    let mut watch = Watch::new(started);
     for index in 0..records {
         let due = schedule.as_mut().map(Dues::next);
         if let Some(due) = due.filter(|&due| due > watch.seen) {
@@ -187,11 +146,11 @@ fn send_all(
         }
         let tag = Tag { thread: sender.thread, which: due.map_or(index, |due| due.as_nanos() as u64) }.pack();
         let mut record = Record::to(&arguments.topic).tag(tag);
-        let key = keys.as_mut().map(KeyStream::next);
+        let key = keys.as_mut().map(KeyStream::next_key);
         if let Some(key) = key {
             record = record.key(key);
         }
-        let value = payload.next();
+        let value = payload.next_value();
         let header;
         match &mut marker {
             None => record = record.value(value),
@@ -227,8 +186,9 @@ fn may_take_the_next(error: &SendError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::arrivals::{Arrivals, Rate};
-    use super::super::super::chance::Chance;
+    use bench::chance::Chance;
+    use bench::schedule::{Arrivals, Rate};
+
     use super::*;
 
     #[test]

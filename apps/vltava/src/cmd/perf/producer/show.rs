@@ -4,8 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
+use bench::hlog::Hlog;
 
-use super::super::hlog::Hlog;
 use super::super::tally::{Tally, Window};
 use crate::progress::Progress;
 

@@ -1,0 +1,175 @@
+//! One report beside another: what became better, what became worse, and what only differs as runs do.
+
+use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
+use crate::statistics::{Comparison, Judgement, Spread, compare as compare_samples};
+
+/// Two reports, compared.
+#[derive(Debug)]
+pub struct Differences {
+    /// A line for each figure that both have.
+    pub lines: Vec<Line>,
+    /// What only one of them has.
+    pub unmatched: Vec<String>,
+}
+
+/// One figure of one system at one point.
+#[derive(Debug)]
+pub struct Line {
+    /// The values of the point's lists.
+    pub point: String,
+    /// Of whom.
+    pub system: String,
+    /// Which.
+    pub figure: &'static Figure,
+    /// In the first report.
+    pub before: Spread,
+    /// In the second.
+    pub after: Spread,
+    /// What it comes to.
+    pub found: Comparison,
+}
+
+/// Compares two reports. Less than the share `matters` is no difference, however sure it is.
+///
+/// Systems are matched by name. Of reports that have one system each, those two, whatever their names.
+pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
+    let mut found = Differences { lines: Vec::new(), unmatched: Vec::new() };
+    for point in &before.points {
+        match after.points.iter().find(|other| other.at == point.at) {
+            Some(other) => found.add(point, other, matters),
+            None => found.unmatched.push(format!("{} is only in the first", name(before, point))),
+        }
+    }
+    let is_new = |point: &&PointReport| !before.points.iter().any(|other| other.at == point.at);
+    let new = after.points.iter().filter(is_new).map(|point| name(after, point));
+    found.unmatched.extend(new.map(|name| format!("{name} is only in the second")));
+    if before.name != after.name {
+        found.unmatched.push(format!("the first is {}, the second {}", before.name, after.name));
+    }
+    if before.is_quick != after.is_quick {
+        found.unmatched.push("one of them is a short run, and the other is not".to_owned());
+    }
+    if before.machine != after.machine {
+        found.unmatched.push("they were measured on different machines".to_owned());
+    }
+    found
+}
+
+fn name(report: &Report, point: &PointReport) -> String {
+    format!("{} {}", report.name, point.label()).trim_end().to_owned()
+}
+
+impl Differences {
+    fn add(&mut self, before: &PointReport, after: &PointReport, matters: f64) {
+        if let ([one], [other]) = (&before.systems[..], &after.systems[..]) {
+            return self.add_system((before, one), other, matters);
+        }
+        for system in &before.systems {
+            match after.systems.iter().find(|other| other.name == system.name) {
+                Some(other) => self.add_system((before, system), other, matters),
+                None => self.unmatched.push(format!("{} is only in the first", system.name)),
+            }
+        }
+    }
+
+    fn add_system(
+        &mut self,
+        (point, before): (&PointReport, &SystemReport),
+        after: &SystemReport,
+        matters: f64,
+    ) {
+        let system = match before.name == after.name {
+            true => before.name.clone(),
+            false => format!("{} → {}", before.name, after.name),
+        };
+        for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
+            let (a, b) = (before.values(figure), after.values(figure));
+            let spreads = Spread::of(&a).zip(Spread::of(&b));
+            let compared = compare_samples(&a, &b, figure.better, matters);
+            let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
+            let (point, system) = (point.label(), system.clone());
+            self.lines.push(Line { point, system, figure, before, after, found });
+        }
+    }
+
+    /// Whether something became worse, past the noise.
+    pub fn is_worse(&self) -> bool {
+        self.lines.iter().any(|line| line.found.judgement == Judgement::Worse)
+    }
+
+    /// A row for each line.
+    pub fn table(&self) -> Grid {
+        let mut grid =
+            Grid::new(["", "system", "figure", "before", "after", "ratio", "95 of 100", "verdict"]);
+        for line in &self.lines {
+            let shown = |spread: &Spread| match spread.runs {
+                1 => line.figure.show(spread.median),
+                _ => format!(
+                    "{} ({}–{})",
+                    line.figure.show(spread.median),
+                    line.figure.show(spread.min),
+                    line.figure.show(spread.max)
+                ),
+            };
+            let interval = line.found.interval.map(|(low, high)| format!("{low:.2}–{high:.2}"));
+            grid.row([
+                line.point.clone(),
+                line.system.clone(),
+                line.figure.title.to_owned(),
+                shown(&line.before),
+                shown(&line.after),
+                format!("{:.2} ×", line.found.ratio),
+                interval.unwrap_or_default(),
+                in_words(line.found.judgement).to_owned(),
+            ]);
+        }
+        grid.compact()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+    use crate::workload::Workload;
+
+    const SLOW: &[f64] = &[100.0, 101.0, 102.0, 103.0];
+    const FAST: &[f64] = &[120.0, 121.0, 122.0, 123.0];
+
+    fn judged(before: &[f64], after: &[f64], matters: f64) -> Vec<Judgement> {
+        let of = |rates| report(Workload::default(), &[("vltava", rates)]);
+        let found = compare(&of(before), &of(after), matters);
+        found.lines.iter().map(|line| line.found.judgement).collect()
+    }
+
+    #[test]
+    fn worse_is_worse_and_noise_is_not() {
+        // Records and bytes; at full speed latencies say nothing.
+        assert_eq!(judged(SLOW, FAST, 0.03), [Judgement::Better; 2]);
+        assert_eq!(judged(FAST, SLOW, 0.03), [Judgement::Worse; 2]);
+        assert_eq!(judged(FAST, SLOW, 0.5), [Judgement::Same; 2]);
+        assert_eq!(
+            judged(&[100.0, 120.0, 110.0, 90.0], &[95.0, 118.0, 108.0, 91.0], 0.03),
+            [Judgement::Same; 2]
+        );
+        assert_eq!(judged(&FAST[..3], &SLOW[..3], 0.03), [Judgement::TooFewRuns; 2]);
+    }
+
+    #[test]
+    fn systems_are_matched_by_name_and_what_is_not_is_told() {
+        let before = report(Workload::default(), &[("vltava", FAST), ("kafka", SLOW)]);
+        let mut after = report(Workload::default(), &[("kafka", SLOW), ("other", SLOW)]);
+        after.name = "b".to_owned();
+        after.points[0].workload.partitions = 7;
+        let found = compare(&before, &after, 0.03);
+        assert!(!found.is_worse() && found.lines.iter().all(|line| line.system == "kafka"));
+        assert_eq!(found.unmatched, ["vltava is only in the first", "the first is a, the second b"]);
+        let one = compare(
+            &report(Workload::default(), &[("vltava", FAST)]),
+            &report(Workload::default(), &[("kafka", SLOW)]),
+            0.03,
+        );
+        assert!(one.is_worse());
+        assert!(one.table().text().contains("vltava → kafka"), "{}", one.table().text());
+    }
+}

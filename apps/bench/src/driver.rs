@@ -1,0 +1,248 @@
+//! What a workload is run against: brokers that are started for it, or a cluster that is there.
+//!
+//! A driver is a YAML file; one of the OpenMessaging Benchmark, for Kafka, is read, too.
+//!
+//! ```yaml
+//! name: vltava-durable
+//! system: vltava
+//! settings:
+//!   flush.policy: ack
+//! ```
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::yaml::{self, Fields, Settings, Source};
+
+/// What a workload is run against.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Driver {
+    /// What results call it.
+    pub name: String,
+    /// What it is.
+    pub system: System,
+    /// Where a cluster is that is there: `host:port`, between commas.
+    pub bootstrap_servers: String,
+    /// Settings of each broker that is started, beside those that every one needs.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub settings: Settings,
+    /// Replicas of each partition, whatever the workload says.
+    pub replication_factor: Option<u16>,
+    /// Settings of each topic; those of the workload come before them.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub topic: Settings,
+    /// Settings of each producer; those of the workload come before them.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub producer: Settings,
+    /// Settings of each consumer; those of the workload come before them.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub consumer: Settings,
+    /// Whether settings that our clients do not have are passed over, with a note.
+    pub is_lenient: bool,
+}
+
+/// A system that speaks the protocol.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// Processes of this program, started on fresh data for each run.
+    #[default]
+    Vltava,
+    /// Apache Kafka, started on fresh data for each run.
+    Kafka,
+    /// Whatever answers at an address.
+    Bootstrap,
+}
+
+impl Default for Driver {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            system: System::Vltava,
+            bootstrap_servers: String::new(),
+            settings: Settings::new(),
+            replication_factor: None,
+            topic: Settings::new(),
+            producer: Settings::new(),
+            consumer: Settings::new(),
+            is_lenient: false,
+        }
+    }
+}
+
+/// Those that ship, by name.
+const SHIPPED: [(&str, &str); 3] = [
+    ("vltava", include_str!("../drivers/vltava.yaml")),
+    ("vltava-durable", include_str!("../drivers/vltava-durable.yaml")),
+    ("kafka", include_str!("../drivers/kafka.yaml")),
+];
+
+/// The drivers of the OpenMessaging Benchmark, as its files have them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Theirs {
+    name: String,
+    driver_class: String,
+    replication_factor: Option<u16>,
+    reset: bool,
+    topic_config: String,
+    common_config: String,
+    producer_config: String,
+    consumer_config: String,
+}
+
+impl Driver {
+    /// One that ships, or that is in a file.
+    pub fn find(name: &str) -> Result<Self> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            return Self::read(name, text);
+        }
+        let path = Path::new(name);
+        let is_path = name.contains(['/', '.']);
+        ensure!(
+            is_path,
+            "there is no driver {name}; there are {}, or the path of a file",
+            names().join(", ")
+        );
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        Self::read(name, &text)
+    }
+
+    /// A cluster that is there.
+    pub fn at(bootstrap_servers: &str) -> Self {
+        Self {
+            name: bootstrap_servers.to_owned(),
+            system: System::Bootstrap,
+            bootstrap_servers: bootstrap_servers.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a text; `name` is what errors call it.
+    pub fn read(name: &str, text: &str) -> Result<Self> {
+        let source = Source { name, text };
+        let fields = source.fields()?;
+        let driver = if fields.contains_key("driverClass") {
+            translated(source, &fields)?
+        } else {
+            source.only(&fields, &yaml::names::<Self>())?;
+            source.typed::<Self>(&fields)?
+        };
+        ensure!(!driver.name.is_empty(), "{name}: name: it has none");
+        let is_there = driver.system == System::Bootstrap;
+        ensure!(
+            is_there != driver.bootstrap_servers.is_empty(),
+            "{name}: bootstrap_servers is for `system: bootstrap`, which needs it"
+        );
+        ensure!(
+            !is_there || driver.settings.is_empty(),
+            "{name}: settings: the brokers of a cluster that is there have theirs"
+        );
+        Ok(driver)
+    }
+}
+
+/// Those that ship.
+pub fn names() -> Vec<&'static str> {
+    SHIPPED.iter().map(|(name, _)| *name).collect()
+}
+
+fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
+    source.only(fields, &yaml::names::<Theirs>())?;
+    let theirs: Theirs = source.typed(fields)?;
+    ensure!(
+        theirs.driver_class.contains("Kafka"),
+        "{}: driverClass: {} is not of Kafka, and this harness speaks no other protocol",
+        source.name,
+        theirs.driver_class
+    );
+    let read =
+        |field: &str, text: &str| yaml::properties(text).with_context(|| format!("{}: {field}", source.name));
+    let mut common = read("commonConfig", &theirs.common_config)?;
+    let bootstrap_servers = common.remove("bootstrap.servers").unwrap_or_default();
+    let with_common = |own: Settings| common.clone().into_iter().chain(own).collect::<Settings>();
+    Ok(Driver {
+        name: theirs.name,
+        system: System::Bootstrap,
+        bootstrap_servers,
+        settings: Settings::new(),
+        replication_factor: theirs.replication_factor,
+        topic: read("topicConfig", &theirs.topic_config)?,
+        producer: with_common(read("producerConfig", &theirs.producer_config)?),
+        consumer: with_common(read("consumerConfig", &theirs.consumer_config)?),
+        is_lenient: true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        match Driver::read("d.yaml", text) {
+            Ok(_) => format!("{text} was taken"),
+            Err(error) => format!("{error:#}"),
+        }
+    }
+
+    #[test]
+    fn those_that_ship_can_be_read() {
+        for name in names() {
+            assert_eq!(Driver::find(name).expect(name).name, name);
+        }
+        let error = Driver::find("kafkaa").expect_err("there is none").to_string();
+        assert_eq!(
+            error,
+            "there is no driver kafkaa; there are vltava, vltava-durable, kafka, or the path of a file"
+        );
+    }
+
+    #[test]
+    fn a_driver_of_the_openmessaging_benchmark_is_read() {
+        let text = "\
+name: Kafka
+driverClass: io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver
+replicationFactor: 3
+topicConfig: |
+  min.insync.replicas=2
+commonConfig: |
+  bootstrap.servers=localhost:9092
+  request.timeout.ms=120000
+producerConfig: |
+  acks=all
+  linger.ms=10
+  batch.size=1048576
+consumerConfig: |
+  auto.offset.reset=earliest
+  enable.auto.commit=false
+";
+        let driver = Driver::read("d.yaml", text).expect("it is right");
+        assert_eq!(
+            (&*driver.name, driver.system, driver.replication_factor),
+            ("Kafka", System::Bootstrap, Some(3))
+        );
+        assert_eq!(driver.bootstrap_servers, "localhost:9092");
+        assert_eq!(driver.topic["min.insync.replicas"], "2");
+        assert_eq!(driver.producer.len(), 4);
+        assert_eq!(driver.consumer["request.timeout.ms"], "120000");
+        let other = text.replace("kafka.Kafka", "pulsar.Pulsar");
+        assert!(refusal(&other).starts_with("d.yaml: driverClass: io.openmessaging"), "{}", refusal(&other));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let cases = [
+            ("name: a\nsystem: redpanda", "d.yaml:2: system: unknown variant `redpanda`"),
+            ("name: a\nsetings: {}", "d.yaml:2: unknown field `setings`: did you mean `settings`?"),
+            ("name: a\nsystem: bootstrap", "d.yaml: bootstrap_servers is for"),
+            ("name: a\nbootstrap_servers: h:1", "d.yaml: bootstrap_servers is for"),
+            ("system: kafka", "d.yaml: name: it has none"),
+        ];
+        for (text, expected) in cases {
+            assert!(refusal(text).starts_with(expected), "{}", refusal(text));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Latencies: counted without loss, added up without loss, told by their quantiles.
+//!
+//! Nanoseconds to three digits, up to an hour; what is longer counts as an hour. Quantiles are never
+//! averaged: histograms are added, and then asked.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A histogram of nanoseconds, exact to three digits, up to an hour.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order")
+}
+
+/// Bytes of the unit that Kafka's tools call MB.
+pub const MIB: f64 = 1024.0 * 1024.0;
+
+/// A rate in the three units that people use.
+pub fn rate_line(records: u64, bytes: u64, seconds: f64) -> String {
+    let (records, bytes) = (records as f64 / seconds, bytes as f64 / seconds);
+    format!("rate: {records:.0} records/s, {:.2} MB/s ({:.2} MiB/s)", bytes / 1e6, bytes / MIB)
+}
+
+/// The quantiles of a histogram, for people.
+pub fn latency_line(what: &str, histogram: &Histogram<u64>) -> String {
+    let at = |quantile| in_words(histogram.value_at_quantile(quantile));
+    format!(
+        "{what}: p50 {}, p99 {}, p99.9 {}, p99.99 {}, p99.999 {}, max {}",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(0.99999),
+        in_words(histogram.max())
+    )
+}
+
+/// What a histogram comes to, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many were counted.
+    pub count: u64,
+    /// The least.
+    pub min: u64,
+    /// The average.
+    pub mean: f64,
+    /// Half of them are not above it.
+    pub p50: u64,
+    /// 75 in a hundred.
+    pub p75: u64,
+    /// 90 in a hundred.
+    pub p90: u64,
+    /// 95 in a hundred.
+    pub p95: u64,
+    /// 99 in a hundred.
+    pub p99: u64,
+    /// 999 in a thousand.
+    pub p999: u64,
+    /// 9 999 in ten thousand.
+    pub p9999: u64,
+    /// 99 999 in a hundred thousand.
+    pub p99999: u64,
+    /// The greatest.
+    pub max: u64,
+}
+
+impl Quantiles {
+    /// `None` if nothing was counted.
+    pub fn of(histogram: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        (!histogram.is_empty()).then(|| Self {
+            count: histogram.len(),
+            min: histogram.min(),
+            mean: histogram.mean(),
+            p50: at(0.5),
+            p75: at(0.75),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            p99999: at(0.99999),
+            max: histogram.max(),
+        })
+    }
+}
+
+/// The quantiles of a histogram, for programs.
+pub fn quantiles(histogram: &Histogram<u64>) -> Value {
+    let at = |quantile| histogram.value_at_quantile(quantile);
+    json!({
+        "min": histogram.min(),
+        "mean": histogram.mean(),
+        "p50": at(0.5),
+        "p75": at(0.75),
+        "p90": at(0.9),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "p9999": at(0.9999),
+        "p99999": at(0.99999),
+        "max": histogram.max(),
+    })
+}
+
+/// A time for people, in a unit that fits it.
+pub fn in_words(nanos: u64) -> String {
+    match nanos {
+        0..10_000 => format!("{nanos} ns"),
+        10_000..10_000_000 => format!("{} µs", nanos / 1_000),
+        10_000_000..100_000_000_000 => format!("{} ms", nanos / 1_000_000),
+        _ => format!("{} s", nanos / 1_000_000_000),
+    }
+}

@@ -1,0 +1,145 @@
+//! Histograms of each interval in a file, in the log format of HdrHistogram (version 2 histograms,
+//! compressed), which its tools read and plot.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
+use crate::histogram::histogram;
+
+/// A log that is being written.
+pub struct Hlog {
+    path: PathBuf,
+    file: BufWriter<File>,
+    serializer: V2DeflateSerializer,
+}
+
+impl Hlog {
+    /// Times of intervals count from here on.
+    pub fn create(path: &Path, what: &str) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let (mut file, mut serializer) = (BufWriter::new(file), V2DeflateSerializer::new());
+        let now = SystemTime::now();
+        IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(&format!("[{what}, in nanoseconds]"))
+            .with_start_time(now)
+            .with_base_time(now)
+            .begin_log_with(&mut file, &mut serializer)?;
+        Ok(Self { path: path.to_owned(), file, serializer })
+    }
+
+    /// Adds an interval, from and to times after the start.
+    pub fn write(
+        &mut self,
+        from: Duration,
+        to: Duration,
+        tag: Option<&str>,
+        histogram: &Histogram<u64>,
+    ) -> Result<()> {
+        let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut self.file, &mut self.serializer)?;
+        log.write_histogram(histogram, from, to.saturating_sub(from), tag.and_then(Tag::new))
+            .map_err(|error| anyhow!("cannot write {}: {error}", self.path.display()))
+    }
+
+    /// Ends the file.
+    pub fn finish(mut self) -> Result<()> {
+        self.file.flush().with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Latencies of each interval, for the file of histograms if there is one.
+pub struct Intervals {
+    hlog: Option<Hlog>,
+    started: Instant,
+    interval: Duration,
+    current: Histogram<u64>,
+    since: Duration,
+}
+
+impl Intervals {
+    /// Without a path nothing is written.
+    pub fn new(path: Option<&Path>, what: &str, interval_ms: u64) -> Result<Self> {
+        let hlog = path.map(|path| Hlog::create(path, what)).transpose()?;
+        let interval = Duration::from_millis(interval_ms);
+        Ok(Self { hlog, started: Instant::now(), interval, current: histogram(), since: Duration::ZERO })
+    }
+
+    /// Counts one, and writes the interval if it is over.
+    pub fn record(&mut self, latency: Duration) -> Result<()> {
+        if self.hlog.is_none() {
+            return Ok(());
+        }
+        self.current.saturating_record(latency.as_nanos() as u64);
+        if self.started.elapsed() - self.since < self.interval {
+            return Ok(());
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some(hlog) = &mut self.hlog else { return Ok(()) };
+        let now = self.started.elapsed();
+        hlog.write(self.since, now, None, &self.current)?;
+        self.current.reset();
+        self.since = now;
+        Ok(())
+    }
+
+    /// Writes what is left, and ends the file.
+    pub fn finish(mut self) -> Result<()> {
+        self.write()?;
+        self.hlog.map_or(Ok(()), Hlog::finish)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use hdrhistogram::serialization::Deserializer;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_without_loss() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let path = folder.path().join("run.hlog");
+        let mut log = Hlog::create(&path, "latency").expect("it can be written");
+        let (mut all, mut deserializer) = (histogram(), Deserializer::new());
+        for second in 0..3 {
+            let mut interval = histogram();
+            for nanos in [1, 1_000 + second, 5_000_000_000 * (second + 1)] {
+                interval.saturating_record(nanos);
+            }
+            all.add(&interval).expect("they have the same bounds");
+            let from = Duration::from_secs(second);
+            log.write(from, from + Duration::from_secs(1), None, &interval).expect("it can be written");
+            log.write(from, from + Duration::from_secs(1), Some("service"), &interval).expect("it can, too");
+        }
+        log.finish().expect("it can be written");
+        let text = std::fs::read(&path).expect("it is there");
+        let (mut merged, mut tagged) = (histogram(), 0);
+        for entry in IntervalLogIterator::new(&text) {
+            let LogEntry::Interval(interval) = entry.expect("each line can be read") else { continue };
+            if interval.tag().is_some() {
+                tagged += 1;
+                continue;
+            }
+            assert_eq!(interval.duration(), Duration::from_secs(1));
+            let histogram = BASE64_STANDARD.decode(interval.encoded_histogram()).expect("it is base64");
+            let histogram: Histogram<u64> =
+                deserializer.deserialize(&mut &histogram[..]).expect("it is a histogram");
+            merged.add(&histogram).expect("they have the same bounds");
+        }
+        assert_eq!(tagged, 3);
+        assert_eq!(merged, all);
+    }
+}

@@ -1,0 +1,56 @@
+//! The benchmarks, by name: what is done, against what, and what came of it.
+//!
+//! ```text
+//!   preset ── by name ─┐
+//!   workload ── YAML ──┴─▶ experiment: its points, one for each value of its lists
+//!   driver ── YAML ──▶ system: brokers started on fresh data, or a cluster that is there
+//!
+//!   suite   for each point, run by run, each driver in its turn ─▶ load: senders and readers, all checked
+//!             │                                                     when records are due · what they say
+//!             ▼                                                     what each was marked with · what is missing
+//!   report  figures of each run, medians, verdicts ─▶ JSON, Markdown, a table
+//!   compare one report beside another
+//! ```
+//!
+//! What decides is apart from what does: `schedule`, `keys`, `payload`, `mark`, `verify`, `meter`, `statistics`,
+//! `report` and `compare` have neither clock nor connection. `load` and `system` have both.
+//!
+//! **Invariant:** a figure is told only of records that were read back and are what was sent, or with what was
+//! wrong with them; latencies count from when a record was due; histograms are added and never averaged; what
+//! was measured smaller than it was published says so.
+
+pub mod preset; // start here
+pub mod workload;
+
+pub mod driver;
+pub mod system;
+
+// What is sent, and when.
+pub mod chance;
+pub mod keys;
+pub mod payload;
+pub mod schedule;
+pub mod template;
+
+// Whether it arrived.
+pub mod mark;
+pub mod verify;
+
+// How long it took.
+pub mod histogram;
+pub mod hlog;
+pub mod meter;
+pub mod resources;
+pub mod watch; // while it is sent // and what it took
+
+pub mod load;
+pub mod search; // for the highest rate
+pub mod suite; // from the first run to the last
+
+// What came of it.
+pub mod compare;
+pub mod machine;
+pub mod report;
+pub mod statistics;
+
+mod yaml;

@@ -1,0 +1,80 @@
+//! The clients of a run, with the settings that the workload and the driver give them.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use client::Admin;
+use client::consumer::{Consumer, ConsumerBuilder};
+use client::producer::{Producer, ProducerBuilder, PropertyError};
+
+use super::Target;
+use crate::yaml::Settings;
+
+pub(super) struct Clients<'a> {
+    target: Target<'a>,
+    notes: Mutex<BTreeSet<String>>,
+}
+
+impl<'a> Clients<'a> {
+    pub(super) fn new(target: Target<'a>) -> Self {
+        Self { target, notes: Mutex::default() }
+    }
+
+    pub(super) fn admin(&self) -> Result<Admin> {
+        Ok(Admin::builder(self.target.servers).timeout(Duration::from_secs(60)).build()?)
+    }
+
+    pub(super) fn producer(&self) -> Result<ProducerBuilder> {
+        let Target { servers, workload, driver, .. } = self.target;
+        let producer = Producer::builder(servers).set("acks", &workload.acks)?;
+        self.with(producer, "producer", &driver.producer, &workload.producer, |producer, name, value| {
+            producer.clone().set(name, value)
+        })
+    }
+
+    pub(super) fn consumer(&self) -> Result<ConsumerBuilder> {
+        let Target { servers, workload, driver, .. } = self.target;
+        let consumer = Consumer::builder(servers);
+        self.with(consumer, "consumer", &driver.consumer, &workload.consumer, |consumer, name, value| {
+            consumer.clone().set(name, value)
+        })
+    }
+
+    /// Sets what the driver says, and then what the workload says.
+    fn with<B>(
+        &self,
+        mut client: B,
+        what: &str,
+        of_driver: &Settings,
+        of_workload: &Settings,
+        set: impl Fn(&B, &str, &str) -> Result<B, PropertyError>,
+    ) -> Result<B> {
+        for (name, value) in of_driver.iter().chain(of_workload) {
+            client = match set(&client, name, value) {
+                Err(PropertyError::Unknown { .. }) if self.target.driver.is_lenient => {
+                    let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+                    notes.insert(format!("this {what} has no setting {name}: it is passed over"));
+                    client
+                }
+                set => set?,
+            };
+        }
+        Ok(client)
+    }
+
+    /// The settings of both, by Kafka's names; of those that both have, the producer's.
+    pub(super) fn properties(&self) -> Vec<(&'static str, String)> {
+        let of_producer = self.producer().map(|producer| producer.properties()).unwrap_or_default();
+        let of_consumer = self.consumer().map(|consumer| consumer.properties()).unwrap_or_default();
+        let is_new = |(name, _): &(&str, String)| !of_producer.iter().any(|(known, _)| known == name);
+        let more: Vec<_> = of_consumer.into_iter().filter(is_new).collect();
+        of_producer.into_iter().chain(more).collect()
+    }
+
+    /// What was passed over.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}

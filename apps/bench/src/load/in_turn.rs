@@ -1,0 +1,132 @@
+//! One record at a time: sent, acknowledged, read, and then the next.
+//!
+//! On one thread, so that nothing is measured but the way there and back.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use client::Scratch;
+use client::consumer::{Consumer, Start};
+
+use super::send::{Records, payload};
+use super::{Outcome, Run, Second, Watch, flow};
+use crate::histogram::histogram;
+use crate::mark::MARK_BYTES;
+use crate::meter::Meter;
+use crate::schedule::Punctuality;
+use crate::verify::Checker;
+
+/// A record that is not read by then is lost.
+const READ_MAX: Duration = Duration::from_secs(60);
+/// Nothing is sent behind the last record: what still comes then was sent twice.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// From when a record is sent: until it is acknowledged, and until it is read.
+struct Meters {
+    acknowledged: Arc<Meter>,
+    read: Arc<Meter>,
+}
+
+pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
+    let workload = run.target.workload;
+    // As Kafka's own tool has it: a record is sent at once, whatever a file says.
+    let producer = run.clients.producer()?.linger(Duration::ZERO).build()?;
+    let mut reader = Reader::new(run)?;
+    let payload = payload(workload)?;
+    let bytes = workload.record_bytes as u64;
+    ensure!(
+        payload.free_bytes() == 0 || payload.free_bytes() >= MARK_BYTES,
+        "one_at_a_time: records have {MARK_BYTES} bytes at least, by which they are known"
+    );
+    let mut records = Records::of(workload, workload.keys()?, run.id, 0, payload);
+    let topic = run.topics.names().first().context("it has a topic")?;
+    let timing = run.timing();
+    let meters = Meters {
+        acknowledged: Arc::new(Meter::new(timing.steady_from)),
+        read: Arc::new(Meter::new(timing.steady_from)),
+    };
+    let mut watch = Watch::new(run, timing, vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
+    let mut call = histogram();
+    let (mut sent, mut steady) = (0, 0);
+    while !run.target.stop.load(Ordering::Relaxed) && timing.records.is_none_or(|records| steady < records) {
+        let due = run.clock.now();
+        if timing.until.is_some_and(|until| due >= until) {
+            break;
+        }
+        let delivery = records.next(topic, 0, due, |record| producer.send_blocking(record))?;
+        let taken = run.clock.now();
+        delivery.wait().with_context(|| format!("record {sent}"))?;
+        let acknowledged = run.clock.now();
+        sent += 1;
+        reader.read(sent, READ_MAX).with_context(|| format!("record {}", sent - 1))?;
+        let read = run.clock.now();
+        meters.acknowledged.lock().record(due, Some(taken), acknowledged, bytes);
+        meters.read.lock().record(due, None, read, bytes);
+        if due >= timing.steady_from {
+            steady += 1;
+            call.saturating_record((taken - due).as_nanos() as u64);
+        }
+        watch.look_if_due(read, show);
+    }
+    reader.read_late()?;
+    let written = meters.acknowledged.lock().steady().clone();
+    let read = meters.read.lock().steady().clone();
+    Ok(Outcome {
+        written: Some(flow(written, timing.steady_from)),
+        read: Some(flow(read, timing.steady_from)),
+        send_call: call,
+        punctuality: Punctuality::default(),
+        seconds: watch.seconds,
+        verdict: reader.checker.verdict_on(&[sent], &[]),
+        subscriptions: 1,
+        failed: 0,
+        first_failure: None,
+        settings: run.clients.properties(),
+        notes: run.clients.notes(),
+    })
+}
+
+/// Reads all partitions, and checks every record.
+struct Reader<'a> {
+    run: &'a Run<'a>,
+    consumer: Consumer,
+    scratch: Scratch,
+    checker: Checker,
+}
+
+impl<'a> Reader<'a> {
+    fn new(run: &'a Run<'a>) -> Result<Self> {
+        let mut consumer = run.clients.consumer()?.build()?;
+        let places = (0..run.topics.places()).map(|place| run.topics.at(place));
+        consumer.assign(places.map(|(topic, partition)| (topic, partition, Start::Earliest)));
+        let (scratch, checker) = (Scratch::default(), Checker::new(Some(run.id)));
+        Ok(Self { run, consumer, scratch, checker })
+    }
+
+    /// Reads until so many records came.
+    fn read(&mut self, records: u64, timeout: Duration) -> Result<()> {
+        while self.checker.so_far().arrived() < records {
+            ensure!(self.read_batch(timeout)?, "it was not read for {timeout:?}");
+            ensure!(self.checker.so_far().is_clean(), "{}", self.checker.so_far().in_words());
+        }
+        Ok(())
+    }
+
+    fn read_late(&mut self) -> Result<()> {
+        while self.read_batch(LATE_MAX)? {}
+        Ok(())
+    }
+
+    /// False if none comes in time.
+    fn read_batch(&mut self, timeout: Duration) -> Result<bool> {
+        let Some(batch) = self.consumer.next_batch_within(timeout)? else { return Ok(false) };
+        let place = self.run.topics.place(batch.topic(), batch.partition().0);
+        let place = place.context("it was not asked for")?;
+        for record in batch.records(&mut self.scratch)? {
+            self.checker.check(place, &record?)?;
+        }
+        Ok(true)
+    }
+}

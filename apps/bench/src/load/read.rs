@@ -1,0 +1,243 @@
+//! The readers of a run: each reads its partitions by a consumer of its own, up to their ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use base::Offset;
+use client::Scratch;
+use client::consumer::{Consumer, Start};
+
+use super::Run;
+use super::clock::Clock;
+use super::send::{Sent, marks};
+use super::topics::{Ends, Topics};
+use crate::mark::due_ns;
+use crate::meter::{Counts, Measured, Meter};
+use crate::verify::{Checker, Verdict};
+
+/// From one look at whether all is read to the next.
+const LOOK: Duration = Duration::from_millis(100);
+/// A reader that gets nothing for so long, though there is more, gets nothing more.
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// All readers, ready to start.
+pub(super) struct Reading<'a> {
+    topics: &'a Topics,
+    run: u64,
+    clock: Clock,
+    stop: &'a AtomicBool,
+    readers: Vec<Reader>,
+    /// Where everything ends, once that is known.
+    ends: OnceLock<Ends>,
+}
+
+/// One of them.
+struct Reader {
+    subscription: u16,
+    /// The places that it reads, in order.
+    places: Vec<usize>,
+    consumer: Mutex<Option<Consumer>>,
+    meter: Arc<Meter>,
+    looks_at: LooksAt,
+}
+
+/// What a reader looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LooksAt {
+    /// Each record is read, and that is all: there is one behind the other, as the offsets have it.
+    Records,
+    /// Each record is checked; those without marks are counted.
+    Marks { are_timed: bool },
+}
+
+/// What the readers came to.
+pub(super) struct Readers {
+    is_marked: bool,
+    /// Of each subscription: what was seen of marks, and how many records there were.
+    subscriptions: Vec<(Checker, u64)>,
+}
+
+/// A reader's thread: its subscription, and what it saw.
+pub(super) type Handle<'scope> = ScopedJoinHandle<'scope, Result<(u16, Checker, u64)>>;
+
+impl<'a> Reading<'a> {
+    /// Starts the consumers of the workload; nothing is read. Those of what is `checked` look at each mark.
+    pub(super) fn prepare(run: &Run<'a>, steady_from: Duration, checked: bool) -> Result<Self> {
+        let workload = run.target.workload;
+        let (_, are_timed) = marks(workload)?;
+        let looks_at = if checked { LooksAt::Marks { are_timed } } else { LooksAt::Records };
+        let mut readers = Vec::new();
+        for subscription in 0..workload.subscriptions.min(workload.subscriptions * workload.consumers.min(1))
+        {
+            for number in 0..workload.consumers {
+                let consumers = usize::from(workload.consumers);
+                let is_its = |place: &usize| place % consumers == usize::from(number);
+                let places = (0..run.topics.places()).filter(is_its).collect();
+                readers.push(Reader::new(run, subscription, places, steady_from, looks_at)?);
+            }
+        }
+        Ok(Self::with(run, readers))
+    }
+
+    /// One reader that reads and checks everything, unmeasured.
+    pub(super) fn of_all(run: &Run<'a>) -> Result<Self> {
+        let places = (0..run.topics.places()).collect();
+        let looks_at = LooksAt::Marks { are_timed: false };
+        Ok(Self::with(run, vec![Reader::new(run, 0, places, Duration::MAX, looks_at)?]))
+    }
+
+    fn with(run: &Run<'a>, readers: Vec<Reader>) -> Self {
+        let (topics, id, clock, stop) = (run.topics, run.id, run.clock, run.target.stop);
+        Self { topics, run: id, clock, stop, readers, ends: OnceLock::new() }
+    }
+
+    pub(super) fn meters(&self) -> Vec<Arc<Meter>> {
+        self.readers.iter().map(|reader| reader.meter.clone()).collect()
+    }
+
+    /// The steady state of all of them.
+    pub(super) fn measured(&self) -> Measured {
+        let mut sum = Measured::default();
+        self.readers.iter().for_each(|reader| sum.add(reader.meter.lock().steady()));
+        sum
+    }
+
+    /// Says where everything ends: whoever has read so far is done.
+    pub(super) fn end_at(&self, ends: Ends) {
+        self.ends.get_or_init(|| ends);
+    }
+
+    /// Starts their threads, each of which holds `working` while it works.
+    pub(super) fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        working: mpsc::Sender<()>,
+    ) -> Vec<Handle<'scope>> {
+        let start = |reader: &'scope Reader| {
+            let working = working.clone();
+            scope.spawn(move || {
+                let _working = working;
+                self.read_all(reader)
+            })
+        };
+        self.readers.iter().map(start).collect()
+    }
+
+    fn read_all(&self, reader: &Reader) -> Result<(u16, Checker, u64)> {
+        let consumer = reader.consumer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut consumer = consumer.context("it was started before")?;
+        let mut checker = Checker::new(Some(self.run));
+        let mut next: Ends = vec![Offset(0); self.topics.places()];
+        let places = reader.places.iter().map(|place| self.topics.at(*place));
+        consumer.assign(places.map(|(topic, partition)| (topic, partition, Start::Earliest)));
+        let (mut scratch, mut dues, mut records) = (Scratch::default(), Vec::new(), 0);
+        let mut heard = Instant::now();
+        while !self.is_done(reader, &next) {
+            let Some(batch) = consumer.next_batch_within(LOOK)? else {
+                // As long as nobody knows where it ends, there may be nothing to read.
+                if self.ends.get().is_none() {
+                    heard = Instant::now();
+                }
+                ensure!(
+                    heard.elapsed() < SILENCE_MAX,
+                    "a reader got nothing for {SILENCE_MAX:?}, and was not at the end"
+                );
+                continue;
+            };
+            heard = Instant::now();
+            let (at, mut counts) = (self.clock.now(), Counts::default());
+            let place =
+                self.topics.place(batch.topic(), batch.partition().0).context("it was not asked for")?;
+            ensure!(
+                batch.header().base_offset >= next[place],
+                "offset {} came behind {}",
+                batch.header().base_offset,
+                next[place]
+            );
+            next[place] = batch.header().next_offset();
+            for record in batch.records(&mut scratch)? {
+                let record = record?;
+                let value = record.value.unwrap_or_default();
+                counts.add(Counts { records: 1, bytes: value.len() as u64 });
+                if let LooksAt::Marks { are_timed } = reader.looks_at {
+                    checker.check(place, &record)?;
+                    if are_timed {
+                        dues.push((due_ns(value).unwrap_or_default(), value.len() as u64));
+                    }
+                }
+            }
+            records += counts.records;
+            reader.count(&mut dues, counts, at);
+        }
+        Ok((reader.subscription, checker, records))
+    }
+
+    fn is_done(&self, reader: &Reader, next: &Ends) -> bool {
+        let Some(ends) = self.ends.get() else { return self.stop.load(Ordering::Relaxed) };
+        reader.places.iter().all(|place| ends.get(*place).is_none_or(|end| next[*place] >= *end))
+    }
+}
+
+impl Reader {
+    fn new(
+        run: &Run<'_>,
+        subscription: u16,
+        places: Vec<usize>,
+        steady_from: Duration,
+        looks_at: LooksAt,
+    ) -> Result<Self> {
+        let consumer = Mutex::new(Some(run.clients.consumer()?.build()?));
+        Ok(Self { subscription, places, consumer, meter: Arc::new(Meter::new(steady_from)), looks_at })
+    }
+
+    /// Counts a batch that came at that time.
+    fn count(&self, dues: &mut Vec<(u64, u64)>, counts: Counts, at: Duration) {
+        let mut meter = self.meter.lock();
+        if dues.is_empty() {
+            return meter.record_untimed(counts, at);
+        }
+        for (due, bytes) in dues.drain(..) {
+            meter.record(Duration::from_nanos(due), None, at, bytes);
+        }
+    }
+}
+
+impl Readers {
+    /// Whether each subscription got what was sent, and nothing else.
+    pub(super) fn verdict(self, sent: &Sent) -> Result<Verdict> {
+        let mut worst = None;
+        for (checker, records) in self.subscriptions {
+            let mut verdict = checker.verdict_on(&sent.records, &sent.given_up);
+            if !self.is_marked {
+                // Records that are too small for a mark are counted.
+                verdict = Verdict::of_counts(sent.acknowledged(), sent.records.iter().sum(), records);
+            }
+            if worst.is_none() || !verdict.is_clean() {
+                worst = Some(verdict);
+            }
+        }
+        worst.context("nobody read what was written")
+    }
+}
+
+/// Waits for all of them.
+pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Readers> {
+    let mut subscriptions: Vec<(Checker, u64)> = Vec::new();
+    for handle in handles {
+        let (subscription, checker, records) =
+            handle.join().map_err(|_| anyhow!("a thread that reads panicked"))??;
+        match subscriptions.get_mut(usize::from(subscription)) {
+            Some((all, count)) => {
+                all.absorb(checker)?;
+                *count += records;
+            }
+            None => subscriptions.push((checker, records)),
+        }
+    }
+    let is_marked = subscriptions.iter().any(|(checker, _)| checker.so_far().checked() > 0);
+    Ok(Readers { is_marked, subscriptions })
+}

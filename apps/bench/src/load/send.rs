@@ -1,0 +1,343 @@
+//! The senders of a run: each sends its records by a producer of its own, when they are due.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use client::producer::{DeliveryReport, Producer, Record, SendError};
+use hdrhistogram::Histogram;
+
+use super::{Run, Timing, tag};
+use crate::chance::Chance;
+use crate::histogram::histogram;
+use crate::keys::{KeyStream, Keys};
+use crate::mark::{MARK_BYTES, Marker, TIMED_MARK_BYTES};
+use crate::meter::{Measured, Meter};
+use crate::payload::Payload;
+use crate::schedule::{Arrivals, Punctuality, Schedule, wait_until};
+use crate::template::{LOG_LINE, Template};
+use crate::watch::Watch;
+use crate::workload::{Pace, Workload};
+
+/// All senders, ready to start.
+pub(super) struct Sending<'a> {
+    workload: &'a Workload,
+    topics: &'a [String],
+    run: u64,
+    keys: Keys,
+    timing: Timing,
+    stop: &'a AtomicBool,
+    senders: Vec<Sender>,
+}
+
+struct Sender {
+    number: u16,
+    producer: Producer,
+    payload: Mutex<Option<Payload>>,
+    account: Arc<Account>,
+}
+
+/// What a producer tells of, on its own thread.
+struct Account {
+    meter: Arc<Meter>,
+    /// The number of the record that was sent last.
+    latest: AtomicU64,
+    given_up: Mutex<Vec<u64>>,
+    failure: Mutex<Option<String>>,
+}
+
+/// What the senders came to.
+pub(super) struct Sent {
+    /// How long calls of `send` took.
+    pub(super) call: Histogram<u64>,
+    pub(super) punctuality: Punctuality,
+    /// How many each sent.
+    pub(super) records: Vec<u64>,
+    /// The numbers of those of each that were given up, in order.
+    pub(super) given_up: Vec<Vec<u64>>,
+    pub(super) first_failure: Option<String>,
+}
+
+impl Sent {
+    /// Records that a broker said it has; with acks=0, those that were sent.
+    pub(super) fn acknowledged(&self) -> u64 {
+        let given_up: u64 = self.given_up.iter().map(|of_sender| of_sender.len() as u64).sum();
+        self.records.iter().sum::<u64>() - given_up
+    }
+}
+
+/// A sender's thread.
+pub(super) type Handle<'scope> = ScopedJoinHandle<'scope, Result<Sent>>;
+
+/// What chance is used for, so that one use does not change another.
+enum Draws {
+    Payload,
+    Keys,
+    Arrivals,
+}
+
+fn chance(workload: &Workload, sender: u16, draws: Draws) -> Chance {
+    Chance::new(workload.seed, u64::from(sender) << 2 | draws as u64)
+}
+
+/// The values of a workload, for its first sender.
+pub(super) fn payload(workload: &Workload) -> Result<Payload> {
+    let chance = chance(workload, 0, Draws::Payload);
+    let size = workload.record_bytes;
+    match workload.payload.split_once(':') {
+        None if workload.payload == "letters" => Ok(Payload::letters(size, chance)),
+        None if workload.payload == "log-lines" => Ok(Payload::Template(Template::new(LOG_LINE, 0, chance)?)),
+        Some(("share", share)) => {
+            let share = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            let share = share.context("payload: share:NUMBER, where the number is from 0 to 1")?;
+            Ok(Payload::compressible(size, share, chance))
+        }
+        Some(("lines", path)) => Payload::lines(Path::new(path), b"\n", chance),
+        Some(("template", text)) => Ok(Payload::Template(Template::new(text, 0, chance)?)),
+        _ => bail!(
+            "payload: {} is neither letters, log-lines, share:NUMBER, lines:PATH nor template:TEXT",
+            workload.payload
+        ),
+    }
+}
+
+impl<'a> Sending<'a> {
+    /// Starts the producers; nothing is sent.
+    pub(super) fn prepare(run: &Run<'a>, timing: Timing) -> Result<Self> {
+        let workload = run.target.workload;
+        let first = payload(workload)?;
+        let mut senders = Vec::new();
+        for number in 0..workload.producers {
+            let account = Arc::new(Account::new(timing.steady_from));
+            let told = account.clone();
+            let producer =
+                run.clients.producer()?.on_delivery(move |report| told.on_delivery(report)).build()?;
+            // No two senders have the same numbers in what counts up.
+            let payload = first.another(u64::from(number) << 40, chance(workload, number, Draws::Payload));
+            senders.push(Sender { number, producer, payload: Mutex::new(Some(payload)), account });
+        }
+        Ok(Self {
+            workload,
+            topics: run.topics.names(),
+            run: run.id,
+            keys: workload.keys()?,
+            timing,
+            stop: run.target.stop,
+            senders,
+        })
+    }
+
+    pub(super) fn meters(&self) -> Vec<Arc<Meter>> {
+        self.senders.iter().map(|sender| sender.account.meter.clone()).collect()
+    }
+
+    /// The steady state of all of them.
+    pub(super) fn measured(&self) -> Measured {
+        let mut sum = Measured::default();
+        self.senders.iter().for_each(|sender| sum.add(sender.account.meter.lock().steady()));
+        sum
+    }
+
+    /// Starts their threads, each of which holds `working` while it works.
+    pub(super) fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        working: mpsc::Sender<()>,
+    ) -> Vec<Handle<'scope>> {
+        let start = |sender: &'scope Sender| {
+            let working = working.clone();
+            scope.spawn(move || {
+                let _working = working;
+                self.send_all(sender)
+            })
+        };
+        self.senders.iter().map(start).collect()
+    }
+
+    /// The topics that a sender writes to: all of them have one that does.
+    fn topics_of(&self, sender: u16) -> Vec<&'a str> {
+        let (topics, senders, sender) = (self.topics.len(), self.senders.len(), usize::from(sender));
+        let is_its = |at: usize| {
+            if senders >= topics { at == sender % topics } else { at % senders == sender }
+        };
+        (0..topics).filter(|at| is_its(*at)).map(|at| &*self.topics[at]).collect()
+    }
+
+    fn schedule(&self, sender: u16) -> Option<Schedule> {
+        let Pace::Rate(rate) = self.workload.rate else { return None };
+        // What is only stored for others to read is stored as fast as can be.
+        if self.workload.stored {
+            return None;
+        }
+        let arrivals = if self.workload.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Fixed };
+        let chance = chance(self.workload, sender, Draws::Arrivals);
+        Some(Schedule::new(arrivals, rate, sender.into(), self.senders.len() as u64, chance))
+    }
+
+    /// Sends the records of one sender, and waits until their fate is known.
+    fn send_all(&self, sender: &Sender) -> Result<Sent> {
+        let Sender { number, producer, account, .. } = sender;
+        let payload = sender.payload.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut records = Records::new(self, *number, payload.context("it was started before")?);
+        let topics = self.topics_of(*number);
+        let mut schedule = self.schedule(*number);
+        let mut watch = Watch::new(self.timing.started);
+        let senders = self.senders.len() as u64;
+        let quota =
+            self.timing.records.map(|all| all / senders + u64::from(u64::from(*number) < all % senders));
+        let (mut sent, mut steady) = (0, 0);
+        while !self.stop.load(Ordering::Relaxed) && quota.is_none_or(|quota| steady < quota) {
+            let scheduled =
+                schedule.as_mut().map(|schedule| self.timing.started.saturating_add(schedule.next_due()));
+            if let Some(due) = scheduled.filter(|due| *due > watch.seen) {
+                wait_until(due, || producer.elapsed());
+            }
+            let due = scheduled.unwrap_or(watch.seen);
+            if self.timing.until.is_some_and(|until| due >= until) {
+                break;
+            }
+            let is_steady = due >= self.timing.steady_from;
+            steady += u64::from(is_steady);
+            let tag = tag::pack(sent, due);
+            account.latest.store(sent, Ordering::Relaxed);
+            let topic = topics[(sent % topics.len() as u64) as usize];
+            let done = records
+                .next(topic, tag, due, |record| watch.send(producer, record, (sent, scheduled, is_steady)));
+            sent += 1;
+            let Err(error) = done else { continue };
+            account.give_up([sent - 1], &error);
+            if !may_take_the_next(&error) {
+                break;
+            }
+        }
+        producer.flush_blocking();
+        Ok(account.sent(watch, sent))
+    }
+}
+
+/// Whether the next record may be taken after this: what is wrong with the topic or the producer is wrong with
+/// all of them, and would be waited for as long each time.
+fn may_take_the_next(error: &SendError) -> bool {
+    matches!(error, SendError::Full | SendError::TooLarge { .. })
+}
+
+/// The records of one sender, one after the other, with their marks.
+pub(super) struct Records {
+    payload: Payload,
+    keys: Option<KeyStream>,
+    marker: Option<Marker>,
+    is_timed: bool,
+}
+
+impl Records {
+    fn new(sending: &Sending<'_>, number: u16, payload: Payload) -> Self {
+        Self::of(sending.workload, sending.keys, sending.run, number, payload)
+    }
+
+    /// Those of one of the senders of a run.
+    pub(super) fn of(workload: &Workload, keys: Keys, run: u64, number: u16, payload: Payload) -> Self {
+        let free = payload.free_bytes();
+        // A mark in a header would make of small records others than were asked for; of large ones it makes
+        // three in a hundred.
+        let is_small = free > 0 && free < MARK_BYTES;
+        Self {
+            keys: KeyStream::new(keys, number.into(), chance(workload, number, Draws::Keys)),
+            marker: (!is_small).then(|| Marker::new(run, number, free)),
+            is_timed: free >= TIMED_MARK_BYTES,
+            payload,
+        }
+    }
+
+    /// Makes the next one and has it sent.
+    #[inline]
+    pub(super) fn next<T>(
+        &mut self,
+        topic: &str,
+        tag: u64,
+        due: Duration,
+        send: impl FnOnce(&Record<'_>) -> T,
+    ) -> T {
+        let mut record = Record::to(topic).tag(tag);
+        let key = self.keys.as_mut().map(KeyStream::next_key);
+        if let Some(key) = key {
+            record = record.key(key);
+        }
+        let value = self.payload.next_value();
+        let Some(marker) = &mut self.marker else { return send(&record.value(value)) };
+        if self.is_timed {
+            marker.mark_timed(key, value, due.as_nanos() as u64);
+        } else {
+            marker.mark(key, value);
+        }
+        let header = marker.header();
+        send(&record.value(marker.value()).headers(header.as_slice()))
+    }
+}
+
+/// Whether the records of a workload are marked, and with when they were due.
+pub(super) fn marks(workload: &Workload) -> Result<(bool, bool)> {
+    let free = payload(workload)?.free_bytes();
+    Ok((free == 0 || free >= MARK_BYTES, free >= TIMED_MARK_BYTES))
+}
+
+impl Account {
+    fn new(steady_from: Duration) -> Self {
+        Self {
+            meter: Arc::new(Meter::new(steady_from)),
+            latest: AtomicU64::new(0),
+            given_up: Mutex::default(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Runs on the producer's thread, once for each batch.
+    fn on_delivery(&self, report: &DeliveryReport<'_>) {
+        if let Err(error) = report.outcome {
+            let latest = self.latest.load(Ordering::Relaxed);
+            return self.give_up(report.records.iter().map(|record| tag::number(record.tag, latest)), error);
+        }
+        let mut meter = self.meter.lock();
+        for record in report.records {
+            let taken = Duration::from_nanos(record.taken_ns);
+            meter.record(tag::due(record.tag, report.at), Some(taken), report.at, record.value_bytes.into());
+        }
+    }
+
+    fn give_up(&self, numbers: impl IntoIterator<Item = u64>, why: &dyn std::error::Error) {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.get_or_insert_with(|| why.to_string());
+    }
+
+    fn sent(&self, watch: Watch, records: u64) -> Sent {
+        let mut given_up = std::mem::take(&mut *self.given_up.lock().unwrap_or_else(PoisonError::into_inner));
+        given_up.sort_unstable();
+        let Watch { call, punctuality, .. } = watch;
+        let first_failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Sent { call, punctuality, records: vec![records], given_up: vec![given_up], first_failure }
+    }
+}
+
+/// Waits for all of them.
+pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Sent> {
+    let mut all = Sent {
+        call: histogram(),
+        punctuality: Punctuality::default(),
+        records: Vec::new(),
+        given_up: Vec::new(),
+        first_failure: None,
+    };
+    for handle in handles {
+        let one = handle.join().map_err(|_| anyhow!("a thread that sends panicked"))??;
+        all.call.add(&one.call).context("histograms have the same bounds")?;
+        all.punctuality.add(&one.punctuality);
+        all.records.extend(one.records);
+        all.given_up.extend(one.given_up);
+        all.first_failure = all.first_failure.or(one.first_failure);
+    }
+    Ok(all)
+}

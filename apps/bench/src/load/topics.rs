@@ -1,0 +1,139 @@
+//! The topics of a run: made for it, and gone behind it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use base::Offset;
+use client::Admin;
+use client::admin::{AdminError, At, FoundOffset, NewTopic};
+
+use super::clients::Clients;
+use crate::driver::Driver;
+use crate::workload::Workload;
+
+/// Topics that nobody else has.
+pub(super) struct Topics {
+    names: Vec<String>,
+    partitions: usize,
+}
+
+/// Where each place ends, by its number.
+pub(super) type Ends = Vec<Offset>;
+
+/// A partition has a leader by then.
+const LED_MAX: Duration = Duration::from_secs(60);
+/// Without acks=all a record may be acknowledged before it can be read; not for longer than this.
+const READABLE_MAX: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Topics {
+    /// Makes them, and waits until each partition is led.
+    pub(super) fn create(admin: &Admin, driver: &Driver, workload: &Workload, run: u64) -> Result<Self> {
+        let names: Vec<String> = (0..workload.topics).map(|at| format!("bench-{run:016x}-{at}")).collect();
+        let replicas = driver.replication_factor.unwrap_or(workload.replication_factor);
+        let configs = driver.topic.iter().chain(&workload.topic);
+        let configs: crate::yaml::Settings =
+            configs.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let (partitions, replication_factor) =
+            (i32::try_from(workload.partitions)?, Some(i16::try_from(replicas)?));
+        let topic = |name: &String| NewTopic {
+            partitions: Some(partitions),
+            replication_factor,
+            configs: configs.clone().into_iter().collect(),
+            ..NewTopic::named(name)
+        };
+        for created in admin.create_topics(names.iter().map(topic)).wait() {
+            created.context("cannot make the topics of the run")?;
+        }
+        let topics = Self { names, partitions: workload.partitions as usize };
+        topics.await_leaders(admin)?;
+        Ok(topics)
+    }
+
+    fn await_leaders(&self, admin: &Admin) -> Result<()> {
+        let until = Instant::now() + LED_MAX;
+        loop {
+            // What the controller decided, a broker may not know yet.
+            let missing = admin.describe_topics(self.names.iter().cloned()).wait().into_iter().any(|topic| {
+                topic.map_or(true, |topic| {
+                    topic.partitions.len() != self.partitions
+                        || topic.partitions.iter().any(|partition| partition.leader.is_none())
+                })
+            });
+            if !missing {
+                return Ok(());
+            }
+            ensure!(Instant::now() < until, "the partitions of the run have no leaders after {LED_MAX:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Partitions of all of them.
+    pub(super) fn places(&self) -> usize {
+        self.names.len() * self.partitions
+    }
+
+    /// The topic and the partition of a place.
+    pub(super) fn at(&self, place: usize) -> (&str, i32) {
+        (&self.names[place / self.partitions], (place % self.partitions) as i32)
+    }
+
+    /// The place of a partition; `None` of one that is none of these.
+    pub(super) fn place(&self, topic: &str, partition: i32) -> Option<usize> {
+        let at = match &*self.names {
+            [only] => (only == topic).then_some(0),
+            names => names.iter().position(|name| name == topic),
+        };
+        let partition = usize::try_from(partition).ok().filter(|index| *index < self.partitions)?;
+        Some(at? * self.partitions + partition)
+    }
+
+    /// Where they end, once so many records can be read, or after some time all the same.
+    pub(super) fn ends(&self, clients: &Clients<'_>, acknowledged: u64) -> Result<Ends> {
+        let admin = clients.admin()?;
+        let until = Instant::now() + READABLE_MAX;
+        loop {
+            let places = (0..self.places()).map(|place| {
+                let (topic, partition) = self.at(place);
+                (topic, partition, At::Latest)
+            });
+            let end = |found: Result<FoundOffset, AdminError>| {
+                found?.offset.context("a partition does not say where it ends")
+            };
+            let ends = admin.list_offsets(places).wait().into_iter().map(end).collect::<Result<Ends>>()?;
+            let readable: i64 = ends.iter().map(|end| end.0).sum();
+            if u64::try_from(readable).unwrap_or(0) >= acknowledged || Instant::now() >= until {
+                return Ok(ends);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    pub(super) fn delete(&self, admin: &Admin) -> Result<()> {
+        for deleted in admin.delete_topics(self.names.iter().cloned()).wait() {
+            deleted.context("cannot delete the topics of the run")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_partitions_in_order() {
+        let topics = Topics { names: vec!["a".to_owned(), "b".to_owned()], partitions: 3 };
+        for place in 0..topics.places() {
+            let (topic, partition) = topics.at(place);
+            assert_eq!(topics.place(topic, partition), Some(place));
+        }
+        for (topic, partition) in [("c", 0), ("a", 3), ("a", -1)] {
+            assert_eq!(topics.place(topic, partition), None);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What each sender and each reader counts while it works, and what is made of it every second and at the end.
+//!
+//! ```text
+//!   sender or reader ── under its own lock, once a batch ──▶ Meter ── every second ──▶ window: taken out
+//!                                                              └───── at the end ────▶ steady state
+//! ```
+//!
+//! What belongs to the steady state is said by when a record was due, and not by when somebody looked. Windows
+//! and totals of several meters are added, histogram to histogram.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::histogram;
+
+/// Records and the bytes of their values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// How many.
+    pub records: u64,
+    /// Of their values.
+    pub bytes: u64,
+}
+
+impl Counts {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Some time of one or more senders or readers.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// What came through.
+    pub counts: Counts,
+    /// From when a record was due until it was acknowledged, or read.
+    pub response: Histogram<u64>,
+    /// From when it was taken until it was acknowledged; of readers nothing.
+    pub service: Histogram<u64>,
+    /// When the last of it came through.
+    pub last: Duration,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self { counts: Counts::default(), response: histogram(), service: histogram(), last: Duration::ZERO }
+    }
+}
+
+impl Measured {
+    /// Adds what others measured.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(other.counts);
+        self.response.add(&other.response).expect("they have the same bounds");
+        self.service.add(&other.service).expect("they have the same bounds");
+        self.last = self.last.max(other.last);
+    }
+}
+
+/// What one sender or reader counts.
+pub(crate) struct Meter(Mutex<Slot>);
+
+/// What a meter holds; whoever has it keeps others from it.
+pub(crate) struct Slot {
+    steady_from: Duration,
+    window: Measured,
+    steady: Measured,
+}
+
+impl Meter {
+    /// Times are by the clock of the clients.
+    pub(crate) fn new(steady_from: Duration) -> Self {
+        Self(Mutex::new(Slot { steady_from, window: Measured::default(), steady: Measured::default() }))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Counts a record that was due then and came through at `at`; taken then, if that is another time.
+    #[inline]
+    pub(crate) fn record(&mut self, due: Duration, taken: Option<Duration>, at: Duration, bytes: u64) {
+        let response = at.saturating_sub(due).as_nanos() as u64;
+        self.window.response.saturating_record(response);
+        self.window.counts.add(Counts { records: 1, bytes });
+        if due >= self.steady_from {
+            self.steady.response.saturating_record(response);
+            if let Some(taken) = taken {
+                self.steady.service.saturating_record(at.saturating_sub(taken).as_nanos() as u64);
+            }
+            self.steady.counts.add(Counts { records: 1, bytes });
+            self.steady.last = at;
+        }
+    }
+
+    /// Counts records of which nobody knows when they were due; they count from `at` on.
+    #[inline]
+    pub(crate) fn record_untimed(&mut self, counts: Counts, at: Duration) {
+        self.window.counts.add(counts);
+        if at >= self.steady_from {
+            self.steady.counts.add(counts);
+            self.steady.last = at;
+        }
+    }
+
+    /// Adds what came since the last time to `window`, and begins anew.
+    pub(crate) fn take_window(&mut self, window: &mut Measured) {
+        window.add(&self.window);
+        self.window.counts = Counts::default();
+        self.window.response.reset();
+    }
+
+    pub(crate) const fn steady(&self) -> &Measured {
+        &self.steady
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_state_is_what_was_due_in_it() {
+        let ms = Duration::from_millis;
+        let meter = Meter::new(ms(1_000));
+        // A cluster that stalls: due before, acknowledged behind.
+        meter.lock().record(ms(900), Some(ms(950)), ms(1_100), 100);
+        meter.lock().record(ms(1_000), Some(ms(1_400)), ms(1_500), 100);
+        meter.lock().record_untimed(Counts { records: 2, bytes: 7 }, ms(1_600));
+        let mut window = Measured::default();
+        meter.lock().take_window(&mut window);
+        assert_eq!(window.counts, Counts { records: 4, bytes: 207 });
+        assert_eq!(window.response.len(), 2);
+        let steady = meter.lock().steady().clone();
+        assert_eq!((steady.counts, steady.last), (Counts { records: 3, bytes: 107 }, ms(1_600)));
+        assert_eq!(steady.response.max(), histogram_of(500_000_000).max());
+        assert_eq!(steady.service.max(), histogram_of(100_000_000).max());
+        let mut next = Measured::default();
+        meter.lock().take_window(&mut next);
+        assert_eq!((next.counts, next.response.len()), (Counts::default(), 0), "it was taken out");
+    }
+
+    fn histogram_of(nanos: u64) -> Histogram<u64> {
+        let mut found = histogram();
+        found.saturating_record(nanos);
+        found
+    }
+}

@@ -1,0 +1,276 @@
+//! What came of an experiment, as a file: for programs that compare, draw, or keep it.
+//!
+//! The file says of itself which form it has. Fields may be added to a form; one that is taken away or means
+//! something else makes another form.
+
+mod figures;
+mod grid;
+mod text;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::driver::Driver;
+use crate::histogram::{MIB, Quantiles};
+use crate::load::{Flow, Outcome, Second};
+use crate::resources::{Usage, Used};
+use crate::search::Probe;
+use crate::statistics::Spread;
+use crate::workload::{Published, Workload};
+
+pub use figures::{FIGURES, Figure};
+pub use grid::Grid;
+pub(crate) use text::in_words;
+
+/// The form that this program writes and reads.
+pub const SCHEMA: &str = "vltava-bench/1";
+
+/// What came of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Of the program that measured.
+    pub version: String,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// How it was asked for.
+    pub command: String,
+    /// What was measured.
+    pub name: String,
+    /// What it asks.
+    pub about: String,
+    /// What others measured with it.
+    pub published: Option<Published>,
+    /// Whether it is the short form, and not the size that was published.
+    pub is_quick: bool,
+    /// What is not as the files say.
+    pub notes: Vec<String>,
+    /// Where it ran.
+    pub machine: Value,
+    /// One for each combination of values.
+    pub points: Vec<PointReport>,
+}
+
+/// One combination of values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PointReport {
+    /// The values of the lists, by field.
+    pub at: Map<String, Value>,
+    /// What was done.
+    pub workload: Workload,
+    /// What it was done to, in the order of the command.
+    pub systems: Vec<SystemReport>,
+}
+
+/// What came of one system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SystemReport {
+    /// What it is called.
+    pub name: String,
+    /// Which version it is, if that is known.
+    pub version: Option<String>,
+    /// How it was set up.
+    pub driver: Driver,
+    /// Each run.
+    pub runs: Vec<RunReport>,
+    /// What the runs come to, by the names of [`FIGURES`].
+    pub figures: Map<String, Value>,
+}
+
+/// What came of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// What was written, if that was measured.
+    pub written: Option<FlowReport>,
+    /// What was read, if that was measured.
+    pub read: Option<FlowReport>,
+    /// How long calls of `send` took.
+    pub send_call_ns: Option<Quantiles>,
+    /// Whether records were sent when they were due; null if nothing was due at any time.
+    pub schedule: Value,
+    /// What was found of the records.
+    pub verified: Value,
+    /// What was wrong with them; nothing if they are what was sent.
+    pub wrong: Option<String>,
+    /// Records that were given up.
+    pub failed: u64,
+    /// What was wrong with the first of those.
+    pub first_failure: Option<String>,
+    /// Settings of the clients, by Kafka's names.
+    pub settings: Map<String, Value>,
+    /// Rates that were tried before; the run is at the one that was found.
+    pub probes: Vec<Probe>,
+    /// What its steady state took, by whole seconds.
+    pub resources: Option<Resources>,
+    /// Each second of it.
+    pub seconds: Vec<Second>,
+}
+
+/// What some seconds took, and for how many records.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// How long.
+    pub seconds: f64,
+    /// Acknowledged records, or those that were read if only reading was measured.
+    pub records: u64,
+    /// What it took.
+    pub used: Used,
+    /// Processor time of the clients for each record, in nanoseconds.
+    pub client_cpu_ns_per_record: f64,
+    /// The same of the brokers, where it is known.
+    pub broker_cpu_ns_per_record: Option<f64>,
+}
+
+impl Resources {
+    /// `None` without a whole second of the steady state.
+    fn of(seconds: &[Second]) -> Option<Self> {
+        let steady = || seconds.iter().filter(|second| !second.is_warmup);
+        let (written, read) = steady().fold((0, 0), |(written, read), second| {
+            (written + second.written.records, read + second.read.records)
+        });
+        let records = if written > 0 { written } else { read };
+        let used = steady().map(|second| second.used).reduce(|sum, used| sum.and(&used))?;
+        let per_record = |usage: &Usage| usage.cpu_seconds * 1e9 / records as f64;
+        (records > 0).then(|| Self {
+            seconds: steady().map(|second| second.to - second.from).sum(),
+            records,
+            used,
+            client_cpu_ns_per_record: per_record(&used.client),
+            broker_cpu_ns_per_record: used.brokers.as_ref().map(per_record),
+        })
+    }
+}
+
+/// The steady state of all senders, or of all readers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// How many.
+    pub records: u64,
+    /// Of their values.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// A rate.
+    pub records_per_sec: f64,
+    /// In millions of bytes.
+    pub mb_per_sec: f64,
+    /// In units of 2²⁰ bytes, which Kafka's tools call MB.
+    pub mib_per_sec: f64,
+    /// From when a record was due to its acknowledgement, or until it was read.
+    pub response_ns: Option<Quantiles>,
+    /// From when a record was taken to its acknowledgement.
+    pub service_ns: Option<Quantiles>,
+}
+
+impl FlowReport {
+    fn of(flow: &Flow) -> Self {
+        let (counts, seconds) = (flow.measured.counts, flow.seconds);
+        let bytes_per_sec = counts.bytes as f64 / seconds;
+        Self {
+            records: counts.records,
+            bytes: counts.bytes,
+            seconds,
+            records_per_sec: counts.records as f64 / seconds,
+            mb_per_sec: bytes_per_sec / 1e6,
+            mib_per_sec: bytes_per_sec / MIB,
+            response_ns: Quantiles::of(&flow.measured.response),
+            service_ns: Quantiles::of(&flow.measured.service),
+        }
+    }
+}
+
+impl RunReport {
+    /// What came of it; records that were given up are wrong, too.
+    pub fn of(outcome: Outcome, probes: Vec<Probe>) -> Self {
+        let verified = outcome.verdict.json();
+        let wrong = outcome.verdict.into_result().err().map(|error| error.to_string());
+        let given_up = || {
+            let why = outcome.first_failure.as_deref().unwrap_or("nobody says why");
+            (outcome.failed > 0).then(|| format!("{} records were given up: {why}", outcome.failed))
+        };
+        let settings =
+            outcome.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into()));
+        Self {
+            written: outcome.written.as_ref().map(FlowReport::of),
+            read: outcome.read.as_ref().map(FlowReport::of),
+            send_call_ns: Quantiles::of(&outcome.send_call),
+            schedule: outcome.punctuality.json(),
+            verified,
+            wrong: wrong.or_else(given_up),
+            failed: outcome.failed,
+            first_failure: outcome.first_failure.clone(),
+            settings: settings.collect(),
+            probes,
+            resources: Resources::of(&outcome.seconds),
+            seconds: outcome.seconds,
+        }
+    }
+}
+
+impl SystemReport {
+    /// What its runs come to.
+    pub fn of(driver: Driver, version: Option<String>, runs: Vec<RunReport>) -> Self {
+        let spread = |figure: &Figure| {
+            let values: Vec<f64> = runs.iter().filter_map(|run| figure.of(run)).collect();
+            Some((figure.name.to_owned(), serde_json::to_value(Spread::of(&values)?).ok()?))
+        };
+        let figures = FIGURES.iter().filter_map(spread).collect();
+        Self { name: driver.name.clone(), version, driver, runs, figures }
+    }
+
+    /// A figure of each run that has it.
+    pub fn values(&self, figure: &Figure) -> Vec<f64> {
+        self.runs.iter().filter_map(|run| figure.of(run)).collect()
+    }
+}
+
+impl PointReport {
+    /// Its values, as people read them; empty if the experiment has but one point.
+    pub fn label(&self) -> String {
+        let value = |(field, value): (&String, &Value)| format!("{field}={}", crate::yaml::Shown(value));
+        self.at.iter().map(value).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Report {
+    /// Reads one that was written.
+    pub fn open(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let value: Value =
+            serde_json::from_str(&text).with_context(|| format!("{} is no report", path.display()))?;
+        let schema = value["schema"].as_str().unwrap_or("none");
+        ensure!(schema == SCHEMA, "{} has the form {schema}; this program reads {SCHEMA}", path.display());
+        serde_json::from_value(value).with_context(|| format!("{} is no report", path.display()))
+    }
+
+    /// Writes it as JSON, and as Markdown beside it.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let files = [("json", serde_json::to_string_pretty(self)? + "\n"), ("md", self.markdown())];
+        for (ending, text) in files {
+            let path = folder.join(format!("{}.{ending}", self.name));
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// What was wrong with the records of a run, of all that were.
+    pub fn wrong(&self) -> Vec<String> {
+        let systems =
+            self.points.iter().flat_map(|point| point.systems.iter().map(move |system| (point, system)));
+        let of_system = |(point, system): (&PointReport, &SystemReport)| {
+            let place = format!("{} {} ", system.name, point.label());
+            let wrong = system.runs.iter().filter_map(|run| run.wrong.clone());
+            wrong.map(|wrong| format!("{}: {wrong}", place.trim_end())).collect::<Vec<_>>()
+        };
+        systems.flat_map(of_system).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

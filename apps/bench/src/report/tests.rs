@@ -1,0 +1,97 @@
+//! What is written, and that it is read again.
+
+use super::*;
+
+fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
+    let quantiles = Quantiles {
+        count: 1,
+        min: 1,
+        mean: 1.0,
+        p50: p99_ns / 10,
+        p75: 1,
+        p90: 1,
+        p95: 1,
+        p99: p99_ns,
+        p999: p99_ns,
+        p9999: 1,
+        p99999: 1,
+        max: p99_ns,
+    };
+    let flow = FlowReport {
+        records: 1_000,
+        bytes: 100_000,
+        seconds: 1_000.0 / records_per_sec,
+        records_per_sec,
+        mb_per_sec: records_per_sec / 1e4,
+        mib_per_sec: records_per_sec * 100.0 / MIB,
+        response_ns: Some(quantiles),
+        service_ns: None,
+    };
+    RunReport {
+        written: Some(flow),
+        read: None,
+        send_call_ns: Some(quantiles),
+        schedule: Value::Null,
+        verified: Value::Null,
+        wrong: wrong.map(str::to_owned),
+        failed: 0,
+        first_failure: None,
+        settings: Map::new(),
+        probes: Vec::new(),
+        resources: None,
+        seconds: Vec::new(),
+    }
+}
+
+/// A report of one point, with these rates of each system.
+pub(crate) fn report(workload: Workload, systems: &[(&str, &[f64])]) -> Report {
+    let system = |(name, rates): &(&str, &[f64])| {
+        let driver = Driver { name: (*name).to_owned(), ..Driver::default() };
+        let runs = rates.iter().map(|rate| run(*rate, 1_000_000_000 / *rate as u64, None)).collect();
+        SystemReport::of(driver, None, runs)
+    };
+    let point = PointReport { at: Map::new(), workload, systems: systems.iter().map(system).collect() };
+    Report {
+        schema: SCHEMA.to_owned(),
+        version: "0.0.0".to_owned(),
+        began_ms: 0,
+        command: "vltava bench run a".to_owned(),
+        name: "a".to_owned(),
+        about: "A question.".to_owned(),
+        published: None,
+        is_quick: true,
+        notes: Vec::new(),
+        machine: Value::Null,
+        points: vec![point],
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let report = report(Workload::default(), &[("vltava", &[10.0, 11.0, 12.0]), ("kafka", &[5.0])]);
+    report.write(folder.path()).expect("it can be written");
+    let path = folder.path().join("a.json");
+    assert_eq!(Report::open(&path).expect("it is one"), report);
+    let other = std::fs::read_to_string(&path).expect("it is there").replace(SCHEMA, "vltava-bench/9");
+    std::fs::write(&path, other).expect("it can be written");
+    let said = Report::open(&path).expect_err("it is another form").to_string();
+    assert!(said.ends_with("has the form vltava-bench/9; this program reads vltava-bench/1"), "{said}");
+    let markdown = std::fs::read_to_string(folder.path().join("a.md")).expect("it is there");
+    assert!(markdown.contains("Short form"), "{markdown}");
+    assert!(markdown.contains("| vltava | 11 (10–12) |") && markdown.contains("| kafka | 5 |"), "{markdown}");
+    assert!(markdown.contains("| vltava to kafka | 2.20 × |"), "{markdown}");
+    assert!(markdown.contains("too few runs to tell"), "{markdown}");
+}
+
+#[test]
+fn a_run_that_loses_a_record_says_so() {
+    let mut report = report(Workload::default(), &[("vltava", &[10.0])]);
+    assert!(report.wrong().is_empty());
+    let point = &mut report.points[0];
+    point.at.insert("acks".to_owned(), "all".into());
+    point.systems[0].runs.push(run(9.0, 1, Some("verification failed: records 1 lost")));
+    assert_eq!(report.wrong(), ["vltava acks=all: verification failed: records 1 lost"]);
+    assert!(report.table().text().contains("wrong in 1 of 2 runs"));
+    assert!(report.markdown().contains("**vltava acks=all: verification failed: records 1 lost**"));
+}

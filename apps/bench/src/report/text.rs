@@ -1,0 +1,147 @@
+//! A report for people: a table on a terminal, Markdown to be pasted.
+
+use std::fmt::Write;
+
+use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport};
+use crate::statistics::{Judgement, Spread, compare};
+
+/// Less than this share is no difference, however sure it is.
+const MATTERS: f64 = 0.03;
+
+impl Report {
+    /// Its figures: a row for each system at each point.
+    pub fn table(&self) -> Grid {
+        let figures: Vec<&Figure> = FIGURES.iter().filter(|figure| self.has(figure)).collect();
+        let head = ["", "system"].into_iter().chain(figures.iter().map(|figure| figure.title));
+        let mut grid = Grid::new(head.chain(["records"]));
+        for point in &self.points {
+            for system in &point.systems {
+                let mut row = vec![point.label(), system.name.clone()];
+                row.extend(figures.iter().map(|figure| shown(figure, system)));
+                let wrong = system.runs.iter().filter(|run| run.wrong.is_some()).count();
+                row.push(match wrong {
+                    0 => "as sent".to_owned(),
+                    wrong => format!("wrong in {wrong} of {} runs", system.runs.len()),
+                });
+                grid.row(row);
+            }
+        }
+        grid.compact()
+    }
+
+    /// Whether a figure says something at some point.
+    fn has(&self, figure: &Figure) -> bool {
+        let says = |point: &PointReport| {
+            figure.says_something(&point.workload)
+                && point.systems.iter().any(|system| system.figures.contains_key(figure.name))
+        };
+        self.points.iter().any(says)
+    }
+
+    /// The first system beside each other one, where there are several.
+    pub fn verdicts(&self) -> Grid {
+        let mut grid = Grid::new(["", "figure", "systems", "ratio", "95 of 100", "verdict"]);
+        for point in &self.points {
+            let Some((first, others)) = point.systems.split_first() else { continue };
+            for other in others {
+                for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
+                    // How many times the other one the first is.
+                    let (of, to) = (other.values(figure), first.values(figure));
+                    let Some(found) = compare(&of, &to, figure.better, MATTERS) else { continue };
+                    let interval = found.interval.map(|(low, high)| format!("{low:.2}–{high:.2}"));
+                    grid.row([
+                        point.label(),
+                        figure.title.to_owned(),
+                        format!("{} to {}", first.name, other.name),
+                        format!("{:.2} ×", found.ratio),
+                        interval.unwrap_or_default(),
+                        in_words(found.judgement).to_owned(),
+                    ]);
+                }
+            }
+        }
+        grid.compact()
+    }
+
+    /// All of it, to be pasted.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("# {}\n\n{}\n\n", self.name, self.about);
+        let mut line = |said: std::fmt::Arguments<'_>| {
+            // Text in memory takes what is written.
+            let _ = text.write_fmt(format_args!("- {said}\n"));
+        };
+        if self.is_quick {
+            line(format_args!(
+                "Short form: smaller than what was published; compare the systems with each other."
+            ));
+        }
+        if let Some(published) = &self.published {
+            line(format_args!(
+                "Published: {} ({}; {})",
+                published.result, published.source, published.hardware
+            ));
+        }
+        if let Some(first) = self.points.first() {
+            line(format_args!("Workload: {}", first.workload.in_words()));
+            for system in &first.systems {
+                let version = system.version.as_deref().unwrap_or("version unknown");
+                let settings: Vec<String> =
+                    system.driver.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let settings = if settings.is_empty() { "defaults".to_owned() } else { settings.join(" ") };
+                line(format_args!("{}: {version}, {} runs, {settings}", system.name, system.runs.len()));
+            }
+        }
+        line(format_args!("Machine: {}", machine(&self.machine)));
+        line(format_args!("Command: `{}`, version {}", self.command, self.version));
+        for note in &self.notes {
+            line(format_args!("Note: {note}"));
+        }
+        let _ = write!(
+            text,
+            "\nMedians, with the least and the greatest of several runs.\n\n{}",
+            self.table().markdown()
+        );
+        let verdicts = self.verdicts();
+        if !verdicts.is_empty() {
+            let _ = write!(text, "\n{}", verdicts.markdown());
+        }
+        for wrong in self.wrong() {
+            let _ = write!(text, "\n**{wrong}**\n");
+        }
+        text
+    }
+}
+
+/// The median, and between what the runs lie if there are several.
+fn shown(figure: &Figure, system: &SystemReport) -> String {
+    match Spread::of(&system.values(figure)) {
+        None => String::new(),
+        Some(spread) if spread.runs == 1 => figure.show(spread.median),
+        Some(Spread { median, min, max, .. }) => {
+            format!("{} ({}–{})", figure.show(median), figure.show(min), figure.show(max))
+        }
+    }
+}
+
+/// What two samples come to, for people.
+pub(crate) const fn in_words(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Better => "better",
+        Judgement::Worse => "worse",
+        Judgement::Same => "the same",
+        Judgement::TooFewRuns => "too few runs to tell",
+    }
+}
+
+fn machine(machine: &serde_json::Value) -> String {
+    let said = |field: &str| crate::yaml::scalar(&machine[field]).unwrap_or_else(|| "unknown".to_owned());
+    let gib = machine["memory_bytes"].as_f64().map_or(0.0, |bytes| bytes / f64::from(1 << 30));
+    format!(
+        "{} cores of {}, {gib:.1} GiB, {} {}, data on {}",
+        said("cores"),
+        said("cpu"),
+        said("os"),
+        said("kernel"),
+        said("file_system")
+    )
+}

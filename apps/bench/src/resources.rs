@@ -1,0 +1,142 @@
+//! What processes use, as Linux tells of them: the load's own and, where they run here, the brokers'.
+
+use std::fs;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What some processes used, together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time, in their code and in the system's for them.
+    pub cpu_seconds: f64,
+    /// Memory that they have, now.
+    pub rss_bytes: u64,
+    /// Bytes that they had written to a disk, or that will be.
+    pub disk_written_bytes: u64,
+    /// Bytes that had to be read from a disk for them.
+    pub disk_read_bytes: u64,
+}
+
+/// What was used in some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// By the clients, which are this process.
+    pub client: Usage,
+    /// By the brokers; nothing is known of those that were not started by the run.
+    pub brokers: Option<Usage>,
+}
+
+impl Usage {
+    /// Of these processes; one that is gone counts for nothing.
+    pub fn of(pids: &[u32]) -> Self {
+        let tick = Duration::from_secs(1).as_secs_f64() / rustix::param::clock_ticks_per_second() as f64;
+        let page = rustix::param::page_size() as u64;
+        let mut sum = Self::default();
+        for pid in pids {
+            let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            let (ticks, pages) = of_stat(&read("stat")).unwrap_or_default();
+            let (from_disk, to_disk) = of_io(&read("io"));
+            sum.cpu_seconds += ticks as f64 * tick;
+            sum.rss_bytes += pages * page;
+            sum.disk_read_bytes += from_disk;
+            sum.disk_written_bytes += to_disk;
+        }
+        sum
+    }
+
+    /// What was used since; memory is what there is now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_seconds: (self.cpu_seconds - before.cpu_seconds).max(0.0),
+            rss_bytes: self.rss_bytes,
+            disk_written_bytes: self.disk_written_bytes.saturating_sub(before.disk_written_bytes),
+            disk_read_bytes: self.disk_read_bytes.saturating_sub(before.disk_read_bytes),
+        }
+    }
+
+    /// What was used in two times, one behind the other; of memory the most.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            cpu_seconds: self.cpu_seconds + other.cpu_seconds,
+            rss_bytes: self.rss_bytes.max(other.rss_bytes),
+            disk_written_bytes: self.disk_written_bytes + other.disk_written_bytes,
+            disk_read_bytes: self.disk_read_bytes + other.disk_read_bytes,
+        }
+    }
+}
+
+impl Used {
+    /// What was used until now.
+    pub fn now(brokers: &[u32]) -> Self {
+        let of_brokers = (!brokers.is_empty()).then(|| Usage::of(brokers));
+        Self { client: Usage::of(&[std::process::id()]), brokers: of_brokers }
+    }
+
+    /// What was used since.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let brokers = self.brokers.zip(before.brokers).map(|(now, before)| now.since(&before));
+        Self { client: self.client.since(&before.client), brokers }
+    }
+
+    /// What was used in two times, one behind the other.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let brokers = match (self.brokers, other.brokers) {
+            (Some(one), Some(other)) => Some(one.and(&other)),
+            (one, other) => one.or(other),
+        };
+        Self { client: self.client.and(&other.client), brokers }
+    }
+}
+
+/// Ticks of processor time and pages of memory, from `/proc/PID/stat`. The name of the program, which comes
+/// first, may have anything in it.
+fn of_stat(text: &str) -> Option<(u64, u64)> {
+    /// Behind the name: where the times in user and system mode are, and the pages.
+    const PLACES: [usize; 3] = [11, 12, 21];
+    let (_, rest) = text.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let [user, system, pages] = PLACES.map(|at| fields.get(at).and_then(|field| field.parse::<u64>().ok()));
+    Some((user? + system?, pages?))
+}
+
+/// Bytes read from and written to disks, from `/proc/PID/io`.
+fn of_io(text: &str) -> (u64, u64) {
+    let field = |name: &str| {
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+        values.next().and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    };
+    (field("read_bytes:"), field("write_bytes:"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linux_is_understood() {
+        let stat = "42 (a (b) c) S 1 42 42 0 -1 4194304 900 0 0 0 130 45 0 0 20 0 8 0 777 90000 2500 18446744073709551615";
+        assert_eq!(of_stat(stat), Some((175, 2_500)));
+        assert_eq!(of_stat("42 (a) S 1"), None);
+        let io = "rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 12288\ncancelled_write_bytes: 1\n";
+        assert_eq!(of_io(io), (4_096, 12_288));
+        assert!(Usage::of(&[std::process::id()]).rss_bytes > 0);
+        assert_eq!(Usage::of(&[u32::MAX]), Usage::default(), "nobody has that number");
+    }
+
+    #[test]
+    fn times_are_added_and_memory_is_not() {
+        let usage = |cpu_seconds, rss_bytes| Usage { cpu_seconds, rss_bytes, ..Usage::default() };
+        let first = usage(3.0, 500).since(&usage(1.0, 900));
+        assert_eq!(first, usage(2.0, 500));
+        assert_eq!(first.and(&usage(0.5, 400)), usage(2.5, 500));
+        let known = Used { client: first, brokers: Some(first) };
+        let unknown = Used { client: first, brokers: None };
+        assert_eq!(known.and(&unknown).brokers, Some(first));
+        assert_eq!(known.since(&unknown).brokers, None);
+    }
+}

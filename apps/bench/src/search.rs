@@ -1,0 +1,173 @@
+//! The highest rate that a system keeps up with, found by trying.
+//!
+//! ```text
+//!   as fast as can be ─▶ about what there is to be had
+//!   then a rate, kept or not ─▶ the middle between the highest that was kept and the lowest that was not ─▶ …
+//! ```
+//!
+//! Confluent's *peak stable throughput*: consumers keep up, and what is not read yet does not grow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::load::{Flow, Outcome};
+use crate::workload::Goal;
+
+/// A rate that was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Records a second that were due.
+    pub rate: f64,
+    /// Records a second that were acknowledged.
+    pub written_per_sec: f64,
+    /// How much more was acknowledged and not read at the end than after a third of the time, in records;
+    /// nothing where nobody reads.
+    pub backlog_growth: f64,
+    /// Until 99 % of them came through, in nanoseconds.
+    pub p99_ns: u64,
+    /// Records that were given up.
+    pub failed: u64,
+}
+
+/// So little may be missing of a rate: the last records of a run are still on their way.
+const MISSING_MAX: f64 = 0.01;
+/// A backlog that grows by less than so many seconds of records only sways.
+const SWAY_SECONDS: f64 = 0.5;
+/// More is hardly to be had than full speed gave, though there the senders are in the way of the brokers.
+const ABOVE_FULL_SPEED: f64 = 1.25;
+/// More probes than this are not made.
+const PROBES_MAX: usize = 12;
+
+impl Probe {
+    /// What came of a rate.
+    pub fn of(rate: f64, outcome: &Outcome) -> Self {
+        let per_sec = |flow: &Flow| flow.measured.counts.records as f64 / flow.seconds;
+        let flow = outcome.read.as_ref().or(outcome.written.as_ref());
+        let steady: Vec<_> = outcome.seconds.iter().filter(|second| !second.is_warmup).collect();
+        let is_read = outcome.read.is_some();
+        // Each subscription reads all of it.
+        let growth = steady.iter().skip(steady.len() / 3).map(|second| {
+            second.written.records as f64 - second.read.records as f64 / f64::from(outcome.subscriptions)
+        });
+        Self {
+            rate,
+            written_per_sec: outcome.written.as_ref().map_or(0.0, per_sec),
+            backlog_growth: if is_read { growth.sum() } else { 0.0 },
+            p99_ns: flow.map_or(u64::MAX, |flow| flow.measured.response.value_at_quantile(0.99)),
+            failed: outcome.failed,
+        }
+    }
+
+    /// Whether the system kept up.
+    pub fn is_kept(&self, goal: &Goal) -> bool {
+        self.failed == 0
+            && self.written_per_sec >= self.rate * (1.0 - MISSING_MAX)
+            && self.backlog_growth <= self.rate * SWAY_SECONDS
+            && self.p99_ns as f64 <= goal.p99_ms * 1e6
+    }
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Try this many records a second.
+    Try(f64),
+    /// This is the highest rate that was kept, as near as was asked for; 0 if none was.
+    Found(f64),
+}
+
+/// A search that goes on.
+#[derive(Debug)]
+pub struct Search {
+    goal: Goal,
+    kept: f64,
+    not_kept: f64,
+    probes: Vec<Probe>,
+}
+
+impl Search {
+    /// Below what full speed gave.
+    pub fn below(full_speed: f64, goal: Goal) -> Self {
+        Self { goal, kept: 0.0, not_kept: full_speed * ABOVE_FULL_SPEED, probes: Vec::new() }
+    }
+
+    /// What is to be done next.
+    pub fn next(&self) -> Step {
+        let is_near = self.not_kept - self.kept <= self.not_kept * self.goal.within;
+        if is_near || self.probes.len() >= PROBES_MAX {
+            return Step::Found(self.kept);
+        }
+        // The first guess is a good one: a little below full speed.
+        let share = if self.probes.is_empty() { 0.9 / ABOVE_FULL_SPEED } else { 0.5 };
+        Step::Try((self.kept + (self.not_kept - self.kept) * share).floor())
+    }
+
+    /// A rate was tried.
+    pub fn on_probe(&mut self, probe: Probe) {
+        if probe.is_kept(&self.goal) {
+            self.kept = self.kept.max(probe.rate);
+        } else {
+            self.not_kept = self.not_kept.min(probe.rate);
+        }
+        self.probes.push(probe);
+    }
+
+    /// All that were tried, in order.
+    pub fn into_probes(self) -> Vec<Probe> {
+        self.probes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A system that takes so many records a second, and keeps them waiting the longer the nearer it is to that.
+    fn tried(rate: f64, knee: f64, service_ns: f64) -> Probe {
+        let load = rate / knee;
+        Probe {
+            rate,
+            written_per_sec: rate.min(knee),
+            backlog_growth: (rate - knee).max(0.0) * 10.0,
+            p99_ns: if load < 1.0 { (service_ns / (1.0 - load)) as u64 } else { u64::MAX },
+            failed: 0,
+        }
+    }
+
+    fn found(full_speed: f64, knee: f64, service_ns: f64, goal: Goal) -> (f64, usize) {
+        let mut search = Search::below(full_speed, goal);
+        loop {
+            match search.next() {
+                Step::Try(rate) => search.on_probe(tried(rate, knee, service_ns)),
+                Step::Found(rate) => return (rate, search.into_probes().len()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_known_knee_is_found() {
+        let goal = Goal::default();
+        for (full_speed, knee) in [(1e6, 1e6), (1e6, 6e5), (1e6, 1.1e6), (5e4, 4.2e4), (1e6, 5e4)] {
+            let (rate, probes) = found(full_speed, knee, 1e4, goal);
+            let error = (rate - knee).abs() / knee;
+            assert!(rate <= knee && error <= 0.06, "{rate} of {knee} after {probes}");
+            assert!(probes <= PROBES_MAX, "{probes}");
+        }
+        assert!(found(1e6, 9e5, 1e4, Goal { within: 0.01, ..goal }).0 >= 8.9e5);
+    }
+
+    #[test]
+    fn a_latency_may_end_it_before_the_knee() {
+        // A p99 of 50 ms is reached at nine tenths of the knee.
+        let goal = Goal { p99_ms: 50.0, within: 0.02, ..Goal::default() };
+        let (rate, _) = found(1e6, 1e6, 5e6, goal);
+        assert!((8.7e5..=9.0e5).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn what_never_keeps_up_is_found_to() {
+        let (rate, probes) = found(1e6, 1.0, 1e4, Goal::default());
+        assert_eq!((rate, probes), (0.0, PROBES_MAX));
+        let failing = Probe { failed: 1, ..tried(10.0, 100.0, 1.0) };
+        assert!(!failing.is_kept(&Goal::default()));
+    }
+}

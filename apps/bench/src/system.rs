@@ -1,0 +1,220 @@
+//! Brokers that are started for a run, on fresh data, and gone behind it.
+//!
+//! ```text
+//!   driver ─▶ start: nodes of this program, or of Apache Kafka ─▶ ready: all know all ─▶ bootstrap servers
+//!                                                                 stop: ended, data removed
+//! ```
+//!
+//! **Invariant:** whatever ends this process, no broker that it started outlives it.
+
+mod kafka;
+mod process;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use client::Admin;
+
+use crate::driver::{Driver, System};
+use process::Process;
+
+pub use kafka::Kafka;
+
+/// Where things are that brokers need.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// This program.
+    pub vltava: PathBuf,
+    /// Apache Kafka's jars, if somebody said where they are.
+    pub kafka: Option<Kafka>,
+    /// Where brokers keep their data meanwhile.
+    pub dir: PathBuf,
+    /// The first port that they may take.
+    pub port: u16,
+}
+
+/// Brokers that run.
+pub struct Cluster {
+    processes: Vec<Process>,
+    home: Option<PathBuf>,
+    servers: String,
+}
+
+const NO_KAFKA: &str = "--kafka or KAFKA_HOME must name a folder with Apache Kafka's jars in libs/, as its \
+                        distribution has it";
+/// A cluster that is not there by then will not be.
+const READY_MAX: Duration = Duration::from_secs(90);
+/// From one look to the next.
+const LOOK: Duration = Duration::from_millis(50);
+/// From a node's port to the one on which nodes speak to each other.
+const CLUSTER_ABOVE: u16 = 100;
+/// More are not looked through for free ones.
+const PORTS: u16 = 800;
+
+impl Cluster {
+    /// Starts what a driver says, with so many brokers, and waits until all of them serve.
+    pub fn start(driver: &Driver, brokers: u16, site: &Site) -> Result<Self> {
+        if driver.system == System::Bootstrap {
+            return Ok(Self { processes: Vec::new(), home: None, servers: driver.bootstrap_servers.clone() });
+        }
+        ensure!(driver.system != System::Kafka || site.kafka.is_some(), NO_KAFKA);
+        let home = site.dir.join(format!("{}-{}", driver.name, next_number()));
+        std::fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
+        let first = free_ports(site.port, brokers)?;
+        let ports: Vec<u16> = (first..first + brokers).collect();
+        let addresses: Vec<String> = ports.iter().map(|port| loopback(*port)).collect();
+        let mut cluster = Self { processes: Vec::new(), home: Some(home), servers: addresses.join(",") };
+        match driver.system {
+            System::Kafka => cluster.start_kafka(driver, &ports, site)?,
+            System::Vltava | System::Bootstrap => cluster.start_ours(driver, &ports, site)?,
+        }
+        cluster.wait_until_ready(brokers.into())?;
+        Ok(cluster)
+    }
+
+    fn start_ours(&mut self, driver: &Driver, ports: &[u16], site: &Site) -> Result<()> {
+        let peer = |(at, port): (usize, &u16)| format!("{}@{}", at + 1, loopback(port + CLUSTER_ABOVE));
+        let peers: Vec<String> = ports.iter().enumerate().map(peer).collect();
+        for (id, port) in (1..).zip(ports) {
+            let mut words = vec!["server".to_owned()];
+            words.extend(["--end-with-parent".to_owned(), std::process::id().to_string()]);
+            words.extend(["--listen".to_owned(), loopback(*port)]);
+            words.extend(["--http-listen".to_owned(), loopback(0)]);
+            words.extend(["--data-dir".to_owned(), self.data(id)?.display().to_string()]);
+            let mut settings = vec![format!("node.id={id}")];
+            if ports.len() > 1 {
+                settings.push(format!("cluster.peers={}", peers.join(",")));
+            }
+            settings.extend(driver.settings.iter().map(|(name, value)| format!("{name}={value}")));
+            words.extend(settings.into_iter().flat_map(|setting| ["--set".to_owned(), setting]));
+            let log = self.log(id)?;
+            self.processes.push(Process::start(&site.vltava, &words, &log)?);
+        }
+        Ok(())
+    }
+
+    fn start_kafka(&mut self, driver: &Driver, ports: &[u16], site: &Site) -> Result<()> {
+        let kafka = site.kafka.as_ref().context(NO_KAFKA)?;
+        let mut nodes = Vec::new();
+        for id in 1..=ports.len() {
+            let properties = kafka::properties(id, ports, CLUSTER_ABOVE, &self.data(id)?, &driver.settings);
+            let file = self.home()?.join(format!("{id}.properties"));
+            std::fs::write(&file, properties).with_context(|| format!("cannot write {}", file.display()))?;
+            kafka.format(&file, &self.log(id)?)?;
+            nodes.push((file, self.log(id)?));
+        }
+        for (file, log) in nodes {
+            self.processes.push(kafka.start(&file, &log)?);
+        }
+        Ok(())
+    }
+
+    /// Waits until the first broker knows all of them.
+    fn wait_until_ready(&mut self, brokers: usize) -> Result<()> {
+        let until = Instant::now() + READY_MAX;
+        let admin = Admin::builder(&self.servers).timeout(Duration::from_secs(5)).build()?;
+        while Instant::now() < until {
+            for process in &mut self.processes {
+                process.must_run()?;
+            }
+            let known = admin
+                .describe_cluster()
+                .wait()
+                .map(|cluster| cluster.brokers.iter().filter(|broker| !broker.is_fenced).count());
+            if known.is_ok_and(|known| known == brokers) {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK);
+        }
+        bail!("the brokers are no cluster after {READY_MAX:?}; see their logs in {}", self.home()?.display())
+    }
+
+    /// Where clients begin: `host:port`, between commas.
+    pub fn servers(&self) -> &str {
+        &self.servers
+    }
+
+    /// The processes of its brokers; none of a cluster that was there before.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(Process::pid).collect()
+    }
+
+    /// Ends its brokers and removes what they wrote.
+    pub fn stop(mut self) -> Result<()> {
+        self.processes.iter_mut().for_each(Process::end);
+        for process in std::mem::take(&mut self.processes) {
+            process.wait()?;
+        }
+        if let Some(home) = self.home.take() {
+            std::fs::remove_dir_all(&home).with_context(|| format!("cannot remove {}", home.display()))?;
+        }
+        Ok(())
+    }
+
+    fn home(&self) -> Result<&Path> {
+        self.home.as_deref().context("it was there before, and has no folder here")
+    }
+
+    fn data(&self, id: usize) -> Result<PathBuf> {
+        Ok(self.home()?.join(format!("data-{id}")))
+    }
+
+    fn log(&self, id: usize) -> Result<PathBuf> {
+        Ok(self.home()?.join(format!("{id}.log")))
+    }
+}
+
+impl Drop for Cluster {
+    /// After a run that failed: processes end, and their logs stay for whoever wants to know why.
+    fn drop(&mut self) {
+        let brokers = self.processes.len();
+        self.processes.clear();
+        for data in (1..=brokers).filter_map(|id| self.data(id).ok()) {
+            // What cannot be removed is in the system's folder for what is temporary.
+            let _ = std::fs::remove_dir_all(data);
+        }
+    }
+}
+
+fn loopback(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+/// No two clusters share a folder, even if one could not be removed.
+fn next_number() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Ports in a row that are free, with those on which nodes speak to each other.
+fn free_ports(from: u16, count: u16) -> Result<u16> {
+    let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let are_free =
+        |first: &u16| (*first..first + count).all(|port| is_free(port) && is_free(port + CLUSTER_ABOVE));
+    ensure!(
+        from < u16::MAX - PORTS - CLUSTER_ABOVE - count,
+        "port {from} is too high: others come behind it"
+    );
+    (from..from + PORTS)
+        .step_by(count.into())
+        .find(are_free)
+        .with_context(|| format!("no free ports from {from} on: choose others with --port"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_somebody_has_is_passed_over() {
+        let first = free_ports(27_000, 3).expect("some are free");
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first + 1)).expect("it was free");
+        let next = free_ports(first, 3).expect("some are free");
+        assert!(next > first + 1, "{next}");
+        drop(taken);
+        assert!(free_ports(u16::MAX - 10, 3).is_err());
+    }
+}

@@ -1,0 +1,485 @@
+//! Whether what is read is what was written: nothing lost, duplicated, reordered or corrupt.
+//!
+//! Each sender numbers its records, whatever partition they go to. So a number that is missing among all
+//! partitions was lost; one that is there twice was duplicated; and within a partition a number that is
+//! lower than the one before it was reordered.
+
+use std::fmt;
+use std::ops::Range;
+
+use anyhow::{Result, bail, ensure};
+use client::Record;
+use serde_json::{Value, json};
+
+use crate::mark::{Found, Mark};
+
+/// Looks at every record that is read. A place is a partition, as the reader counts them.
+#[derive(Debug, Default)]
+pub struct Checker {
+    /// Whose records count; those of all runs if `None`.
+    run: Option<u64>,
+    writers: Vec<Writer>,
+    /// The writer of the last record, who most often wrote the next one, too.
+    last_writer: usize,
+    verdict: Verdict,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Records with a mark, good or bad.
+    checked: u64,
+    /// Records of others.
+    unmarked: u64,
+    lost: u64,
+    duplicated: u64,
+    reordered: u64,
+    corrupt: u64,
+    /// What was wrong first.
+    first: Option<String>,
+}
+
+/// One sender of one run.
+#[derive(Debug)]
+struct Writer {
+    run: u64,
+    sender: u16,
+    numbers: Numbers,
+    /// The first and the last number in each place.
+    spans: Vec<Option<(u64, u64)>>,
+}
+
+/// How much of a place was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// From the first record there ever was.
+    pub from_start: bool,
+    /// Up to the last one.
+    pub to_end: bool,
+}
+
+/// A topic to which more senders wrote is not that of a measurement.
+const WRITERS_MAX: usize = 1 << 16;
+
+impl Checker {
+    /// For the records of one run, or of all.
+    pub fn new(run: Option<u64>) -> Self {
+        Self { run, ..Self::default() }
+    }
+
+    #[inline]
+    /// Looks at a record that was read from a place.
+    pub fn check(&mut self, place: usize, record: &Record<'_>) -> Result<()> {
+        match Mark::find(record) {
+            Found::Sent(mark) if self.run.is_none_or(|run| run == mark.run) => self.take(place, mark),
+            Found::Sent(_) | Found::Unmarked => {
+                self.verdict.unmarked += 1;
+                Ok(())
+            }
+            Found::Corrupt => {
+                self.verdict.checked += 1;
+                self.verdict.corrupt += 1;
+                self.verdict.note(|| "a record is not what was sent".to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, place: usize, mark: Mark) -> Result<()> {
+        self.verdict.checked += 1;
+        let writer = self.writer(mark)?;
+        let Writer { numbers, spans, .. } = &mut self.writers[writer];
+        if spans.len() <= place {
+            spans.resize(place + 1, None);
+        }
+        let (is_new, span) = (numbers.insert(mark.number)?, &mut spans[place]);
+        let last = span.map(|(_, last)| last);
+        if !is_new {
+            self.verdict.duplicated += 1;
+            self.verdict.note(|| format!("{mark} came again"));
+        } else if let Some(last) = last.filter(|&last| mark.number < last) {
+            self.verdict.reordered += 1;
+            self.verdict.note(|| format!("{mark} came behind record {last}"));
+        }
+        let (first, last) = span.unwrap_or((mark.number, mark.number));
+        *span = Some((first.min(mark.number), last.max(mark.number)));
+        Ok(())
+    }
+
+    #[inline]
+    fn writer(&mut self, mark: Mark) -> Result<usize> {
+        let is = |writer: &Writer| writer.run == mark.run && writer.sender == mark.sender;
+        if self.writers.get(self.last_writer).is_some_and(is) {
+            return Ok(self.last_writer);
+        }
+        self.last_writer = match self.writers.iter().position(is) {
+            Some(at) => at,
+            None => {
+                ensure!(self.writers.len() < WRITERS_MAX, "more than {WRITERS_MAX} senders wrote there");
+                let Mark { run, sender, .. } = mark;
+                self.writers.push(Writer { run, sender, numbers: Numbers::default(), spans: Vec::new() });
+                self.writers.len() - 1
+            }
+        };
+        Ok(self.last_writer)
+    }
+
+    /// Adds what another reader saw of the same run, in other places: what both saw was duplicated.
+    pub fn absorb(&mut self, other: Self) -> Result<()> {
+        let Self { writers, verdict, .. } = other;
+        for writer in writers {
+            let mark = Mark { run: writer.run, sender: writer.sender, number: 0 };
+            let at = self.writer(mark)?;
+            let mine = &mut self.writers[at];
+            let both = mine.numbers.absorb(writer.numbers);
+            if both > 0 {
+                self.verdict.duplicated += both;
+                self.verdict.note(|| format!("{both} records of sender {} came to two readers", mark.sender));
+            }
+            let places = mine.spans.len().max(writer.spans.len());
+            mine.spans.resize(places, None);
+            for (mine, others) in mine.spans.iter_mut().zip(writer.spans) {
+                *mine = mine.or(others);
+            }
+        }
+        self.verdict.add(verdict);
+        Ok(())
+    }
+
+    /// What was found so far; what is missing may still come.
+    pub const fn so_far(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// How many of so many records of each sender did not come yet, without those that it gave up, whose
+    /// numbers are in order.
+    pub fn missing(&self, sent: &[u64], given_up: &[Vec<u64>]) -> u64 {
+        let of = |(sender, &sent): (u16, &u64)| {
+            let given_up = given_up.get(usize::from(sender)).map_or(&[][..], Vec::as_slice);
+            let Some(writer) = self.of_sender(sender) else { return sent - given_up.len() as u64 };
+            let are_excused =
+                given_up.iter().filter(|&&number| !writer.numbers.contains(number)).count() as u64;
+            writer.numbers.missing(0..sent).0 - are_excused
+        };
+        (0..).zip(sent).map(of).sum()
+    }
+
+    /// The first record of a sender that is missing and was not given up.
+    fn first_missing(&self, sender: u16, sent: u64, given_up: &[u64]) -> Option<u64> {
+        let none = Numbers::default();
+        let numbers = self.of_sender(sender).map_or(&none, |writer| &writer.numbers);
+        (0..sent).find(|number| !numbers.contains(*number) && given_up.binary_search(number).is_err())
+    }
+
+    fn of_sender(&self, sender: u16) -> Option<&Writer> {
+        self.writers.iter().find(|writer| writer.sender == sender)
+    }
+
+    /// For one who knows what was sent by each sender of the run, and which of them were given up: those
+    /// may have come or not.
+    pub fn verdict_on(mut self, sent: &[u64], given_up: &[Vec<u64>]) -> Verdict {
+        self.verdict.lost = self.missing(sent, given_up);
+        for (sender, &sent) in (0..).zip(sent).filter(|_| self.verdict.lost > 0) {
+            let given_up = given_up.get(usize::from(sender)).map_or(&[][..], Vec::as_slice);
+            if let Some(number) = self.first_missing(sender, sent, given_up) {
+                let run = self.run.unwrap_or_default();
+                self.verdict.note(|| format!("{} did not come", Mark { run, sender, number }));
+                break;
+            }
+        }
+        self.verdict
+    }
+
+    /// For one who knows only how much was read of each place: what is missing between what is there.
+    pub fn verdict_within(mut self, extents: &[Extent]) -> Verdict {
+        for writer in &self.writers {
+            let (missing, first) = writer.numbers.missing(writer.known_range(extents));
+            self.verdict.lost += missing;
+            if let Some(number) = first {
+                let Writer { run, sender, .. } = *writer;
+                self.verdict.note(|| format!("{} did not come", Mark { run, sender, number }));
+            }
+        }
+        self.verdict
+    }
+}
+
+impl Writer {
+    /// The numbers that were read if they are there at all.
+    ///
+    /// ```text
+    ///   place 0   3 4 7 8           begins later than it did once: below 3 nothing is known
+    ///   place 1   0 1 2 5 6 9 12    was not read to its end: above 12 nothing is known
+    ///                 └──────┘
+    /// ```
+    fn known_range(&self, extents: &[Extent]) -> Range<u64> {
+        let (mut from, mut to) = (0, self.numbers.end());
+        for (place, extent) in extents.iter().enumerate() {
+            let span = self.spans.get(place).copied().flatten();
+            if !extent.from_start {
+                from = from.max(span.map_or(u64::MAX, |(first, _)| first));
+            }
+            if !extent.to_end {
+                to = to.min(span.map_or(0, |(_, last)| last));
+            }
+        }
+        from..to.max(from)
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {} of sender {} of run {:016x}", self.number, self.sender, self.run)
+    }
+}
+
+impl Verdict {
+    /// Of records without marks, which are only counted: so many were acknowledged, so many sent, so many read.
+    pub fn of_counts(acknowledged: u64, sent: u64, read: u64) -> Self {
+        let mut verdict = Self { unmarked: read, duplicated: read.saturating_sub(sent), ..Self::default() };
+        if verdict.duplicated > 0 {
+            verdict.note(|| format!("{read} records came of {sent}"));
+        }
+        verdict.lose(acknowledged.saturating_sub(read));
+        verdict
+    }
+
+    fn add(&mut self, other: Self) {
+        self.checked += other.checked;
+        self.unmarked += other.unmarked;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.corrupt += other.corrupt;
+        self.first = self.first.take().or(other.first);
+    }
+
+    /// What was wrong first, if anything was.
+    pub fn first(&self) -> Option<&str> {
+        self.first.as_deref()
+    }
+
+    fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.first.is_none() {
+            self.first = Some(what());
+        }
+    }
+
+    /// Records that did not come at all, beside those that are missing between others.
+    pub fn lose(&mut self, records: u64) {
+        self.lost = self.lost.max(records);
+        if records > 0 {
+            self.note(|| format!("{records} records did not come"));
+        }
+    }
+
+    /// Records with a mark.
+    pub const fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// Records that are what was sent, each counted once.
+    pub const fn arrived(&self) -> u64 {
+        self.checked - self.corrupt - self.duplicated
+    }
+
+    /// Records without one, or of another run.
+    pub const fn unmarked(&self) -> u64 {
+        self.unmarked
+    }
+
+    /// Whether nothing is wrong.
+    pub const fn is_clean(&self) -> bool {
+        self.lost == 0 && self.duplicated == 0 && self.reordered == 0 && self.corrupt == 0
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "records": self.checked,
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "reordered": self.reordered,
+            "corrupt": self.corrupt,
+            "unmarked": self.unmarked,
+        })
+    }
+
+    /// An error if a run must fail.
+    pub fn into_result(self) -> Result<()> {
+        if self.is_clean() {
+            return Ok(());
+        }
+        let counts = [
+            (self.lost, "lost"),
+            (self.duplicated, "duplicated"),
+            (self.reordered, "reordered"),
+            (self.corrupt, "corrupt"),
+        ];
+        let wrong = counts.iter().filter(|(count, _)| *count > 0);
+        let wrong: Vec<String> = wrong.map(|(count, what)| format!("{count} {what}")).collect();
+        bail!("verification failed: records {}: {}", wrong.join(", "), self.first.unwrap_or_default())
+    }
+
+    /// For people.
+    pub fn in_words(&self) -> String {
+        let Self { checked, lost, duplicated, reordered, corrupt, .. } = self;
+        format!(
+            "{checked} records checked: {lost} lost, {duplicated} duplicated, {reordered} reordered, \
+             {corrupt} corrupt"
+        )
+    }
+}
+
+/// A set of numbers that come almost in order: bits, in pages, of which those that are full need no room.
+#[derive(Debug, Default)]
+struct Numbers {
+    pages: Vec<Page>,
+    /// Pages that take room.
+    open: usize,
+    /// One above the highest.
+    end: u64,
+}
+
+#[derive(Debug, Default)]
+enum Page {
+    #[default]
+    Empty,
+    Open(Box<Bits>),
+    Full,
+}
+
+#[derive(Debug)]
+struct Bits {
+    words: [u64; PAGE_NUMBERS / 64],
+    count: usize,
+}
+
+const PAGE_NUMBERS: usize = 1 << 15;
+/// 4 KiB each: 256 MiB. Records that are read in any order, but from the front of each partition, leave
+/// only those pages open that some partition has not reached.
+const OPEN_MAX: usize = 1 << 16;
+/// 16 bytes each: 64 MiB, and 137 thousand million records.
+const PAGES_MAX: u64 = 1 << 22;
+
+impl Page {
+    fn absorb(&mut self, other: Self) -> u64 {
+        let both = match (&mut *self, other) {
+            (_, Self::Empty) => return 0,
+            (Self::Empty, other) => {
+                *self = other;
+                return 0;
+            }
+            (Self::Full, Self::Full) => return PAGE_NUMBERS as u64,
+            (Self::Full, Self::Open(others)) => return others.count as u64,
+            (Self::Open(mine), Self::Full) => mine.count,
+            (Self::Open(mine), Self::Open(others)) => {
+                let before = mine.count + others.count;
+                for (word, other) in mine.words.iter_mut().zip(others.words) {
+                    *word |= other;
+                }
+                mine.count = mine.words.iter().map(|word| word.count_ones() as usize).sum();
+                let both = before - mine.count;
+                if mine.count < PAGE_NUMBERS {
+                    return both as u64;
+                }
+                both
+            }
+        };
+        *self = Self::Full;
+        both as u64
+    }
+}
+
+impl Numbers {
+    /// Whether it was not there before.
+    #[inline]
+    fn insert(&mut self, number: u64) -> Result<bool> {
+        let (page, at) = (number / PAGE_NUMBERS as u64, (number % PAGE_NUMBERS as u64) as usize);
+        ensure!(page < PAGES_MAX, "record {number} is further than can be verified");
+        let page = page as usize;
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, Page::default);
+        }
+        self.end = self.end.max(number + 1);
+        let Page::Open(bits) = &mut self.pages[page] else { return self.insert_anew(page, at) };
+        let (word, bit) = (&mut bits.words[at / 64], 1 << (at % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        bits.count += usize::from(is_new);
+        if bits.count == PAGE_NUMBERS {
+            self.pages[page] = Page::Full;
+            self.open -= 1;
+        }
+        Ok(is_new)
+    }
+
+    #[cold]
+    fn insert_anew(&mut self, page: usize, at: usize) -> Result<bool> {
+        if matches!(self.pages[page], Page::Full) {
+            return Ok(false);
+        }
+        ensure!(self.open < OPEN_MAX, "the records are in too many places to be verified");
+        let mut bits = Box::new(Bits { words: [0; PAGE_NUMBERS / 64], count: 1 });
+        bits.words[at / 64] = 1 << (at % 64);
+        self.pages[page] = Page::Open(bits);
+        self.open += 1;
+        Ok(true)
+    }
+
+    /// Adds others; how many were in both.
+    fn absorb(&mut self, other: Self) -> u64 {
+        let mut both = 0;
+        self.end = self.end.max(other.end);
+        if self.pages.len() < other.pages.len() {
+            self.pages.resize_with(other.pages.len(), Page::default);
+        }
+        for (mine, others) in self.pages.iter_mut().zip(other.pages) {
+            both += mine.absorb(others);
+        }
+        self.open = self.pages.iter().filter(|page| matches!(page, Page::Open(_))).count();
+        both
+    }
+
+    const fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn contains(&self, number: u64) -> bool {
+        let at = (number % PAGE_NUMBERS as u64) as usize;
+        match self.pages.get((number / PAGE_NUMBERS as u64) as usize) {
+            Some(Page::Full) => true,
+            Some(Page::Open(bits)) => bits.words[at / 64] & (1 << (at % 64)) != 0,
+            Some(Page::Empty) | None => false,
+        }
+    }
+
+    /// How many of a range are not there, and the first of them.
+    fn missing(&self, range: Range<u64>) -> (u64, Option<u64>) {
+        let (mut missing, mut first, mut at) = (0, None, range.start);
+        while at < range.end {
+            let page_end = (at / PAGE_NUMBERS as u64 + 1) * PAGE_NUMBERS as u64;
+            let page = self.pages.get((at / PAGE_NUMBERS as u64) as usize);
+            let (end, of_page) = match page {
+                // Nothing lies beyond the last page.
+                None => (range.end, range.end - at),
+                Some(Page::Full) => (page_end.min(range.end), 0),
+                Some(Page::Empty) => (page_end.min(range.end), page_end.min(range.end) - at),
+                Some(Page::Open(_)) => {
+                    let end = page_end.min(range.end);
+                    (end, (at..end).filter(|&number| !self.contains(number)).count() as u64)
+                }
+            };
+            if of_page > 0 && first.is_none() {
+                first = (at..end).find(|&number| !self.contains(number));
+            }
+            missing += of_page;
+            at = end;
+        }
+        (missing, first)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! What a reader sees, and what it must say of it.
+
+use records::Headers;
+
+use super::*;
+
+const ALL: Extent = Extent { from_start: true, to_end: true };
+
+/// The numbers in each place, in the order in which they are read.
+type Read = &'static [&'static [u64]];
+/// Lost, duplicated, reordered.
+type Counts = (u64, u64, u64);
+
+/// Reads the records of sender 0: each line is a place.
+fn read(places: Read) -> Checker {
+    let mut checker = Checker::new(Some(7));
+    for (place, numbers) in places.iter().enumerate() {
+        for &number in *numbers {
+            checker.take(place, Mark { run: 7, sender: 0, number }).expect("it can be verified");
+        }
+    }
+    checker
+}
+
+fn counts(verdict: &Verdict) -> Counts {
+    (verdict.lost, verdict.duplicated, verdict.reordered)
+}
+
+#[test]
+fn each_fault_has_its_name() {
+    let cases: [(Read, Counts, &str); 7] = [
+        (&[&[0, 1, 2, 3]], (0, 0, 0), ""),
+        (&[&[0, 2], &[1, 3]], (0, 0, 0), ""),
+        (
+            &[&[0, 1, 3]],
+            (1, 0, 0),
+            "records 1 lost: record 2 of sender 0 of run 0000000000000007 did not come",
+        ),
+        (&[&[0, 1, 2]], (1, 0, 0), "record 3 of"),
+        (&[&[0, 1, 2, 1, 2, 3]], (0, 2, 0), "records 2 duplicated: record 1 of"),
+        (&[&[0, 1], &[1, 2, 3]], (0, 1, 0), "came again"),
+        (
+            &[&[0, 2, 1, 3]],
+            (0, 0, 1),
+            "records 1 reordered: record 1 of sender 0 of run 0000000000000007 came behind record 2",
+        ),
+    ];
+    for (places, expected, says) in cases {
+        let verdict = read(places).verdict_on(&[4], &[]);
+        assert_eq!(counts(&verdict), expected, "{places:?}");
+        let said = verdict.into_result().map_or_else(|error| error.to_string(), |()| String::new());
+        assert!(said.contains(says) && said.is_empty() == says.is_empty(), "{said}");
+    }
+}
+
+#[test]
+fn what_was_given_up_may_be_missing() {
+    let lost = |given_up: &[u64]| {
+        let verdict = read(&[&[0, 1]]).verdict_on(&[4], &[given_up.to_vec()]);
+        (verdict.lost, verdict.first.unwrap_or_default())
+    };
+    assert_eq!(lost(&[2, 3]), (0, String::new()));
+    let (count, first) = lost(&[2]);
+    assert!(count == 1 && first.starts_with("record 3 of sender 0"), "{first}");
+    // What was given up and came does not stand for what was acknowledged and did not.
+    let (count, first) = lost(&[0, 1]);
+    assert!(count == 2 && first.starts_with("record 2 of sender 0"), "{first}");
+    // Senders of which nothing came.
+    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[])), (3, 0, 0));
+    assert_eq!(counts(&read(&[&[0, 1]]).verdict_on(&[2, 3], &[vec![], vec![0, 1, 2]])), (0, 0, 0));
+}
+
+#[test]
+fn only_what_was_read_can_be_missing() {
+    let part = |from_start, to_end| Extent { from_start, to_end };
+    let cases: [(Read, &[Extent], u64); 7] = [
+        (&[&[0, 1, 3]], &[ALL], 1),
+        // The end of one partition was not read: 3 may be there.
+        (&[&[0, 2], &[1, 4]], &[part(true, false), ALL], 0),
+        (&[&[0, 3], &[1, 4]], &[part(true, false), ALL], 1),
+        // The front of one is gone: 0 and 1 may have been there.
+        (&[&[2, 3], &[5]], &[part(false, true), ALL], 1),
+        (&[&[5], &[2, 3]], &[part(false, true), ALL], 0),
+        // A partition of which nothing is known may have had all of them.
+        (&[&[0, 9], &[]], &[ALL, part(false, true)], 0),
+        (&[&[0, 9], &[]], &[ALL, part(true, false)], 0),
+    ];
+    for (places, extents, lost) in cases {
+        let verdict = read(places).verdict_within(extents);
+        assert_eq!(verdict.lost, lost, "{places:?} {extents:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn others_do_not_count() {
+    let mut checker = read(&[&[0, 1]]);
+    let value = Some(&b"a record of somebody else"[..]);
+    let others =
+        Record { offset_delta: 0, timestamp_delta: 0, key: None, value, headers: Headers::default() };
+    checker.check(0, &others).expect("it is passed over");
+    let verdict = checker.verdict_on(&[2], &[]);
+    assert_eq!((verdict.unmarked, counts(&verdict)), (1, (0, 0, 0)));
+    assert!(verdict.into_result().is_ok());
+}
+
+#[test]
+fn numbers_are_a_set() {
+    let page = PAGE_NUMBERS as u64;
+    let mut numbers = Numbers::default();
+    for number in (0..page).rev().chain([page + 5, 3 * page]) {
+        assert!(numbers.insert(number).expect("there is room"), "{number}");
+        assert!(!numbers.insert(number).expect("there is room"), "{number}");
+    }
+    assert!(matches!(numbers.pages[..], [Page::Full, Page::Open(_), Page::Empty, Page::Open(_)]));
+    assert_eq!((numbers.open, numbers.end()), (2, 3 * page + 1));
+    assert_eq!(numbers.missing(0..page + 5), (5, Some(page)));
+    assert_eq!(numbers.missing(10..3 * page + 1), (2 * page - 1, Some(page)));
+    assert_eq!(numbers.missing(3 * page..4 * page + 2), (page + 1, Some(3 * page + 1)));
+    assert_eq!(numbers.missing(9 * page..9 * page + 3), (3, Some(9 * page)));
+    assert_eq!(numbers.missing(5..5), (0, None));
+    // What a hostile record says costs nothing.
+    assert!(numbers.insert((1 << 48) - 1).is_err());
+}
+
+#[test]
+fn what_two_readers_saw_is_one_run() {
+    let of = |place: usize, numbers: &[u64]| {
+        let mut checker = Checker::new(Some(7));
+        for &number in numbers {
+            checker.take(place, Mark { run: 7, sender: 0, number }).expect("it can be verified");
+        }
+        checker
+    };
+    let mut all = of(0, &[0, 2, 4]);
+    all.absorb(of(1, &[1, 3, 5])).expect("they are of one run");
+    assert_eq!(counts(&all.verdict_on(&[6], &[])), (0, 0, 0));
+    let mut twice = of(0, &[0, 1, 3]);
+    twice.absorb(of(1, &[1, 2])).expect("they are of one run");
+    let verdict = twice.verdict_on(&[5], &[]);
+    assert_eq!(counts(&verdict), (1, 1, 0));
+    assert_eq!(verdict.first(), Some("1 records of sender 0 came to two readers"));
+    // Whole pages, and pages that become whole.
+    let page = PAGE_NUMBERS as u64;
+    let (even, odd): (Vec<u64>, Vec<u64>) = (0..2 * page).partition(|number| number % 2 == 0);
+    let mut halves = of(0, &even);
+    halves.absorb(of(1, &odd)).expect("they are of one run");
+    halves.absorb(of(2, &(0..page).collect::<Vec<_>>())).expect("they are of one run");
+    assert_eq!(counts(&halves.verdict_on(&[2 * page], &[])), (0, page, 0));
+}
+
+#[test]
+fn records_without_marks_are_counted() {
+    assert!(Verdict::of_counts(5, 6, 6).is_clean() && Verdict::of_counts(5, 6, 5).is_clean());
+    assert_eq!(counts(&Verdict::of_counts(5, 6, 4)), (1, 0, 0));
+    assert_eq!(counts(&Verdict::of_counts(5, 6, 8)), (0, 2, 0));
+}

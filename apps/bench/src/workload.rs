@@ -1,0 +1,345 @@
+//! What is done to a cluster: topics, records, who writes and reads them, how fast and for how long.
+//!
+//! A workload is a YAML file. A field that is a list, also within `topic`, `producer` and `consumer`, makes an
+//! experiment of several points, one for each value; two lists, one for each pair:
+//!
+//! ```yaml
+//! name: record-size
+//! partitions: 6
+//! record_bytes: [10, 100, 1000]
+//! producer:
+//!   linger.ms: [0, 5]
+//! records: 1000000
+//! ```
+//!
+//! A workload of the OpenMessaging Benchmark is read, too, and becomes one of these.
+
+mod openmessaging;
+mod pace;
+mod sweep;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::keys::Keys;
+use crate::yaml::{self, Settings, Source};
+
+pub use pace::Pace;
+pub use sweep::Axis;
+
+/// What is done to a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workload {
+    /// What it is called.
+    pub name: String,
+    /// What it asks, in a sentence or two.
+    pub about: String,
+    /// What others measured with it.
+    pub published: Option<Published>,
+    /// Other values of these fields for a short run.
+    pub quick: Map<String, Value>,
+
+    /// Brokers that a driver starts which starts any.
+    pub brokers: u16,
+    /// Topics.
+    pub topics: u32,
+    /// Partitions of each topic.
+    pub partitions: u32,
+    /// Replicas of each partition.
+    pub replication_factor: u16,
+    /// Settings of each topic.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub topic: Settings,
+
+    /// Bytes of the value of each record, where the payload does not say it.
+    pub record_bytes: usize,
+    /// What the values are: `letters`, `share:0.3` for bytes of which compression leaves about that share,
+    /// `log-lines` for JSON of about a kilobyte, `lines:PATH`, or `template:TEXT`.
+    pub payload: String,
+    /// `none`, `round-robin:N`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`.
+    pub keys: String,
+    /// What chance begins with.
+    pub seed: u64,
+
+    /// Producers, each with connections and a thread of its own. With more than one topic they share them.
+    pub producers: u16,
+    /// `0`, `1` or `all`.
+    #[serde(deserialize_with = "yaml::text")]
+    pub acks: String,
+    /// Settings of each producer.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub producer: Settings,
+    /// Records a second of all producers together, `FROM:TO:SECONDS` for a rate that changes, or `max`.
+    pub rate: Pace,
+    /// How records follow each other at a rate: `fixed` or `poisson`.
+    pub arrivals: String,
+    /// Send a record once the one before it was read, one at a time.
+    pub one_at_a_time: bool,
+    /// Search for the highest rate that is kept up with, and measure at that.
+    pub search: Option<Goal>,
+
+    /// How often all is read.
+    pub subscriptions: u16,
+    /// Who share each subscription; without any, nothing is read while records are written.
+    pub consumers: u16,
+    /// Settings of each consumer.
+    #[serde(deserialize_with = "yaml::settings")]
+    pub consumer: Settings,
+    /// Write everything first and measure how it is read.
+    pub stored: bool,
+
+    /// How long it works before it is measured.
+    pub warmup_seconds: f64,
+    /// How long it is measured; not if `records` is there.
+    pub seconds: f64,
+    /// How many records are measured, of all producers together.
+    pub records: Option<u64>,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            about: String::new(),
+            published: None,
+            quick: Map::new(),
+            brokers: 1,
+            topics: 1,
+            partitions: 1,
+            replication_factor: 1,
+            topic: Settings::new(),
+            record_bytes: 100,
+            payload: "letters".to_owned(),
+            keys: "none".to_owned(),
+            seed: 1,
+            producers: 1,
+            acks: "all".to_owned(),
+            producer: Settings::new(),
+            rate: Pace::Max,
+            arrivals: "fixed".to_owned(),
+            one_at_a_time: false,
+            search: None,
+            subscriptions: 1,
+            consumers: 0,
+            consumer: Settings::new(),
+            stored: false,
+            warmup_seconds: 5.0,
+            seconds: 60.0,
+            records: None,
+        }
+    }
+}
+
+/// What a rate has to meet, where the highest is searched for that does.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Goal {
+    /// How long each rate is tried, behind its warm-up.
+    pub seconds: f64,
+    /// How near to the highest rate it has to come, as a share of it.
+    pub within: f64,
+    /// Until 99 % of the records are read, or acknowledged where nobody reads; in milliseconds.
+    pub p99_ms: f64,
+}
+
+impl Default for Goal {
+    fn default() -> Self {
+        Self { seconds: 15.0, within: 0.05, p99_ms: 1_000.0 }
+    }
+}
+
+/// What others measured, and where.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Published {
+    /// Who published it.
+    pub source: String,
+    /// What it ran on.
+    pub hardware: String,
+    /// What came of it, in its words and units.
+    pub result: String,
+    /// Records a second.
+    pub records_per_sec: Option<f64>,
+    /// Of values; 1 MiB is 2²⁰ bytes.
+    pub mib_per_sec: Option<f64>,
+    /// Median, until a record was read.
+    pub p50_ms: Option<f64>,
+    /// The same, at 99 %.
+    pub p99_ms: Option<f64>,
+    /// The same, at 99.9 %.
+    pub p999_ms: Option<f64>,
+}
+
+/// A workload at every value of its lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// What it is called.
+    pub name: String,
+    /// What it asks.
+    pub about: String,
+    /// What others measured with it.
+    pub published: Option<Published>,
+    /// Its lists.
+    pub axes: Vec<Axis>,
+    /// What is measured, one after the other.
+    pub points: Vec<Point>,
+    /// Whether it is the short form of another, and not the size that was published.
+    pub is_quick: bool,
+    /// What is not as the file says.
+    pub notes: Vec<String>,
+}
+
+/// One combination of values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The values of the lists.
+    pub at: Vec<(String, Value)>,
+    /// What is done.
+    pub workload: Workload,
+}
+
+/// More points would take a day.
+const POINTS_MAX: usize = 256;
+
+impl Experiment {
+    /// Reads a file.
+    pub fn open(path: &Path, is_quick: bool) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::read(&path.display().to_string(), &text, is_quick)
+    }
+
+    /// Reads a text; `name` is what errors call it.
+    pub fn read(name: &str, text: &str, is_quick: bool) -> Result<Self> {
+        let source = Source { name, text };
+        let mut fields = source.fields()?;
+        let mut notes = Vec::new();
+        if openmessaging::is_one(&fields) {
+            (fields, notes) = openmessaging::translated(source, &fields)?;
+        } else {
+            source.only(&fields, &yaml::names::<Workload>())?;
+        }
+        let quick = match fields.remove("quick") {
+            Some(Value::Object(quick)) => quick,
+            None => Map::new(),
+            Some(_) => bail!("{name}: quick: expected fields of the workload"),
+        };
+        source.only(&quick, &yaml::names::<Workload>())?;
+        if is_quick {
+            ensure!(!quick.is_empty(), "{name} has no `quick:`: it says nothing of a short run");
+            fields.extend(quick);
+        }
+        let (axes, combinations) = sweep::expand(&fields, POINTS_MAX).with_context(|| name.to_owned())?;
+        let point = |(at, fields)| {
+            let workload: Workload = source.typed(&fields)?;
+            workload.check().with_context(|| name.to_owned())?;
+            Ok(Point { at, workload })
+        };
+        let points = combinations.into_iter().map(point).collect::<Result<Vec<_>>>()?;
+        let first = points.first().map(|point| point.workload.clone()).unwrap_or_default();
+        let Workload { name, about, published, .. } = first;
+        Ok(Self { name, about, published, axes, points, is_quick, notes })
+    }
+}
+
+impl Point {
+    /// Its values, as people read them; empty if the experiment has but one point.
+    pub fn label(&self) -> String {
+        let value = |(field, value): &(String, Value)| format!("{field}={}", yaml::Shown(value));
+        self.at.iter().map(value).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Workload {
+    /// Fails if values make no sense, or not together.
+    fn check(&self) -> Result<()> {
+        ensure!(!self.name.is_empty(), "name: it has none");
+        let bounds: [(&str, u64, u64); 8] = [
+            ("brokers", self.brokers.into(), 16),
+            ("topics", self.topics.into(), 10_000),
+            ("partitions", self.partitions.into(), 100_000),
+            ("replication_factor", self.replication_factor.into(), self.brokers.into()),
+            ("record_bytes", self.record_bytes as u64, 1 << 27),
+            ("producers", self.producers.into(), 256),
+            ("subscriptions", self.subscriptions.into(), 256),
+            ("records", self.records.unwrap_or(1), 1 << 40),
+        ];
+        for (field, value, max) in bounds {
+            ensure!((1..=max).contains(&value), "{field}: {value} is not between 1 and {max}");
+        }
+        ensure!(self.consumers <= 256, "consumers: {} is more than 256", self.consumers);
+        for (field, seconds) in [("warmup_seconds", self.warmup_seconds), ("seconds", self.seconds)] {
+            ensure!((0.0..=86_400.0).contains(&seconds), "{field}: {seconds} is not between 0 and a day");
+        }
+        ensure!(self.records.is_some() || self.seconds > 0.0, "seconds: nothing is measured in no time");
+        ensure!(["0", "1", "all"].contains(&&*self.acks), "acks: {} is neither 0, 1 nor all", self.acks);
+        ensure!(
+            ["fixed", "poisson"].contains(&&*self.arrivals),
+            "arrivals: {} is neither fixed nor poisson",
+            self.arrivals
+        );
+        self.keys()?;
+        ensure!(!self.stored || self.consumers > 0, "stored: nobody reads what is stored: consumers is 0");
+        ensure!(
+            !self.stored || self.records.is_some(),
+            "stored: how much is stored has to be said with `records`"
+        );
+        if let Some(goal) = &self.search {
+            ensure!(
+                self.rate == Pace::Max && !self.stored && !self.one_at_a_time && self.records.is_none(),
+                "search: it finds the rate, and tries each for some seconds: no rate, records, stored or one_at_a_time"
+            );
+            ensure!((1.0..=3_600.0).contains(&goal.seconds), "search: seconds: not between 1 and an hour");
+            ensure!((0.001..0.5).contains(&goal.within), "search: within: not between 0.001 and 0.5");
+            ensure!(goal.p99_ms > 0.0, "search: p99_ms: not above 0");
+        }
+        if self.one_at_a_time {
+            let are_two = self.producers == 1 && self.consumers == 1 && self.subscriptions == 1;
+            ensure!(are_two, "one_at_a_time: it takes one producer and one consumer");
+            ensure!(
+                self.rate == Pace::Max && !self.stored,
+                "one_at_a_time: it has no rate, and nothing is stored"
+            );
+        }
+        Ok(())
+    }
+
+    /// The keys of the records.
+    pub fn keys(&self) -> Result<Keys> {
+        self.keys.parse().map_err(|error| anyhow::anyhow!("keys: {error}"))
+    }
+
+    /// The same for people, in a line.
+    pub fn in_words(&self) -> String {
+        let mut words = vec![
+            format!("{} topics of {} partitions", self.topics, self.partitions),
+            format!("replication factor {}", self.replication_factor),
+            match &*self.payload {
+                "letters" => format!("records of {} B", self.record_bytes),
+                payload => format!("records of {payload}"),
+            },
+            format!("{} producers, acks={}", self.producers, self.acks),
+            match self.rate {
+                Pace::Max if self.search.is_some() => "the highest rate that is kept up with".to_owned(),
+                Pace::Max => "as fast as records are taken".to_owned(),
+                rate => format!("{rate} records/s"),
+            },
+        ];
+        if self.consumers > 0 {
+            let when = if self.stored { ", of what is stored" } else { "" };
+            words.push(format!("{} × {} consumers{when}", self.subscriptions, self.consumers));
+        }
+        words.push(match self.records {
+            Some(records) => format!("{records} records"),
+            None => format!("{} s", self.seconds),
+        });
+        words.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Workloads of the OpenMessaging Benchmark, as its files have them.
+//!
+//! What they say and this harness does otherwise is told in a note: nothing is passed over in silence.
+
+use anyhow::{Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::yaml::{self, Fields, Source};
+
+/// Their fields, with their defaults.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct Theirs {
+    name: String,
+    topics: u32,
+    partitions_per_topic: u32,
+    key_distributor: String,
+    message_size: usize,
+    use_randomized_payloads: bool,
+    random_bytes_ratio: f64,
+    randomized_payload_pool_size: u32,
+    payload_file: Option<String>,
+    subscriptions_per_topic: u16,
+    producers_per_topic: u16,
+    consumer_per_subscription: u16,
+    producer_rate: f64,
+    #[serde(rename = "consumerBacklogSizeGB")]
+    consumer_backlog_size_gb: f64,
+    backlog_drain_ratio: f64,
+    test_duration_minutes: f64,
+    warmup_duration_minutes: f64,
+}
+
+impl Default for Theirs {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            topics: 1,
+            partitions_per_topic: 1,
+            key_distributor: "NO_KEY".to_owned(),
+            message_size: 1024,
+            use_randomized_payloads: false,
+            random_bytes_ratio: 0.0,
+            randomized_payload_pool_size: 0,
+            payload_file: None,
+            subscriptions_per_topic: 1,
+            producers_per_topic: 1,
+            consumer_per_subscription: 1,
+            producer_rate: 0.0,
+            consumer_backlog_size_gb: 0.0,
+            backlog_drain_ratio: 1.0,
+            test_duration_minutes: 5.0,
+            warmup_duration_minutes: 1.0,
+        }
+    }
+}
+
+/// Fields that only theirs have.
+const THEIRS: [&str; 4] = ["partitionsPerTopic", "messageSize", "producersPerTopic", "producerRate"];
+/// Theirs have so many keys.
+const KEYS: u32 = 10_000;
+
+/// Whether these are fields of one of theirs.
+pub(super) fn is_one(fields: &Fields) -> bool {
+    THEIRS.iter().any(|name| fields.contains_key(*name))
+}
+
+/// The same as fields of ours, and what is not the same.
+pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields, Vec<String>)> {
+    source.only(fields, &yaml::names::<Theirs>())?;
+    let theirs: Theirs = source.typed(fields)?;
+    ensure!(
+        theirs.consumer_backlog_size_gb == 0.0,
+        "{}: consumerBacklogSizeGB: a backlog that is built up and drained is not measured by this harness",
+        source.name
+    );
+    let mut notes = vec!["an OpenMessaging Benchmark workload".to_owned()];
+    if theirs.producer_rate == 0.0 {
+        notes.push(
+            "producerRate 0 has their harness search for the highest rate without a backlog; here records are \
+             sent as fast as they are taken"
+                .to_owned(),
+        );
+    }
+    let payload = match &theirs.payload_file {
+        _ if theirs.use_randomized_payloads => format!("share:{}", theirs.random_bytes_ratio),
+        Some(file) => {
+            notes.push(format!("payloadFile {file} is not read: random letters of messageSize are sent"));
+            "letters".to_owned()
+        }
+        None => "letters".to_owned(),
+    };
+    let keys = match &*theirs.key_distributor {
+        "NO_KEY" => "none".to_owned(),
+        "KEY_ROUND_ROBIN" => format!("round-robin:{KEYS}"),
+        "RANDOM_NANO" => format!("uniform:{KEYS}"),
+        other => bail!(
+            "{}: keyDistributor: {other} is neither NO_KEY, KEY_ROUND_ROBIN nor RANDOM_NANO",
+            source.name
+        ),
+    };
+    let producers = u64::from(theirs.producers_per_topic) * u64::from(theirs.topics);
+    let fields = json!({
+        "name": theirs.name,
+        "topics": theirs.topics,
+        "partitions": theirs.partitions_per_topic,
+        "record_bytes": theirs.message_size,
+        "payload": payload,
+        "keys": keys,
+        "producers": producers,
+        "subscriptions": theirs.subscriptions_per_topic,
+        "consumers": theirs.consumer_per_subscription,
+        "rate": if theirs.producer_rate == 0.0 { json!("max") } else { json!(theirs.producer_rate) },
+        "warmup_seconds": theirs.warmup_duration_minutes * 60.0,
+        "seconds": theirs.test_duration_minutes * 60.0,
+    });
+    match fields {
+        serde_json::Value::Object(fields) => Ok((fields, notes)),
+        _ => Ok((Fields::new(), notes)),
+    }
+}

@@ -1,0 +1,138 @@
+//! Files that are read, and files that are refused.
+
+use super::*;
+
+fn read(text: &str) -> Result<Experiment> {
+    Experiment::read("w.yaml", text, false)
+}
+
+fn refusal(text: &str) -> String {
+    match read(text) {
+        Ok(_) => format!("{text} was taken"),
+        Err(error) => format!("{error:#}"),
+    }
+}
+
+#[test]
+fn a_list_is_a_point_for_each_value() {
+    let experiment = read(
+        "name: two\npartitions: 6\nacks: [1, all]\nproducer:\n  linger.ms: [0, 5, 10]\n  batch.size: 16384\nrate: max\n",
+    )
+    .expect("it is right");
+    let axes: Vec<_> = experiment.axes.iter().map(|axis| (&*axis.field, axis.values.len())).collect();
+    assert_eq!(axes, [("acks", 2), ("producer/linger.ms", 3)]);
+    let points: Vec<_> = experiment
+        .points
+        .iter()
+        .map(|point| (&*point.workload.acks, &*point.workload.producer["linger.ms"]))
+        .collect();
+    assert_eq!(points, [("1", "0"), ("1", "5"), ("1", "10"), ("all", "0"), ("all", "5"), ("all", "10")]);
+    let last = &experiment.points[5];
+    assert_eq!(last.at, [("acks".to_owned(), "all".into()), ("producer/linger.ms".to_owned(), 10.into())]);
+    assert_eq!(last.workload.producer["batch.size"], "16384");
+    assert_eq!((last.workload.partitions, last.workload.record_bytes), (6, 100));
+}
+
+#[test]
+fn a_short_run_is_another_one_and_says_so() {
+    let text = "name: a\nrecords: 50000000\nquick:\n  records: 1000\n  record_bytes: [10, 100]\n";
+    let full = read(text).expect("it is right");
+    assert_eq!(
+        (full.is_quick, full.points.len(), full.points[0].workload.records),
+        (false, 1, Some(50_000_000))
+    );
+    let quick = Experiment::read("w.yaml", text, true).expect("it is right");
+    assert_eq!(
+        (quick.is_quick, quick.points.len(), quick.points[1].workload.records),
+        (true, 2, Some(1_000))
+    );
+    let error =
+        Experiment::read("w.yaml", "name: a\n", true).expect_err("there is no short form").to_string();
+    assert_eq!(error, "w.yaml has no `quick:`: it says nothing of a short run");
+}
+
+#[test]
+fn rates_are_numbers_ramps_or_max() {
+    let rate =
+        |text: &str| read(&format!("name: a\nrate: {text}\n")).map(|read| read.points[0].workload.rate);
+    assert_eq!(rate("max").expect("it is right"), Pace::Max);
+    for text in ["5000", "0.5", "1000:50000:60"] {
+        let pace = rate(text).expect("it is right");
+        assert_eq!(pace.to_string(), text);
+        let again: Pace = serde_json::from_value(pace.into()).expect("it is written as it is read");
+        assert_eq!(again, pace);
+    }
+    for text in ["0", "-1", "fast", "1:2"] {
+        assert!(
+            refusal(&format!("name: a\nrate: {text}")).starts_with("w.yaml:2: rate: expected records"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let cases = [
+        ("partition: 6", "w.yaml:2: unknown field `partition`: did you mean `partitions`?"),
+        ("quick: {record: 1}", "w.yaml: unknown field `record`: did you mean `records`?"),
+        ("partitions: []", "w.yaml: partitions: the list is empty"),
+        ("partitions: [[1]]", "w.yaml: partitions: a list of lists"),
+        ("partitions: 0", "w.yaml: partitions: 0 is not between 1 and 100000"),
+        ("replication_factor: 3", "w.yaml: replication_factor: 3 is not between 1 and 1"),
+        ("acks: most", "w.yaml: acks: most is neither 0, 1 nor all"),
+        ("keys: some", "w.yaml: keys: expected none, round-robin:N"),
+        ("stored: true", "w.yaml: stored: nobody reads what is stored"),
+        ("one_at_a_time: true", "w.yaml: one_at_a_time: it takes one producer and one consumer"),
+        ("search: {p99_ms: 0}", "w.yaml: search: p99_ms: not above 0"),
+        ("search: {within: 0.01}\nrate: 5", "w.yaml: search: it finds the rate"),
+        ("search: {p99: 1}", "w.yaml:2: search: unknown field `p99`"),
+        ("seconds: 0", "w.yaml: seconds: nothing is measured in no time"),
+        ("topic: {retention.ms: {}}", "w.yaml:2: topic: retention.ms: expected a text or a number"),
+    ];
+    for (line, expected) in cases {
+        let said = refusal(&format!("name: a\n{line}\n"));
+        assert!(said.starts_with(expected), "{line}: {said}");
+    }
+    let many =
+        "name: a\npartitions: [1,2,3,4,5,6,7,8]\nrecord_bytes: [1,2,3,4,5,6,7,8]\nproducers: [1,2,3,4,5]\n";
+    assert!(refusal(many).contains("its lists make 320 points"), "{}", refusal(many));
+}
+
+#[test]
+fn a_workload_of_the_openmessaging_benchmark_is_read() {
+    let text = "\
+name: 2 topics / 16 partitions / 1kb
+topics: 2
+partitionsPerTopic: 16
+keyDistributor: \"KEY_ROUND_ROBIN\"
+messageSize: 1024
+useRandomizedPayloads: true
+randomBytesRatio: 0.5
+randomizedPayloadPoolSize: 1000
+subscriptionsPerTopic: 1
+consumerPerSubscription: 4
+producersPerTopic: 4
+producerRate: 50000
+consumerBacklogSizeGB: 0
+testDurationMinutes: 15
+";
+    let experiment = read(text).expect("it is right");
+    let Workload { topics, partitions, record_bytes, payload, keys, producers, consumers, .. } =
+        experiment.points[0].workload.clone();
+    assert_eq!((topics, partitions, record_bytes, producers, consumers), (2, 16, 1024, 8, 4));
+    assert_eq!((&*payload, &*keys), ("share:0.5", "round-robin:10000"));
+    let Workload { rate, seconds, warmup_seconds, .. } = &experiment.points[0].workload;
+    assert_eq!((rate.to_string(), *seconds, *warmup_seconds), ("50000".to_owned(), 900.0, 60.0));
+    let searching =
+        read(&text.replace("50000", "0").replace("useRandomizedPayloads: true", "payloadFile: p.data"));
+    assert_eq!(searching.expect("it is right").notes.len(), 3);
+    let cases = [
+        ("consumerBacklogSizeGB: 0", "consumerBacklogSizeGB: 10", "w.yaml: consumerBacklogSizeGB: a backlog"),
+        ("messageSize", "mesageSize", "w.yaml:5: unknown field `mesageSize`: did you mean `messageSize`?"),
+        ("KEY_ROUND_ROBIN", "KEYS", "w.yaml: keyDistributor: KEYS is neither"),
+    ];
+    for (from, to, expected) in cases {
+        let said = refusal(&text.replace(from, to));
+        assert!(said.starts_with(expected), "{to}: {said}");
+    }
+}

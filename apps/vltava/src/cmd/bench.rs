@@ -1,0 +1,126 @@
+//! `vltava bench`: the benchmarks, by name.
+
+mod live;
+mod run;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use bench::compare::compare;
+use bench::preset::{PRESETS, Preset};
+use bench::report::Report;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::output::{Table, wrapped};
+
+/// Measure by name: what LinkedIn, LiveRamp and Confluent measured, on this program, Apache Kafka, or any cluster
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vltava bench list
+  vltava bench run linkedin-1p-rf1 --quick
+  vltava bench run linkedin-3p-rf3-async --quick --against kafka --kafka ~/kafka --runs 5 --out results
+  vltava bench run workload.yaml --bootstrap-server 127.0.0.1:9092
+  vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json";
+
+#[derive(Subcommand)]
+enum Command {
+    List(ListArguments),
+    Show(ShowArguments),
+    Run(run::Arguments),
+    Compare(CompareArguments),
+}
+
+/// List the benchmarks, with what others measured
+#[derive(clap::Args)]
+struct ListArguments {
+    /// Answer with JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print the workload of a benchmark, to be changed and run as a file
+#[derive(clap::Args)]
+struct ShowArguments {
+    /// Which
+    name: String,
+}
+
+/// Compare two results; fails if something became worse, past the noise
+///
+/// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone.
+#[derive(clap::Args)]
+struct CompareArguments {
+    /// The result before, as `bench run --out` wrote it
+    before: PathBuf,
+    /// The result behind
+    after: PathBuf,
+    /// Less than this share is no difference, however sure it is
+    #[arg(long, default_value_t = 0.03, value_name = "SHARE")]
+    noise: f64,
+}
+
+pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
+    match arguments.command {
+        Command::List(arguments) => list(&arguments, out),
+        Command::Show(arguments) => show(&arguments, out),
+        Command::Run(arguments) => run::run(&arguments, out),
+        Command::Compare(arguments) => compare_two(&arguments, out),
+    }
+}
+
+fn list(arguments: &ListArguments, out: &mut dyn Write) -> Result<()> {
+    let mut said = Vec::new();
+    let mut table = Table::new(&["benchmark", "published", "what it asks"]);
+    for preset in PRESETS {
+        let experiment = preset.experiment(false)?;
+        let published = experiment.published.unwrap_or_default();
+        said.push(json!({
+            "name": preset.name,
+            "about": experiment.about,
+            "points": experiment.points.len(),
+            "published": published,
+        }));
+        let about = wrapped(&experiment.about, 56).join("\n");
+        table.row([preset.name.to_owned(), wrapped(&published.result, 34).join("\n"), about]);
+    }
+    if arguments.json {
+        writeln!(out, "{}", json!(said))?;
+    } else {
+        writeln!(
+            out,
+            "{table}\n\n`vltava bench run NAME --quick` runs one; `vltava bench show NAME` prints its workload."
+        )?;
+    }
+    Ok(())
+}
+
+fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
+    out.write_all(Preset::find(&arguments.name)?.text.as_bytes())?;
+    Ok(())
+}
+
+fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> {
+    let (before, after) = (Report::open(&arguments.before)?, Report::open(&arguments.after)?);
+    let found = compare(&before, &after, arguments.noise);
+    for note in &found.unmatched {
+        eprintln!("note: {note}");
+    }
+    if found.lines.is_empty() {
+        bail!("the two have nothing in common that could be compared");
+    }
+    write!(out, "{}", found.table().text())?;
+    out.flush()?;
+    if found.is_worse() {
+        bail!("something became worse, past the noise");
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! How far partitions on their way are, and where they have arrived.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal};
+use std::process;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use base::BrokerId;
+use client::Admin;
+
+use super::survey;
+use crate::interrupt;
+use crate::output::size;
+
+/// From one look to the next.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The broker that is asked may hear a moment later than another that partitions have arrived.
+const HEARD_MAX: Duration = Duration::from_secs(3);
+const HEAR_AGAIN: Duration = Duration::from_millis(50);
+/// Names of partitions in one sentence.
+const NAMES_MAX: usize = 40;
+
+/// A replica that is on its way.
+pub(super) struct Copy {
+    pub(super) partition: (String, i32),
+    pub(super) broker: BrokerId,
+    /// How large it will be; 0 if that is not known.
+    pub(super) bytes: u64,
+}
+
+/// Partitions on their way, and who is to have each of them.
+pub(super) type Targets = BTreeMap<(String, i32), BTreeSet<BrokerId>>;
+
+pub(super) fn set(brokers: &[BrokerId]) -> BTreeSet<BrokerId> {
+    brokers.iter().copied().collect()
+}
+
+/// Shows how far these are until none of them is on its way any more. Ctrl-C leaves them going.
+pub(super) fn follow(admin: &Admin, targets: &Targets, copies: &[Copy]) -> Result<()> {
+    let (tell, interrupted) = channel();
+    interrupt::on_first(move || {
+        // Whoever does not listen any more is done.
+        let _ = tell.send(());
+    })?;
+    let (began, mut had_first) = (Instant::now(), None);
+    let mut line = Line { is_shown: false };
+    loop {
+        let ongoing =
+            admin.list_reassignments().wait().context("the partitions may still be on their way")?;
+        let left: BTreeSet<(String, i32)> =
+            ongoing.into_iter().map(|it| (it.topic, it.partition.0)).collect();
+        let left: BTreeSet<&(String, i32)> = targets.keys().filter(|it| left.contains(it)).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if io::stderr().is_terminal() {
+            let had = copied(admin, &left, copies);
+            let total = copies.iter().map(|copy| copy.bytes).sum();
+            let counts = (targets.len() - left.len(), targets.len());
+            let had_first = *had_first.get_or_insert(had);
+            line.show(&progress(counts, (had_first, had, total), began.elapsed()));
+        }
+        if interrupted.recv_timeout(LOOK_INTERVAL).is_ok() {
+            line.end();
+            eprintln!("{LEFT_GOING}");
+            process::exit(interrupt::EXIT_CODE);
+        }
+    }
+}
+
+pub(super) const TAKEN_BACK: &str = "\
+somebody took the move back, or sent it elsewhere; `vltava topic describe` shows where it is";
+const LEFT_GOING: &str = "\
+the partitions go on moving; `vltava cluster status` and `vltava cluster watch` show how far they are,
+`vltava cluster cancel` takes back what is not done";
+
+/// How many bytes of the copies are there. Of a broker that does not say, nothing is.
+fn copied(admin: &Admin, left: &BTreeSet<&(String, i32)>, copies: &[Copy]) -> u64 {
+    let brokers: BTreeSet<BrokerId> = copies.iter().map(|copy| copy.broker).collect();
+    let (disks, _) = survey::disks(admin, &brokers.into_iter().collect::<Vec<_>>());
+    let had = |copy: &Copy| {
+        if !left.contains(&copy.partition) {
+            return copy.bytes;
+        }
+        let there = disks.get(&copy.broker).and_then(|disks| disks.replicas.get(&copy.partition));
+        there.map_or(0, |bytes| (*bytes).min(copy.bytes))
+    };
+    copies.iter().map(had).sum()
+}
+
+/// What was there at first was copied before anybody looked how fast.
+fn progress(
+    (done, count): (usize, usize),
+    (had_first, had, total): (u64, u64, u64),
+    elapsed: Duration,
+) -> String {
+    let rate = had.saturating_sub(had_first) as f64 / elapsed.as_secs_f64().max(0.1);
+    let left = match rate {
+        rate if rate >= 1.0 => spell((total.saturating_sub(had) as f64 / rate).ceil() as u64),
+        _ => "some time".to_owned(),
+    };
+    let (had, total, rate) = (size(had), size(total), size(rate as u64));
+    format!("{done} of {count} partitions done, {had} of {total} copied, {rate}/s, {left} left")
+}
+
+/// Those that are not where they were to be, although they are not on their way any more. A topic that was deleted
+/// is where it should be.
+pub(super) fn elsewhere(admin: &Admin, targets: &Targets) -> Result<Vec<(String, i32)>> {
+    let until = Instant::now() + HEARD_MAX;
+    loop {
+        let mut placed: Targets = BTreeMap::new();
+        for topic in admin.list_topics().wait()? {
+            let of = topic.partitions.iter();
+            placed.extend(of.map(|it| ((topic.name.clone(), it.index.0), set(&it.replicas))));
+        }
+        let is_elsewhere = |(partition, to): &(&(String, i32), &BTreeSet<BrokerId>)| {
+            placed.get(*partition).is_some_and(|has| has != *to)
+        };
+        let found: Vec<_> = targets.iter().filter(is_elsewhere).map(|(it, _)| it.clone()).collect();
+        if found.is_empty() || Instant::now() >= until {
+            return Ok(found);
+        }
+        thread::sleep(HEAR_AGAIN);
+    }
+}
+
+/// Partitions in words, with their verb.
+pub(super) fn named(partitions: &[(String, i32)]) -> String {
+    let names: Vec<String> =
+        partitions.iter().take(NAMES_MAX).map(|(topic, partition)| format!("{topic}-{partition}")).collect();
+    let more = partitions.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let verb = if partitions.len() == 1 { "is" } else { "are" };
+    format!("{}{more} {verb}", names.join(", "))
+}
+
+/// A line on the terminal that is written over again and again.
+struct Line {
+    is_shown: bool,
+}
+
+impl Line {
+    fn show(&mut self, text: &str) {
+        self.is_shown = true;
+        eprint!("\r\x1b[K{text}");
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A time in words.
+pub(super) fn spell(seconds: u64) -> String {
+    match seconds {
+        0..=90 => format!("{seconds} s"),
+        91..=5400 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_told_in_words() {
+        let said = progress((1, 3), (0, 2_000_000, 6_000_000), Duration::from_secs(2));
+        assert_eq!(said, "1 of 3 partitions done, 2.0 MB of 6.0 MB copied, 1.0 MB/s, 4 s left");
+        let came_late = progress((1, 3), (1_000_000, 2_000_000, 6_000_000), Duration::from_secs(2));
+        assert!(came_late.ends_with("2.0 MB of 6.0 MB copied, 500.0 kB/s, 8 s left"), "{came_late}");
+        let said = progress((0, 3), (0, 0, 6_000_000), Duration::ZERO);
+        assert!(said.ends_with("some time left"), "{said}");
+        assert_eq!((spell(90), spell(91), spell(7300)), ("90 s".into(), "2 min".into(), "2 h 1 min".into()));
+    }
+}

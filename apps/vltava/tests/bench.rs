@@ -1,0 +1,147 @@
+//! `vltava bench`, from its command line to what it writes.
+
+mod node;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use node::Node;
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vltava"))
+        .arg("bench")
+        .args(arguments)
+        .output()
+        .expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The path of a file with this text.
+fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("it can be written");
+    path.display().to_string()
+}
+
+#[test]
+fn what_there_is_is_listed_and_shown() {
+    let listed = bench(&["list", "--json"]);
+    let listed: Value = serde_json::from_str(&stdout(&listed)).expect("it is JSON");
+    let first = &listed[0];
+    assert_eq!(
+        (&first["name"], &first["published"]["records_per_sec"]),
+        (&"linkedin-1p-rf1".into(), &821_557.0.into())
+    );
+    assert!(stdout(&bench(&["list"])).contains("821,557 records/s"));
+    assert!(stdout(&bench(&["show", "linkedin-1p-rf1"])).contains("records: 50000000"));
+    let missing = bench(&["run", "linkedin-1p-rf2"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(
+        stderr(&missing),
+        "error: there is no benchmark linkedin-1p-rf2: did you mean linkedin-1p-rf1?\n"
+    );
+}
+
+#[test]
+fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let text = "name: small\nabout: Both ways.\npartitions: 3\nproducers: 2\nacks: [1, all]\nconsumers: 2\n\
+                subscriptions: 2\nrate: 10000\nwarmup_seconds: 0.5\nrecords: 10000\n";
+    let workload = file(folder.path(), "small.yaml", text);
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
+    let ran = bench(&["run", &workload, "--data-dir", &data_dir, "--out", &out_dir]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    assert!(stdout(&ran).contains("until read, p99"), "{}", stdout(&ran));
+    assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "the brokers' data is gone");
+    let written = std::fs::read_to_string(out.join("small.json")).expect("it was written");
+    let report: Value = serde_json::from_str(&written).expect("it is JSON");
+    assert_eq!(
+        (&report["schema"], report["points"].as_array().map(Vec::len)),
+        (&"vltava-bench/1".into(), Some(2))
+    );
+    for point in report["points"].as_array().expect("they are a list") {
+        let run = &point["systems"][0]["runs"][0];
+        assert_eq!((&run["wrong"], &run["failed"]), (&Value::Null, &0.into()), "{run}");
+        assert_eq!((&run["written"]["records"], &run["read"]["records"]), (&10_000.into(), &20_000.into()));
+        let rate = run["written"]["records_per_sec"].as_f64().expect("it is a number");
+        assert!((8_000.0..10_200.0).contains(&rate), "{rate}");
+        let (acknowledged, read) = (&run["written"]["response_ns"], &run["read"]["response_ns"]);
+        assert_eq!((&acknowledged["count"], &read["count"]), (&10_000.into(), &20_000.into()));
+        // One subscription's; the other one saw the same.
+        assert!(run["verified"]["records"].as_u64().is_some_and(|records| records >= 14_900), "{run}");
+    }
+    let same = bench(&["compare", &format!("{out_dir}/small.json"), &format!("{out_dir}/small.json")]);
+    assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
+    assert!(stdout(&same).contains("too few runs to tell"), "{}", stdout(&same));
+}
+
+#[test]
+fn what_is_stored_is_read_and_what_is_sent_in_turn_comes_back() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().expect("there is a place for files"));
+    let cases = [
+        ("stored: true\nconsumers: 1\nsubscriptions: 3\npartitions: 2\nrecords: 5000\n", "read", 15_000),
+        ("one_at_a_time: true\nconsumers: 1\nwarmup_seconds: 0\nrecords: 50\n", "read", 50),
+        ("record_bytes: 10\nwarmup_seconds: 0\nrecords: 5000\n", "written", 5_000),
+        (
+            "payload: log-lines\nkeys: zipf:100\ntopics: 3\nwarmup_seconds: 0\nrecords: 3000\n",
+            "written",
+            3_000,
+        ),
+    ];
+    for (text, flow, records) in cases {
+        let workload = file(folder.path(), "w.yaml", &format!("name: w\n{text}"));
+        let ran = bench(&["run", &workload, "--bootstrap-server", &node.address, "--json"]);
+        assert_eq!(ran.status.code(), Some(0), "{text}{}", stderr(&ran));
+        let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+        let run = &report["points"][0]["systems"][0]["runs"][0];
+        assert_eq!((&run[flow]["records"], &run["wrong"]), (&records.into(), &Value::Null), "{text}");
+    }
+    let topics = Command::new(env!("CARGO_BIN_EXE_vltava"))
+        .args(["topic", "list", "--bootstrap-server", &node.address])
+        .output()
+        .expect("the binary starts");
+    assert!(!stdout(&topics).contains("bench-"), "{}", stdout(&topics));
+}
+
+#[test]
+fn files_of_the_openmessaging_benchmark_run_as_they_are() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().expect("there is a place for files"));
+    let workload = file(
+        folder.path(),
+        "workload.yaml",
+        "name: 1 topic / 4 partitions / 1kb\ntopics: 1\npartitionsPerTopic: 4\nmessageSize: 1024\n\
+         payloadFile: \"payload/payload-1Kb.data\"\nsubscriptionsPerTopic: 1\nconsumerPerSubscription: 2\n\
+         producersPerTopic: 2\nproducerRate: 2000\nconsumerBacklogSizeGB: 0\ntestDurationMinutes: 0.02\n\
+         warmupDurationMinutes: 0.01\n",
+    );
+    let driver = file(
+        folder.path(),
+        "driver.yaml",
+        &format!(
+            "name: Kafka\ndriverClass: io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver\n\
+             replicationFactor: 1\ntopicConfig: |\n  min.insync.replicas=1\ncommonConfig: |\n  \
+             bootstrap.servers={}\nproducerConfig: |\n  acks=all\n  linger.ms=1\n  key.serializer=none\n\
+             consumerConfig: |\n  auto.offset.reset=earliest\n",
+            node.address
+        ),
+    );
+    let ran = bench(&["run", &workload, "--driver", &driver, "--json"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+    let run = &report["points"][0]["systems"][0]["runs"][0];
+    assert_eq!((&run["wrong"], &run["settings"]["linger.ms"]), (&Value::Null, &"1".into()));
+    assert!(
+        run["written"]["records"].as_u64().is_some_and(|records| (2_300..=2_400).contains(&records)),
+        "{run}"
+    );
+    assert!(stderr(&ran).contains("note: this producer has no setting key.serializer"), "{}", stderr(&ran));
+}

@@ -1,0 +1,213 @@
+//! OffsetCommit: what is sent, and what is answered.
+
+use std::collections::BTreeMap;
+
+use base::{ErrorCode, Now, PartitionIndex, TopicName, TopicPartition, Uuid};
+use wire::ApiKey;
+use wire::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
+
+use super::{Commit, Committer};
+use crate::group::{Asked, GroupError, Life, Membership, OffsetAndMetadata};
+use crate::links::Asking;
+
+/// Later ones name topics by id only, which a by-standing committer does not know.
+const VERSION_MAX: i16 = 9;
+/// From here on a member of the consumer protocol can commit.
+const VERSION_EPOCHS_MIN: i16 = 9;
+/// From here on a request can say the instance id.
+const VERSION_INSTANCE_MIN: i16 = 7;
+
+/// What becomes of a commit after an answer.
+enum Verdict {
+    Done,
+    Again,
+    Failed(GroupError),
+}
+
+impl Membership {
+    /// Sends all that waits in one request, the later of two about the same partition.
+    pub(super) fn send_commits(&mut self, now: Now) {
+        if self.offsets.is_committing || self.offsets.queued.is_empty() {
+            return;
+        }
+        // Who has nothing to say need not be anybody.
+        while self.offsets.queued.front().is_some_and(|commit| commit.of.is_empty()) {
+            if let Some(commit) = self.offsets.queued.pop_front() {
+                self.settle_commit(commit, Ok(()));
+            }
+        }
+        if self.offsets.queued.is_empty() {
+            return;
+        }
+        let committer = self.committer();
+        let generation = match committer {
+            Committer::Member(generation) => generation,
+            Committer::Outsider => -1,
+            Committer::Later => return,
+            Committer::Nobody => {
+                for commit in std::mem::take(&mut self.offsets.queued) {
+                    self.settle_commit(commit, Err(GroupError::NotOwner));
+                }
+                return;
+            }
+        };
+        let Some(peer) = self.usable_coordinator(now) else { return };
+        let Ok(version) = self.links.version(peer, ApiKey::OffsetCommit) else {
+            return self.fail_offsets(&GroupError::Unsupported("OffsetCommit"));
+        };
+        let version = version.min(VERSION_MAX);
+        if version < VERSION_EPOCHS_MIN && matches!(self.life, Life::Epochs(_)) {
+            return self.fail_offsets(&GroupError::Unsupported("OffsetCommit of the consumer protocol"));
+        }
+        let commits = self.take_sendable(generation);
+        if commits.is_empty() {
+            return;
+        }
+        let mut merged: BTreeMap<&TopicPartition, &OffsetAndMetadata> = BTreeMap::new();
+        for commit in &commits {
+            merged.extend(&commit.of);
+        }
+        let is_member = committer != Committer::Outsider;
+        let member_id = self.identity().0.to_owned();
+        let instance_id = self.settings.instance_id.as_deref();
+        let request = OffsetCommitRequest {
+            group_id: &self.settings.group_id,
+            generation_id_or_member_epoch: generation,
+            member_id: if is_member { &member_id } else { "" },
+            group_instance_id: instance_id.filter(|_| is_member && version >= VERSION_INSTANCE_MIN),
+            topics: topics(&merged),
+            ..OffsetCommitRequest::default()
+        };
+        let asking = Asking { version, about: Asked::Commit, fills: Vec::new(), is_answered: true };
+        let sent = self.links.send((peer, now), &request, asking, &mut self.net);
+        if sent.is_ok() {
+            self.offsets.is_committing = true;
+            self.offsets.in_flight = commits;
+            return;
+        }
+        for commit in commits {
+            self.settle_commit(commit, Err(GroupError::Unsayable));
+        }
+    }
+
+    /// What was made by an earlier generation, of partitions that are not owned any more, may be another's to
+    /// commit; so may be all that a member made which has left. What was lost and is owned again was asked for
+    /// since: by then this had looked, and it was not owned.
+    fn take_sendable(&mut self, generation: i32) -> Vec<Commit> {
+        let (mut sendable, mut outdated) = (Vec::new(), Vec::new());
+        let made_in = (self.life_number, generation);
+        for mut commit in std::mem::take(&mut self.offsets.queued) {
+            let owns_all = || commit.of.keys().all(|of| self.ownership.owned.contains(of));
+            let is_outsiders = generation < 0 && commit.made_in.1 < 0;
+            if commit.made_in == made_in || is_outsiders || (generation >= 0 && owns_all()) {
+                commit.made_in = made_in;
+                sendable.push(commit);
+            } else {
+                outdated.push(commit);
+            }
+        }
+        for commit in outdated {
+            self.settle_commit(commit, Err(GroupError::NotOwner));
+        }
+        sendable
+    }
+
+    pub(in crate::group) fn on_committed(&mut self, said: &OffsetCommitResponse<'_>, now: Now) {
+        self.offsets.is_committing = false;
+        let mut codes: BTreeMap<TopicPartition, ErrorCode> = BTreeMap::new();
+        for topic in &said.topics {
+            let Ok(name) = TopicName::new(topic.name) else { continue };
+            for part in &topic.partitions {
+                let partition = PartitionIndex(part.partition_index);
+                let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
+                codes.insert(TopicPartition { topic: name.clone(), partition }, code);
+            }
+        }
+        for code in codes.values() {
+            self.note_commit_code(*code, now);
+        }
+        let mut again = Vec::new();
+        for commit in std::mem::take(&mut self.offsets.in_flight) {
+            match verdict(&commit, &codes) {
+                Verdict::Done => self.settle_commit(commit, Ok(())),
+                Verdict::Again => again.push(commit),
+                Verdict::Failed(error) => self.settle_commit(commit, Err(error)),
+            }
+        }
+        if again.is_empty() {
+            self.offsets.failures = 0;
+        } else {
+            self.offsets.put_back(again);
+            self.offsets_failed_once(now);
+        }
+    }
+
+    /// What an answer says of the coordinator and of the member's place.
+    fn note_commit_code(&mut self, code: ErrorCode, now: Now) {
+        match code {
+            ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable => self.lose_coordinator(),
+            // What it is to make of that, the next heartbeat says.
+            ErrorCode::UnknownMemberId
+            | ErrorCode::GroupIdNotFound
+            | ErrorCode::IllegalGeneration
+            | ErrorCode::RebalanceInProgress
+            | ErrorCode::StaleMemberEpoch
+            | ErrorCode::FencedMemberEpoch
+            | ErrorCode::FencedInstanceId => match &mut self.life {
+                Life::Classic(classic) => classic.heartbeat_due = now.elapsed,
+                Life::Epochs(epochs) => epochs.due = now.elapsed,
+                Life::Out | Life::Arriving | Life::Resting | Life::Failed => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// The commit that was on its way gets no answer: it is made again.
+    pub(in crate::group) fn on_commit_lost(&mut self, now: Now) {
+        self.offsets.is_committing = false;
+        let commits = std::mem::take(&mut self.offsets.in_flight);
+        self.offsets.put_back(commits);
+        self.offsets_failed_once(now);
+    }
+}
+
+fn topics<'a>(
+    merged: &BTreeMap<&'a TopicPartition, &'a OffsetAndMetadata>,
+) -> Vec<OffsetCommitRequestTopic<'a>> {
+    let mut topics: Vec<OffsetCommitRequestTopic<'a>> = Vec::new();
+    for (of, upto) in merged {
+        let name = of.topic.as_str();
+        if topics.last().is_none_or(|topic| topic.name != name) {
+            topics.push(OffsetCommitRequestTopic { name, topic_id: Uuid::ZERO, partitions: Vec::new() });
+        }
+        topics.last_mut().expect("one was pushed").partitions.push(OffsetCommitRequestPartition {
+            partition_index: of.partition.0,
+            committed_offset: upto.offset.0,
+            committed_leader_epoch: upto.leader_epoch.0,
+            committed_metadata: Some(&upto.metadata),
+        });
+    }
+    topics
+}
+
+fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Verdict {
+    let mut is_again = false;
+    for of in commit.of.keys() {
+        // What is not said of it may not have been done.
+        match codes.get(of).copied().unwrap_or(ErrorCode::UnknownServerError) {
+            ErrorCode::None => {}
+            ErrorCode::UnknownMemberId
+            | ErrorCode::GroupIdNotFound
+            | ErrorCode::IllegalGeneration
+            | ErrorCode::FencedMemberEpoch
+            | ErrorCode::FencedInstanceId => return Verdict::Failed(GroupError::NotOwner),
+            // With the next generation, or the epoch that the next heartbeat brings.
+            ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch => is_again = true,
+            code if code.is_retriable() => is_again = true,
+            code => return Verdict::Failed(GroupError::Refused(code)),
+        }
+    }
+    if is_again { Verdict::Again } else { Verdict::Done }
+}

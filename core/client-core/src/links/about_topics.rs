@@ -1,0 +1,32 @@
+//! What every client asks: who leads which topics.
+
+use base::{Effects, Now};
+use wire::ApiKey;
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+
+use super::{Asking, Links, NetEffect};
+use crate::link::LinkError;
+
+impl<T> Links<T> {
+    /// Asks whoever can be asked about topics. Whether the question is on its way; an error if one of the names
+    /// cannot be said.
+    pub(crate) fn ask_about_topics<'a>(
+        &mut self,
+        names: impl Iterator<Item = &'a str>,
+        may_create: bool,
+        (about, now): (T, Now),
+        effects: &mut Effects<NetEffect>,
+    ) -> Result<bool, LinkError> {
+        let Some(peer) = self.want_any(now, effects) else { return Ok(false) };
+        let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(false) };
+        let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
+        let request = MetadataRequest {
+            topics: Some(topics.collect()),
+            // The broker decides whether it does.
+            allow_auto_topic_creation: may_create,
+            ..MetadataRequest::default()
+        };
+        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
+        self.send((peer, now), &request, asking, effects).map(|()| true)
+    }
+}

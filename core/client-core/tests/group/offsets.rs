@@ -1,0 +1,192 @@
+//! Committed offsets: begun from, and kept in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::{ErrorCode, Offset};
+use vltava_client_core::group::{Assignor, GroupProtocol, GroupSettings, OffsetAndMetadata};
+
+use super::coordinator::part;
+use super::rebalances::settings;
+use super::world::World;
+
+fn at(offset: i64) -> OffsetAndMetadata {
+    OffsetAndMetadata::at(Offset(offset))
+}
+
+fn auto() -> GroupSettings {
+    GroupSettings { auto_commit: Some(Duration::from_secs(5)), ..settings(GroupProtocol::Auto) }
+}
+
+#[test]
+fn what_was_committed_is_where_it_begins() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 31);
+        world.brokers.offsets.insert(part("u", 1), (70, 4));
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        assert_eq!(world.told(a), ["assign u-0 u-1@70"]);
+    }
+}
+
+#[test]
+fn what_was_read_is_committed_from_time_to_time_and_once() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 32);
+        let a = world.join(auto(), &["u"]);
+        world.run(1_000);
+        world.read(a, 10);
+        world.run(6_000);
+        assert_eq!(world.brokers.offsets[&part("u", 0)], (10, 5), "with its epoch");
+        let commits = world.brokers.commits.len();
+        world.run(60_000);
+        assert_eq!(world.brokers.commits.len(), commits, "nothing new was read");
+        world.read(a, 20);
+        let now = world.now();
+        world.all[a].membership.unsubscribe(now);
+        world.run(1_000);
+        assert!(world.all[a].membership.has_left());
+        assert_eq!(world.brokers.offsets[&part("u", 1)], (20, 5), "before it left");
+    }
+}
+
+#[test]
+fn what_was_read_is_committed_before_another_reads_on() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 33);
+        let patient = GroupSettings { auto_commit: Some(Duration::from_secs(1_000)), ..auto() };
+        let a = world.join(patient.clone(), &["u"]);
+        world.run(1_000);
+        world.read(a, 10);
+        world.run(1_000);
+        world.read(a, 33);
+        let b = world.join(patient, &["u"]);
+        world.run(10_000);
+        let told = world.told(b).pop().unwrap_or_default();
+        assert!(told.starts_with("assign u-") && told.ends_with("@33"), "{speaks_epochs}: {told}");
+    }
+}
+
+/// Who reads on while its group meets has no generation to commit in, and may read nothing more once it has one.
+#[test]
+fn what_was_due_while_a_member_joined_again_is_committed_once_it_has() {
+    let mut world = World::new(false, 38);
+    let cooperative = GroupSettings {
+        protocol: GroupProtocol::Classic,
+        assignors: vec![Assignor::CooperativeSticky],
+        ..auto()
+    };
+    let [a, b] = [(); 2].map(|()| world.join(cooperative.clone(), &["t"]));
+    world.run(20_000);
+    assert_eq!((world.all[a].owned.len(), world.all[b].owned.len()), (2, 2));
+    // Somebody comes, and one of those who were there does not: the other waits for it until its session is over.
+    world.kill(b);
+    world.join(cooperative, &["t"]);
+    world.run(5_000);
+    world.read(a, 10);
+    world.run(15_000);
+    assert_eq!(world.brokers.commits, [], "it was due more than once");
+    world.run(60_000);
+    for of in &world.all[a].owned {
+        assert_eq!(world.brokers.offsets.get(of), Some(&(10, 5)), "{of}");
+    }
+    assert_eq!(world.all[a].owned.len(), 2);
+}
+
+#[test]
+fn a_later_commit_is_never_overtaken_by_one_that_is_tried_again() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 34);
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        world.told(a);
+        world.brokers.unwell = Some(ErrorCode::CoordinatorLoadInProgress);
+        for offset in [1, 2, 3] {
+            let until = world.now().elapsed + Duration::from_secs(60);
+            let offsets = BTreeMap::from([(part("u", 0), at(offset))]);
+            world.all[a].membership.commit(offsets, until);
+            world.run(700);
+        }
+        world.brokers.unwell = None;
+        world.run(5_000);
+        assert_eq!(world.told(a), ["committed"; 3]);
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 3);
+        assert!(world.brokers.commits.iter().map(|(_, offset)| *offset).is_sorted());
+    }
+}
+
+#[test]
+fn who_is_no_member_any_more_cannot_commit() {
+    let mut world = World::new(false, 35);
+    let a = world.join(settings(GroupProtocol::Classic), &["u"]);
+    world.run(5_000);
+    world.told(a);
+    world.brokers.classic.generation += 1;
+    let until = world.now().elapsed + Duration::from_secs(60);
+    world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(9))]), until);
+    world.run(2_000);
+    assert_eq!(world.told(a)[0], "not committed: NotOwner");
+    assert_eq!(world.brokers.commits, []);
+
+    // It was alone, and with its session the whole group ended.
+    let mut world = World::new(true, 35);
+    let a = world.join(settings(GroupProtocol::Consumer), &["u"]);
+    world.run(5_000);
+    world.told(a);
+    world.brokers.epochs.members.clear();
+    let until = world.now().elapsed + Duration::from_secs(60);
+    world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(9))]), until);
+    world.run(10_000);
+    assert_eq!(world.told(a), ["not committed: NotOwner", "lost u-0 u-1", "assign u-0 u-1"]);
+}
+
+#[test]
+fn a_commit_that_nobody_answers_ends_in_time() {
+    let mut world = World::new(true, 36);
+    let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+    world.run(5_000);
+    world.told(a);
+    world.brokers.unwell = Some(ErrorCode::CoordinatorNotAvailable);
+    let until = world.now().elapsed + Duration::from_secs(10);
+    world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(9))]), until);
+    world.all[a].membership.fetch_committed(BTreeSet::from([part("u", 0)]), until);
+    world.run(11_000);
+    let told = world.told(a).join(", ");
+    assert!(told.contains("not committed: TimedOut"), "{told}");
+    assert!(told.contains("found Err(TimedOut"), "{told}");
+}
+
+#[test]
+fn who_reads_by_hand_commits_for_the_group_too() {
+    let mut world = World::new(true, 37);
+    let a = world.add(settings(GroupProtocol::Auto));
+    let until = world.now().elapsed + Duration::from_secs(10);
+    world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(9))]), until);
+    world.run(1_000);
+    world.all[a].membership.fetch_committed(BTreeSet::from([part("u", 0), part("u", 1)]), until);
+    world.run(1_000);
+    assert_eq!(world.told(a), ["committed", "found Ok([Some(9), None])"]);
+}
+
+#[test]
+fn who_has_left_does_not_commit_what_it_made_as_a_member() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 38);
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        world.told(a);
+        world.brokers.unwell = Some(ErrorCode::CoordinatorLoadInProgress);
+        let now = world.now();
+        let until = now.elapsed + Duration::from_secs(120);
+        world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(50))]), until);
+        world.all[a].membership.unsubscribe(now);
+        world.all[a].owned.clear();
+        world.run(60_000);
+        // Another was a member meanwhile, read further, and left.
+        world.brokers.offsets.insert(part("u", 0), (100, 5));
+        world.brokers.unwell = None;
+        world.run(10_000);
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 100, "{speaks_epochs}");
+        assert_eq!(world.told(a), ["not committed: NotOwner"], "{speaks_epochs}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Replies that wait until what they say is committed.
+//!
+//! They leave in the order in which they were made, so the first is always the one that waits for least and was made
+//! first. There are as many as requests on their way, which connections bound.
+
+use std::time::Duration;
+
+use base::{Effects, ErrorCode, Now, Offset};
+
+use super::{Effect, Shard};
+use crate::request::Ticket;
+use crate::response::Response;
+
+/// A reply that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The high watermark that lets it go.
+    pub(super) until: Offset,
+    /// When it is given up.
+    pub(super) due: Duration,
+    pub(super) ticket: Ticket,
+    pub(super) response: Response,
+}
+
+impl Shard {
+    /// Answers once the log is committed up to `until`.
+    pub(super) fn reply_once(
+        &mut self,
+        now: Now,
+        until: Offset,
+        ticket: Ticket,
+        response: Response,
+        out: &mut Effects<Effect>,
+    ) {
+        if until <= self.committed {
+            return out.push(Effect::Reply { ticket, response });
+        }
+        let until = self.waiting.back().map_or(until, |last| last.until.max(until));
+        let due = now.elapsed + self.settings.commit_timeout;
+        self.waiting.push_back(Waiting { until, due, ticket, response });
+    }
+
+    /// About how many bytes the answer takes that was made last, if it is this one's and waits.
+    pub fn bytes_waiting(&self, ticket: Ticket) -> usize {
+        self.waiting.back().filter(|last| last.ticket == ticket).map_or(0, |last| last.response.bytes())
+    }
+
+    /// Tells those who waited for too long. What they asked for may still come to be.
+    pub(super) fn give_up_waiting(&mut self, now: Now, out: &mut Effects<Effect>) {
+        while let Some(first) = self.waiting.pop_front_if(|first| first.due <= now.elapsed) {
+            let response = first.response.failed(ErrorCode::CoordinatorNotAvailable);
+            out.push(Effect::Reply { ticket: first.ticket, response });
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Seeds of clusters with groups of consumers; `VLTAVA_SIM_SEEDS` asks for more.
+
+use vltava_sim::cluster::plant::Plant;
+use vltava_sim::cluster::run::{Outcome, run_groups, shrink};
+
+/// How many seeds run if nobody asks for another number; `cargo xtask test` runs others for longer.
+const SEEDS: u64 = 16;
+
+fn check(seeds: impl Iterator<Item = u64>) {
+    for seed in seeds {
+        let outcome = run_groups(seed, None);
+        assert!(outcome.violations.is_empty(), "{}", shrink(&outcome));
+    }
+}
+
+fn seeds_wanted() -> u64 {
+    std::env::var("VLTAVA_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
+#[test]
+fn even_seeds_hold() {
+    check((0..seeds_wanted()).filter(|seed| seed % 2 == 0));
+}
+
+#[test]
+fn odd_seeds_hold() {
+    check((0..seeds_wanted()).filter(|seed| seed % 2 == 1));
+}
+
+#[test]
+fn seeds_that_once_failed_hold() {
+    let lines = include_str!("../group-seeds.txt").lines().filter(|line| !line.starts_with('#'));
+    let seeds = lines.filter_map(|line| line.split_whitespace().next());
+    check(seeds.map(|seed| seed.parse().expect("each line begins with a seed")));
+}
+
+#[test]
+fn a_seed_is_the_same_run_twice() {
+    for seed in 0..6 {
+        let (first, second) = (run_groups(seed, None), run_groups(seed, None));
+        assert_eq!((first.hash, first.events), (second.hash, second.events), "seed {seed}");
+    }
+}
+
+/// A planted bug, and within how many seeds it must be found: a minute's worth at most.
+const PLANTED: &[(Plant, u64)] = &[
+    (Plant::ReplyUncommitted, 5),
+    (Plant::ShardKept, 5),
+    (Plant::OnlyCommittedLoaded, 5),
+    (Plant::LoadEndsAtGap, 5),
+    (Plant::StaleCommitTaken, 10),
+    (Plant::HeartbeatsUnread, 5),
+    (Plant::CompactIsDelete, 5),
+    (Plant::StaleEpochTaken, 5),
+    (Plant::GivenBeforeRevoked, 5),
+    (Plant::AssignmentsUnloaded, 5),
+    (Plant::EpochsUnloaded, 5),
+];
+
+#[test]
+fn planted_bugs_are_found() {
+    let mut table = String::new();
+    for &(plant, seeds_max) in PLANTED {
+        let began = std::time::Instant::now();
+        let runs = (0..seeds_max).map(|seed| run_groups(seed, Some(plant)));
+        let found = runs.into_iter().find(|run| !run.violations.is_empty());
+        let found: Outcome = found.unwrap_or_else(|| panic!("{plant:?} is not found in {seeds_max} seeds"));
+        let first_words: String = found.violations[0].to_string().chars().take(90).collect();
+        let (name, took) = (format!("{plant:?}"), began.elapsed());
+        table.push_str(&format!("{name:<20} seed {:>3}  {took:>8.1?}  {first_words}\n", found.seed));
+    }
+    for plant in Plant::OF_GROUPS {
+        let count = PLANTED.iter().filter(|(planted, _)| *planted == plant).count();
+        assert_eq!(count, 1, "{plant:?} is in the table {count} times");
+    }
+    // `cargo test -- --nocapture` shows how soon each was found.
+    eprintln!("{table}");
+}
