@@ -17,7 +17,7 @@ pub const QUICK: &[(&str, &str)] = &[
     ("group.consumer.heartbeat.interval.ms", "500"),
 ];
 /// How long a member that says nothing is taken for alive: the shortest that a server allows of itself.
-pub const SESSION: Duration = Duration::from_secs(6);
+const SESSION: Duration = Duration::from_secs(6);
 /// Between two heartbeats of a member.
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
 
