@@ -40,6 +40,9 @@ pub struct Driver {
     /// Settings of each consumer; those of the workload come before them.
     #[serde(deserialize_with = "yaml::settings")]
     pub consumer: Settings,
+    /// Where brokers tell Prometheus what they count: addresses that begin with `http://`. Those of this program
+    /// that a run starts are known.
+    pub metrics: Vec<String>,
     /// Whether settings that our clients do not have are passed over, with a note.
     pub is_lenient: bool,
 }
@@ -68,6 +71,7 @@ impl Default for Driver {
             topic: Settings::new(),
             producer: Settings::new(),
             consumer: Settings::new(),
+            metrics: Vec::new(),
             is_lenient: false,
         }
     }
@@ -138,6 +142,10 @@ impl Driver {
             "{name}: bootstrap_servers is for `system: bootstrap`, which needs it"
         );
         ensure!(
+            driver.metrics.iter().all(|url| url.starts_with("http://")),
+            "{name}: metrics: an address begins with http://"
+        );
+        ensure!(
             !is_there || driver.settings.is_empty(),
             "{name}: settings: the brokers of a cluster that is there have theirs"
         );
@@ -173,6 +181,7 @@ fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
         topic: read("topicConfig", &theirs.topic_config)?,
         producer: with_common(read("producerConfig", &theirs.producer_config)?),
         consumer: with_common(read("consumerConfig", &theirs.consumer_config)?),
+        metrics: Vec::new(),
         is_lenient: true,
     })
 }
@@ -240,6 +249,7 @@ consumerConfig: |
             ("name: a\nsystem: bootstrap", "d.yaml: bootstrap_servers is for"),
             ("name: a\nbootstrap_servers: h:1", "d.yaml: bootstrap_servers is for"),
             ("system: kafka", "d.yaml: name: it has none"),
+            ("name: a\nmetrics: ['h:1/metrics']", "d.yaml: metrics: an address begins"),
         ];
         for (text, expected) in cases {
             assert!(refusal(text).starts_with(expected), "{}", refusal(text));

@@ -5,6 +5,7 @@
 //!   workload ── YAML ──┴─▶ experiment: its points, one for each value of its lists
 //!   driver ── YAML ──▶ system: brokers started on fresh data, or a cluster that is there
 //!
+//!   ceiling once: what the machine can do at all
 //!   suite   for each point, run by run, each driver in its turn ─▶ load: senders and readers, all checked
 //!             │                                                     when records are due · what they say
 //!             ▼                                                     what each was marked with · what is missing
@@ -13,7 +14,7 @@
 //! ```
 //!
 //! What decides is apart from what does: `schedule`, `keys`, `payload`, `mark`, `verify`, `meter`, `statistics`,
-//! `report` and `compare` have neither clock nor connection. `load` and `system` have both.
+//! `report` and `compare` have neither clock nor connection. `load`, `system` and `ceiling` have both.
 //!
 //! **Invariant:** a figure is told only of records that were read back and are what was sent, or with what was
 //! wrong with them; latencies count from when a record was due; histograms are added and never averaged; what
@@ -40,8 +41,13 @@ pub mod verify;
 pub mod histogram;
 pub mod hlog;
 pub mod meter;
+pub mod watch; // while it is sent
+
+// What it took, what was promised, and what could be done at all.
+pub mod ceiling;
+pub mod metrics;
 pub mod resources;
-pub mod watch; // while it is sent // and what it took
+pub mod stamp;
 
 pub mod load;
 pub mod search; // for the highest rate

@@ -32,8 +32,10 @@ use crate::chance::Chance;
 use crate::driver::Driver;
 use crate::histogram::Quantiles;
 use crate::meter::{Counts, Measured, Meter};
-use crate::resources::Used;
+use crate::metrics::{Grown, Scraped};
+use crate::resources::{Sources, Used};
 use crate::schedule::Punctuality;
+use crate::stamp::Stamp;
 use crate::verify::Verdict;
 use crate::workload::Workload;
 
@@ -48,8 +50,8 @@ use topics::{Ends, Topics};
 pub struct Target<'a> {
     /// Where the cluster is.
     pub servers: &'a str,
-    /// The processes of its brokers, if they run here.
-    pub pids: &'a [u32],
+    /// Where to see what it uses.
+    pub sources: Sources<'a>,
     /// What it is.
     pub driver: &'a Driver,
     /// What is done to it.
@@ -75,10 +77,16 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// How often all was read.
     pub subscriptions: u16,
-    /// Records that were given up.
+    /// Records that were given up, or not taken at all.
     pub failed: u64,
     /// What was wrong with the first of them.
     pub first_failure: Option<String>,
+    /// How long it took until a producer was closed, of all the longest.
+    pub close: Duration,
+    /// What the brokers counted in the steady state, where they were asked.
+    pub grown: Option<Grown>,
+    /// What the cluster promised.
+    pub stamp: Stamp,
     /// Settings of the clients, by Kafka's names.
     pub settings: Vec<(&'static str, String)>,
     /// What is not as the files say.
@@ -134,13 +142,35 @@ pub fn run(target: Target<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcome>
     let admin = Admin::builder(target.servers).timeout(Duration::from_secs(60)).build()?;
     let id = run_id();
     let topics = Topics::create(&admin, target.driver, target.workload, id)?;
-    let done =
-        Run { target, topics: &topics, id, clients: Clients::new(target), clock: Clock::start() }.run(show);
+    let clients = Clients::new(target);
+    let (stamp, unknown) = stamp(&admin, &clients, &topics);
+    let done = Run { target, topics: &topics, id, clients, clock: Clock::start() }.run(show);
     // A topic that stays is in nobody's way as much as an error that hides another.
     let deleted = topics.delete(&admin);
-    let outcome = done?;
+    let mut outcome = done?;
     deleted?;
+    outcome.stamp = stamp;
+    outcome.notes.extend(unknown);
     Ok(outcome)
+}
+
+/// What the cluster promises, and what it does not say.
+fn stamp(admin: &Admin, clients: &Clients<'_>, topics: &Topics) -> (Stamp, Option<String>) {
+    let mut stamp = Stamp {
+        acks: clients.target().workload.acks.clone(),
+        replication_factor: clients.target().replicas(),
+        client_settings: clients.changed(),
+        ..Stamp::default()
+    };
+    let unknown = topics.names().first().and_then(|topic| stamp.ask(admin, topic));
+    (stamp, unknown)
+}
+
+impl Target<'_> {
+    /// Of each partition.
+    pub fn replicas(&self) -> u16 {
+        self.driver.replication_factor.unwrap_or(self.workload.replication_factor)
+    }
 }
 
 /// A number that no other run has.
@@ -198,12 +228,13 @@ impl Run<'_> {
             let readers = read::join(readers);
             ends.and(Ok((sent?, readers?)))
         })?;
+        let grown = watch.end();
         let read = reading.measured();
         let is_read = self.target.workload.consumers > 0;
         let verdict = if is_read { readers.verdict(&sent)? } else { self.read_back(&sent)? };
         let written = flow(sending.measured(), timing.steady_from);
         let read = is_read.then(|| flow(read, timing.steady_from));
-        Ok(self.outcome(Some(written), read, sent, watch.seconds, verdict))
+        Ok(self.outcome((Some(written), read), sent, watch.seconds, grown, verdict))
     }
 
     /// All is written, and then readers are measured.
@@ -231,6 +262,7 @@ impl Run<'_> {
             watch.until(&done, &self.clock, show);
             read::join(readers)
         })?;
+        let grown = watch.end();
         let measured = reading.measured();
         let expected = sent.acknowledged() * u64::from(self.target.workload.subscriptions);
         let is_stopped = self.target.stop.load(Ordering::Relaxed);
@@ -241,7 +273,7 @@ impl Run<'_> {
         );
         drop(readers);
         let verdict = self.read_back(&sent)?;
-        Ok(self.outcome(None, Some(flow(measured, began)), sent, watch.seconds, verdict))
+        Ok(self.outcome((None, Some(flow(measured, began))), sent, watch.seconds, grown, verdict))
     }
 
     /// Reads all that was written, unmeasured, and checks it.
@@ -258,12 +290,15 @@ impl Run<'_> {
 
     fn outcome(
         &self,
-        written: Option<Flow>,
-        read: Option<Flow>,
+        (written, read): (Option<Flow>, Option<Flow>),
         sent: send::Sent,
         seconds: Vec<Second>,
+        (grown, fault): (Option<Grown>, Option<String>),
         verdict: Verdict,
     ) -> Outcome {
+        let mut notes = self.clients.notes();
+        notes.extend(fault);
+        let failed = sent.failed();
         Outcome {
             written,
             read,
@@ -272,10 +307,13 @@ impl Run<'_> {
             seconds,
             verdict,
             subscriptions: self.target.workload.subscriptions,
-            failed: sent.given_up.iter().map(|of_sender| of_sender.len() as u64).sum(),
+            failed,
             first_failure: sent.first_failure,
+            close: sent.close,
+            grown,
+            stamp: Stamp::default(),
             settings: self.clients.properties(),
-            notes: self.clients.notes(),
+            notes,
         }
     }
 }
@@ -289,8 +327,9 @@ fn flow(measured: Measured, from: Duration) -> Flow {
 /// Looks at the meters every second.
 struct Watch<'a> {
     timing: Timing,
-    pids: &'a [u32],
+    sources: Sources<'a>,
     used: Used,
+    scraped: Scraped<'a>,
     of_senders: Vec<Arc<Meter>>,
     of_readers: Vec<Arc<Meter>>,
     last: Duration,
@@ -299,9 +338,24 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(run: &Run<'a>, timing: Timing, of_senders: Vec<Arc<Meter>>, of_readers: Vec<Arc<Meter>>) -> Self {
-        let pids = run.target.pids;
-        let used = Used::now(pids);
-        Self { timing, pids, used, of_senders, of_readers, last: timing.started, seconds: Vec::new() }
+        let sources = run.target.sources;
+        let (used, scraped) = (Used::now(sources), Scraped::of(sources.metrics));
+        let last = timing.started;
+        let mut watch =
+            Self { timing, sources, used, scraped, of_senders, of_readers, last, seconds: Vec::new() };
+        watch.scrape_if_steady();
+        watch
+    }
+
+    fn scrape_if_steady(&mut self) {
+        if self.last >= self.timing.steady_from {
+            self.scraped.begin();
+        }
+    }
+
+    /// What the brokers counted from the first look in the steady state until now, and what could not be read.
+    fn end(&mut self) -> (Option<Grown>, Option<String>) {
+        std::mem::take(&mut self.scraped).end()
     }
 
     /// Looks until nobody holds the other end of `working` any more: nothing is sent there.
@@ -330,7 +384,7 @@ impl<'a> Watch<'a> {
             sum
         };
         let (written, read) = (sum(&self.of_senders), sum(&self.of_readers));
-        let used = Used::now(self.pids);
+        let used = Used::now(self.sources);
         let after_start = |time: Duration| time.saturating_sub(self.timing.started).as_secs_f64();
         let second = Second {
             from: after_start(self.last),
@@ -346,5 +400,6 @@ impl<'a> Watch<'a> {
         show(&second);
         self.seconds.push(second);
         self.last = now;
+        self.scrape_if_steady();
     }
 }

@@ -142,6 +142,11 @@ impl Marker {
         self.next.number += 1;
     }
 
+    /// The record that was marked last is sent nowhere: the next one gets its number.
+    pub fn take_back(&mut self) {
+        self.next.number = self.next.number.saturating_sub(1);
+    }
+
     /// The value of the record that was marked last.
     pub fn value(&self) -> &[u8] {
         &self.value
@@ -165,6 +170,12 @@ mod tests {
         assert_eq!(Mark::decode(bytes, None, rest), Found::Sent(Mark { run: 7, sender: 3, number: 0 }));
         assert_eq!(due_ns(marker.value()), Some(123_456_789));
         assert_eq!(rest[8..], [b'x'; 8], "what is behind it stays");
+        marker.take_back();
+        marker.mark(None, &[b'x'; 40]);
+        let (bytes, rest) = marker.value().split_first_chunk().expect("it is long enough");
+        let again = Mark { run: 7, sender: 3, number: 0 };
+        assert_eq!(Mark::decode(bytes, None, rest), Found::Sent(again), "the number was free");
+        marker.mark_timed(None, &[b'x'; 40], 123_456_789);
         assert_eq!(due_ns(&[0; TIMED_MARK_BYTES - 1]), None);
     }
 

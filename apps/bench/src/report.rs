@@ -5,6 +5,9 @@
 
 mod figures;
 mod grid;
+mod limits;
+mod resources;
+mod summary;
 mod text;
 
 use std::path::Path;
@@ -13,16 +16,21 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ceiling::{Ceilings, Share};
 use crate::driver::Driver;
 use crate::histogram::{MIB, Quantiles};
 use crate::load::{Flow, Outcome, Second};
-use crate::resources::{Usage, Used};
+use crate::metrics::Grown;
 use crate::search::Probe;
+use crate::stamp::Stamp;
 use crate::statistics::Spread;
 use crate::workload::{Published, Workload};
 
 pub use figures::{FIGURES, Figure};
 pub use grid::Grid;
+pub use limits::limits;
+pub use resources::Resources;
+pub use summary::Summary;
 pub(crate) use text::in_words;
 
 /// The form that this program writes and reads.
@@ -51,6 +59,12 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Where it ran.
     pub machine: Value,
+    /// Programs that wanted to run there before and behind, on average over a minute.
+    #[serde(default)]
+    pub load: Option<(f64, f64)>,
+    /// What it can do at all, if that was measured.
+    #[serde(default)]
+    pub ceilings: Option<Ceilings>,
     /// One for each combination of values.
     pub points: Vec<PointReport>,
 }
@@ -96,7 +110,7 @@ pub struct RunReport {
     pub verified: Value,
     /// What was wrong with them; nothing if they are what was sent.
     pub wrong: Option<String>,
-    /// Records that were given up.
+    /// Records that were given up, or not taken at all.
     pub failed: u64,
     /// What was wrong with the first of those.
     pub first_failure: Option<String>,
@@ -104,45 +118,28 @@ pub struct RunReport {
     pub settings: Map<String, Value>,
     /// Rates that were tried before; the run is at the one that was found.
     pub probes: Vec<Probe>,
+    /// Records a second that were due, if that does not change; where it had to be found, what was found.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// Records a second that were taken as fast as can be, where that was tried first.
+    #[serde(default)]
+    pub full_speed_per_sec: Option<f64>,
+    /// How long it took until a producer was closed with all that it had, of all the longest.
+    #[serde(default)]
+    pub close_ns: Option<u64>,
+    /// What the cluster promised.
+    #[serde(default)]
+    pub stamp: Stamp,
+    /// What part of what the machine can do at all was reached, where that is known.
+    #[serde(default)]
+    pub share: Option<Share>,
+    /// What the brokers counted in the steady state, where they were asked.
+    #[serde(default)]
+    pub metrics: Option<Grown>,
     /// What its steady state took, by whole seconds.
     pub resources: Option<Resources>,
     /// Each second of it.
     pub seconds: Vec<Second>,
-}
-
-/// What some seconds took, and for how many records.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Resources {
-    /// How long.
-    pub seconds: f64,
-    /// Acknowledged records, or those that were read if only reading was measured.
-    pub records: u64,
-    /// What it took.
-    pub used: Used,
-    /// Processor time of the clients for each record, in nanoseconds.
-    pub client_cpu_ns_per_record: f64,
-    /// The same of the brokers, where it is known.
-    pub broker_cpu_ns_per_record: Option<f64>,
-}
-
-impl Resources {
-    /// `None` without a whole second of the steady state.
-    fn of(seconds: &[Second]) -> Option<Self> {
-        let steady = || seconds.iter().filter(|second| !second.is_warmup);
-        let (written, read) = steady().fold((0, 0), |(written, read), second| {
-            (written + second.written.records, read + second.read.records)
-        });
-        let records = if written > 0 { written } else { read };
-        let used = steady().map(|second| second.used).reduce(|sum, used| sum.and(&used))?;
-        let per_record = |usage: &Usage| usage.cpu_seconds * 1e9 / records as f64;
-        (records > 0).then(|| Self {
-            seconds: steady().map(|second| second.to - second.from).sum(),
-            records,
-            used,
-            client_cpu_ns_per_record: per_record(&used.client),
-            broker_cpu_ns_per_record: used.brokers.as_ref().map(per_record),
-        })
-    }
 }
 
 /// The steady state of all senders, or of all readers.
@@ -185,12 +182,13 @@ impl FlowReport {
 
 impl RunReport {
     /// What came of it; records that were given up are wrong, too.
-    pub fn of(outcome: Outcome, probes: Vec<Probe>) -> Self {
+    pub fn of(outcome: Outcome, probes: Vec<Probe>, workload: &Workload) -> Self {
         let verified = outcome.verdict.json();
         let wrong = outcome.verdict.into_result().err().map(|error| error.to_string());
         let given_up = || {
             let why = outcome.first_failure.as_deref().unwrap_or("nobody says why");
-            (outcome.failed > 0).then(|| format!("{} records were given up: {why}", outcome.failed))
+            (outcome.failed > 0 && !workload.may_give_up)
+                .then(|| format!("{} records were given up: {why}", outcome.failed))
         };
         let settings =
             outcome.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into()));
@@ -205,6 +203,12 @@ impl RunReport {
             first_failure: outcome.first_failure.clone(),
             settings: settings.collect(),
             probes,
+            rate: None,
+            full_speed_per_sec: None,
+            close_ns: u64::try_from(outcome.close.as_nanos()).ok(),
+            stamp: outcome.stamp,
+            share: None,
+            metrics: outcome.grown,
             resources: Resources::of(&outcome.seconds),
             seconds: outcome.seconds,
         }

@@ -1,9 +1,26 @@
-//! What processes use, as Linux tells of them: the load's own and, where they run here, the brokers'.
+//! What processes use, as Linux tells of them: the load's own and, where they run here, the brokers'; and what
+//! the machine did meanwhile.
+
+mod host;
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use host::{Disk, Host};
+
+/// Where to look while something is measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// The processes of brokers that run here.
+    pub brokers: &'a [u32],
+    /// A directory on the disk that their data is on.
+    pub dir: Option<&'a Path>,
+    /// Addresses of their metrics, as Prometheus reads them.
+    pub metrics: &'a [String],
+}
 
 /// What some processes used, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +33,12 @@ pub struct Usage {
     pub disk_written_bytes: u64,
     /// Bytes that had to be read from a disk for them.
     pub disk_read_bytes: u64,
+    /// Their threads waited for something so often.
+    #[serde(default)]
+    pub voluntary_switches: u64,
+    /// Their threads had to let others run so often.
+    #[serde(default)]
+    pub involuntary_switches: u64,
 }
 
 /// What was used in some time.
@@ -25,6 +48,9 @@ pub struct Used {
     pub client: Usage,
     /// By the brokers; nothing is known of those that were not started by the run.
     pub brokers: Option<Usage>,
+    /// By the whole machine that the clients are on, which others use, too.
+    #[serde(default)]
+    pub host: Option<Host>,
 }
 
 impl Usage {
@@ -41,6 +67,9 @@ impl Usage {
             sum.rss_bytes += pages * page;
             sum.disk_read_bytes += from_disk;
             sum.disk_written_bytes += to_disk;
+            let (voluntary, involuntary) = switches(*pid);
+            sum.voluntary_switches += voluntary;
+            sum.involuntary_switches += involuntary;
         }
         sum
     }
@@ -53,6 +82,9 @@ impl Usage {
             rss_bytes: self.rss_bytes,
             disk_written_bytes: self.disk_written_bytes.saturating_sub(before.disk_written_bytes),
             disk_read_bytes: self.disk_read_bytes.saturating_sub(before.disk_read_bytes),
+            // Of a thread that has ended nothing is told any more.
+            voluntary_switches: self.voluntary_switches.saturating_sub(before.voluntary_switches),
+            involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
         }
     }
 
@@ -64,33 +96,61 @@ impl Usage {
             rss_bytes: self.rss_bytes.max(other.rss_bytes),
             disk_written_bytes: self.disk_written_bytes + other.disk_written_bytes,
             disk_read_bytes: self.disk_read_bytes + other.disk_read_bytes,
+            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
+            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
         }
     }
 }
 
 impl Used {
     /// What was used until now.
-    pub fn now(brokers: &[u32]) -> Self {
-        let of_brokers = (!brokers.is_empty()).then(|| Usage::of(brokers));
-        Self { client: Usage::of(&[std::process::id()]), brokers: of_brokers }
+    pub fn now(sources: Sources<'_>) -> Self {
+        let brokers = (!sources.brokers.is_empty()).then(|| Usage::of(sources.brokers));
+        Self { client: Usage::of(&[std::process::id()]), brokers, host: Some(Host::now(sources.dir)) }
     }
 
     /// What was used since.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let brokers = self.brokers.zip(before.brokers).map(|(now, before)| now.since(&before));
-        Self { client: self.client.since(&before.client), brokers }
+        let host = self.host.zip(before.host).map(|(now, before)| now.since(&before));
+        Self { client: self.client.since(&before.client), brokers, host }
     }
 
     /// What was used in two times, one behind the other.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let brokers = match (self.brokers, other.brokers) {
-            (Some(one), Some(other)) => Some(one.and(&other)),
-            (one, other) => one.or(other),
-        };
-        Self { client: self.client.and(&other.client), brokers }
+        Self {
+            client: self.client.and(&other.client),
+            brokers: either(self.brokers, other.brokers, |one, other| one.and(&other)),
+            host: either(self.host, other.host, |one, other| one.and(&other)),
+        }
     }
+
+    /// Processor time that neither the clients nor the brokers used: the system's own work for them, and whatever
+    /// else ran.
+    pub fn cpu_seconds_of_others(&self) -> Option<f64> {
+        let of_brokers = self.brokers.map_or(0.0, |brokers| brokers.cpu_seconds);
+        Some((self.host?.cpu_seconds - self.client.cpu_seconds - of_brokers).max(0.0))
+    }
+}
+
+/// Both together, or the one that is known.
+fn either<T>(one: Option<T>, other: Option<T>, together: impl FnOnce(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(together(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// How often the threads of a process waited, and how often they had to.
+fn switches(pid: u32) -> (u64, u64) {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let each = threads.map(|thread| fs::read_to_string(thread.path().join("status")).unwrap_or_default());
+    each.fold((0, 0), |(voluntary, involuntary), status| {
+        let of = |name| field(&status, name);
+        (voluntary + of("voluntary_ctxt_switches:"), involuntary + of("nonvoluntary_ctxt_switches:"))
+    })
 }
 
 /// Ticks of processor time and pages of memory, from `/proc/PID/stat`. The name of the program, which comes
@@ -106,11 +166,13 @@ fn of_stat(text: &str) -> Option<(u64, u64)> {
 
 /// Bytes read from and written to disks, from `/proc/PID/io`.
 fn of_io(text: &str) -> (u64, u64) {
-    let field = |name: &str| {
-        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
-        values.next().and_then(|value| value.trim().parse().ok()).unwrap_or(0)
-    };
-    (field("read_bytes:"), field("write_bytes:"))
+    (field(text, "read_bytes:"), field(text, "write_bytes:"))
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> u64 {
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+    values.next().and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -124,7 +186,8 @@ mod tests {
         assert_eq!(of_stat("42 (a) S 1"), None);
         let io = "rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 12288\ncancelled_write_bytes: 1\n";
         assert_eq!(of_io(io), (4_096, 12_288));
-        assert!(Usage::of(&[std::process::id()]).rss_bytes > 0);
+        let own = Usage::of(&[std::process::id()]);
+        assert!(own.rss_bytes > 0 && own.voluntary_switches + own.involuntary_switches > 0);
         assert_eq!(Usage::of(&[u32::MAX]), Usage::default(), "nobody has that number");
     }
 
@@ -134,9 +197,11 @@ mod tests {
         let first = usage(3.0, 500).since(&usage(1.0, 900));
         assert_eq!(first, usage(2.0, 500));
         assert_eq!(first.and(&usage(0.5, 400)), usage(2.5, 500));
-        let known = Used { client: first, brokers: Some(first) };
-        let unknown = Used { client: first, brokers: None };
+        let host = Some(Host { cpu_seconds: 7.0, ..Host::default() });
+        let known = Used { client: first, brokers: Some(first), host };
+        let unknown = Used { client: first, brokers: None, host: None };
         assert_eq!(known.and(&unknown).brokers, Some(first));
         assert_eq!(known.since(&unknown).brokers, None);
+        assert_eq!((known.cpu_seconds_of_others(), unknown.cpu_seconds_of_others()), (Some(3.0), None));
     }
 }

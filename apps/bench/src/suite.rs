@@ -6,14 +6,16 @@
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ceiling::{Ceilings, Done, Extent, Share};
 use crate::driver::{Driver, System};
 use crate::load::{self, Outcome, Second, Target};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::report::{PointReport, Report, RunReport, SCHEMA, SystemReport};
+use crate::resources::Sources;
 use crate::schedule::Rate;
 use crate::search::{Probe, Search, Step};
 use crate::system::{Cluster, Site};
@@ -30,6 +32,8 @@ pub struct Suite<'a> {
     pub runs: usize,
     /// Where things are.
     pub site: &'a Site,
+    /// What the machine can do at all, if that was measured: brokers that run on it are told as a share of that.
+    pub ceilings: Option<&'a Ceilings>,
     /// How it was asked for.
     pub command: &'a str,
     /// Set by whoever wants it to end early.
@@ -59,8 +63,12 @@ pub enum Event<'a> {
 impl Suite<'_> {
     /// Measures all of it.
     pub fn measure(&self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Report> {
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let began = now();
         let mut notes = self.experiment.notes.clone();
+        let load_before = machine::load();
+        if let Some(extent) = self.experiment.points.first().and_then(|point| point.workload.ceiling) {
+            return self.measure_ceiling(extent, notes);
+        }
         let of = self.experiment.points.len() * self.runs * self.drivers.len();
         let (mut number, mut points) = (0, Vec::new());
         for point in &self.experiment.points {
@@ -79,6 +87,23 @@ impl Suite<'_> {
             }
             points.push(self.point(point, runs));
         }
+        let mut report = self.report(began, notes, points)?;
+        report.load = load_before.zip(machine::load());
+        Ok(report)
+    }
+
+    /// The machine alone, without brokers.
+    fn measure_ceiling(&self, extent: Extent, mut notes: Vec<String>) -> Result<Report> {
+        let began = now();
+        std::fs::create_dir_all(&self.site.dir)?;
+        let (extent, note) = extent.fitting(&self.site.dir)?;
+        notes.extend(note);
+        let ceilings = Ceilings::measure(&self.site.dir, extent, self.stop)?;
+        let points = self.experiment.points.iter().map(|point| self.point(point, Vec::new()));
+        Ok(Report { ceilings: Some(ceilings), ..self.report(began, notes, points.collect())? })
+    }
+
+    fn report(&self, began: Duration, notes: Vec<String>, points: Vec<PointReport>) -> Result<Report> {
         let dir = std::path::absolute(&self.site.dir)?;
         let Experiment { name, about, published, is_quick, .. } = self.experiment.clone();
         Ok(Report {
@@ -92,6 +117,8 @@ impl Suite<'_> {
             is_quick,
             notes,
             machine: Machine::here(dir.to_str()).json(),
+            load: None,
+            ceilings: self.ceilings.copied(),
             points,
         })
     }
@@ -107,13 +134,19 @@ impl Suite<'_> {
         let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
         let cluster = Cluster::start(driver, brokers, self.site)?;
         let pids = cluster.pids();
-        let target = Target { servers: cluster.servers(), pids: &pids, driver, workload, stop: self.stop };
+        let is_there = driver.system == System::Bootstrap;
+        let dir = (!is_there).then_some(&*self.site.dir);
+        let sources = Sources { brokers: &pids, dir, metrics: cluster.metrics() };
+        let target = Target { servers: cluster.servers(), sources, driver, workload, stop: self.stop };
         let mut show = |second: &Second| tell(Event::Second(second));
-        let (outcome, probes) = match &workload.search {
-            Some(goal) => searched(target, goal, &mut show)?,
-            None => (load::run(target, &mut show)?, Vec::new()),
-        };
-        cluster.stop()?;
+        let measured = paced(target, &mut show);
+        let replicas = target.replicas();
+        let is_here = !is_there || is_loopback(cluster.servers());
+        // Whoever ends it early wants nothing to stay behind; of what failed the logs do.
+        if measured.is_ok() || self.stop.load(Ordering::Relaxed) {
+            cluster.stop()?;
+        }
+        let Paced { outcome, probes, rate, full_speed_per_sec } = measured?;
         let place = format!("{} {}", driver.name, point.label());
         let behind = outcome.punctuality.warning().map(|warning| format!("{}: {warning}", place.trim_end()));
         for note in outcome.notes.iter().cloned().chain(behind) {
@@ -121,7 +154,11 @@ impl Suite<'_> {
                 notes.push(note);
             }
         }
-        Ok(RunReport::of(outcome, probes))
+        let run = RunReport { rate, full_speed_per_sec, ..RunReport::of(outcome, probes, workload) };
+        let ceilings = self.ceilings.filter(|_| is_here);
+        let share =
+            ceilings.zip(done(&run, workload, replicas)).and_then(|(limit, done)| Share::of(limit, &done));
+        Ok(RunReport { share, ..run })
     }
 
     fn point(&self, point: &Point, runs: Vec<Vec<RunReport>>) -> PointReport {
@@ -143,26 +180,99 @@ impl Suite<'_> {
     }
 }
 
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Whether all of these addresses are of this machine.
+fn is_loopback(servers: &str) -> bool {
+    let starts = ["127.", "localhost:", "[::1]:"];
+    servers.split(',').all(|server| starts.iter().any(|start| server.trim().starts_with(start)))
+}
+
+/// What a run did of what its machine limits; `None` of records one at a time, which wait most of the time, and
+/// of compressed ones, which are smaller on their way than they are counted.
+fn done(run: &RunReport, workload: &Workload, replicas: u16) -> Option<Done> {
+    let is_compressed = run.settings.get("compression.type").is_some_and(|codec| codec != "none");
+    if is_compressed || workload.one_at_a_time {
+        return None;
+    }
+    let (flow, replicas) = match (&run.written, &run.read) {
+        (Some(written), _) => (written, f64::from(replicas)),
+        (None, read) => (read.as_ref()?, 0.0),
+    };
+    // What several read is counted as often as it is read.
+    let reads = match (&run.written, &run.read) {
+        (Some(_), Some(_)) => f64::from(workload.subscriptions),
+        (None, Some(_)) => 1.0,
+        (_, None) => 0.0,
+    };
+    let memory = machine::memory_total_bytes().unwrap_or(u64::MAX);
+    let is_flushed = run.stamp.is_flushed || flow.bytes as f64 * replicas > memory as f64;
+    let (records, bytes, seconds) = (flow.records as f64, flow.bytes as f64, flow.seconds);
+    Some(Done { records, bytes, seconds, replicas, reads, is_flushed })
+}
+
+/// What came of a run whose rate had to be found first.
+struct Paced {
+    outcome: Outcome,
+    probes: Vec<Probe>,
+    rate: Option<f64>,
+    full_speed_per_sec: Option<f64>,
+}
+
+/// Runs a workload at its rate, once that is known.
+fn paced(target: Target<'_>, show: &mut dyn FnMut(&Second)) -> Result<Paced> {
+    let workload = target.workload;
+    match (&workload.search, workload.rate) {
+        (Some(goal), _) => searched(target, goal, show),
+        (None, Pace::OfFullSpeed(share)) => {
+            let full_speed = full_speed(target, workload.seconds, show)?;
+            ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
+            let rate = full_speed * share;
+            let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..workload.clone() };
+            let outcome = load::run(Target { workload: &workload, ..target }, show)?;
+            Ok(Paced { outcome, probes: Vec::new(), rate: Some(rate), full_speed_per_sec: Some(full_speed) })
+        }
+        (None, pace) => {
+            let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
+            let outcome = load::run(target, show)?;
+            Ok(Paced { outcome, probes: Vec::new(), rate, full_speed_per_sec: None })
+        }
+    }
+}
+
+/// Records a second that are acknowledged when they are sent as fast as they are taken.
+fn full_speed(target: Target<'_>, seconds: f64, show: &mut dyn FnMut(&Second)) -> Result<f64> {
+    let mut workload = Workload { rate: Pace::Max, seconds, search: None, ..target.workload.clone() };
+    // Whoever does not wait for room is not at full speed but busy with being refused.
+    workload.producer.remove("max.block.ms");
+    let outcome = load::run(Target { workload: &workload, ..target }, show)?;
+    let written = outcome.written.context("nothing was written at full speed")?;
+    Ok(written.measured.counts.records as f64 / written.seconds)
+}
+
 /// Searches for the highest rate that is kept up with, and runs the workload at that.
-fn searched(target: Target<'_>, goal: &Goal, show: &mut dyn FnMut(&Second)) -> Result<(Outcome, Vec<Probe>)> {
-    let mut run = |rate: Pace, seconds: f64| {
+fn searched(target: Target<'_>, goal: &Goal, show: &mut dyn FnMut(&Second)) -> Result<Paced> {
+    let full_speed = full_speed(target, goal.seconds, show)?;
+    let mut run = |rate: f64, seconds: f64| {
+        let rate = Pace::Rate(Rate::constant(rate));
         let workload = Workload { rate, seconds, ..target.workload.clone() };
         load::run(Target { workload: &workload, ..target }, show)
     };
-    let full_speed = run(Pace::Max, goal.seconds)?;
-    let written = full_speed.written.context("nothing was written at full speed")?;
-    let mut search = Search::below(written.measured.counts.records as f64 / written.seconds, *goal);
+    let mut search = Search::below(full_speed, *goal);
     loop {
         ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
         match search.next() {
             Step::Try(rate) => {
-                let outcome = run(Pace::Rate(Rate::constant(rate)), goal.seconds)?;
+                let outcome = run(rate, goal.seconds)?;
                 search.on_probe(Probe::of(rate, &outcome));
             }
             Step::Found(rate) => {
                 ensure!(rate > 0.0, "no rate was found that is kept up with");
-                let outcome = run(Pace::Rate(Rate::constant(rate)), target.workload.seconds)?;
-                return Ok((outcome, search.into_probes()));
+                let outcome = run(rate, target.workload.seconds)?;
+                let (probes, full_speed_per_sec) = (search.into_probes(), Some(full_speed));
+                return Ok(Paced { outcome, probes, rate: Some(rate), full_speed_per_sec });
             }
         }
     }
@@ -177,6 +287,18 @@ fn in_turn(run: usize, systems: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_runs_here_is_bound_by_this_machine() {
+        for (servers, expected) in [
+            ("127.0.0.1:9092,localhost:9093", true),
+            ("[::1]:9092", true),
+            ("127.0.0.1:9092,broker:9092", false),
+            ("localhost.example.org:9092", false),
+        ] {
+            assert_eq!(is_loopback(servers), expected, "{servers}");
+        }
+    }
 
     #[test]
     fn turns_turn_around() {

@@ -41,6 +41,7 @@ pub struct Cluster {
     processes: Vec<Process>,
     home: Option<PathBuf>,
     servers: String,
+    metrics: Vec<String>,
 }
 
 const NO_KAFKA: &str = "--kafka or KAFKA_HOME must name a folder with Apache Kafka's jars in libs/, as its \
@@ -51,6 +52,8 @@ const READY_MAX: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(50);
 /// From a node's port to the one on which nodes speak to each other.
 const CLUSTER_ABOVE: u16 = 100;
+/// From a node's port to the one on which it tells what it counts.
+const METRICS_ABOVE: u16 = 200;
 /// More are not looked through for free ones.
 const PORTS: u16 = 800;
 
@@ -58,7 +61,8 @@ impl Cluster {
     /// Starts what a driver says, with so many brokers, and waits until all of them serve.
     pub fn start(driver: &Driver, brokers: u16, site: &Site) -> Result<Self> {
         if driver.system == System::Bootstrap {
-            return Ok(Self { processes: Vec::new(), home: None, servers: driver.bootstrap_servers.clone() });
+            let (servers, metrics) = (driver.bootstrap_servers.clone(), driver.metrics.clone());
+            return Ok(Self { processes: Vec::new(), home: None, servers, metrics });
         }
         ensure!(driver.system != System::Kafka || site.kafka.is_some(), NO_KAFKA);
         let home = site.dir.join(format!("{}-{}", driver.name, next_number()));
@@ -66,7 +70,14 @@ impl Cluster {
         let first = free_ports(site.port, brokers)?;
         let ports: Vec<u16> = (first..first + brokers).collect();
         let addresses: Vec<String> = ports.iter().map(|port| loopback(*port)).collect();
-        let mut cluster = Self { processes: Vec::new(), home: Some(home), servers: addresses.join(",") };
+        let mut metrics = driver.metrics.clone();
+        if driver.system == System::Vltava {
+            metrics.extend(
+                ports.iter().map(|port| format!("http://{}/metrics", loopback(port + METRICS_ABOVE))),
+            );
+        }
+        let servers = addresses.join(",");
+        let mut cluster = Self { processes: Vec::new(), home: Some(home), servers, metrics };
         match driver.system {
             System::Kafka => cluster.start_kafka(driver, &ports, site)?,
             System::Vltava | System::Bootstrap => cluster.start_ours(driver, &ports, site)?,
@@ -82,7 +93,7 @@ impl Cluster {
             let mut words = vec!["server".to_owned()];
             words.extend(["--end-with-parent".to_owned(), std::process::id().to_string()]);
             words.extend(["--listen".to_owned(), loopback(*port)]);
-            words.extend(["--http-listen".to_owned(), loopback(0)]);
+            words.extend(["--http-listen".to_owned(), loopback(port + METRICS_ABOVE)]);
             words.extend(["--data-dir".to_owned(), self.data(id)?.display().to_string()]);
             let mut settings = vec![format!("node.id={id}")];
             if ports.len() > 1 {
@@ -142,6 +153,11 @@ impl Cluster {
         self.processes.iter().map(Process::pid).collect()
     }
 
+    /// Where its brokers tell what they count.
+    pub fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
     /// Ends its brokers and removes what they wrote.
     pub fn stop(mut self) -> Result<()> {
         self.processes.iter_mut().for_each(Process::end);
@@ -192,10 +208,11 @@ fn next_number() -> String {
 /// Ports in a row that are free, with those on which nodes speak to each other.
 fn free_ports(from: u16, count: u16) -> Result<u16> {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+    let above = [0, CLUSTER_ABOVE, METRICS_ABOVE];
     let are_free =
-        |first: &u16| (*first..first + count).all(|port| is_free(port) && is_free(port + CLUSTER_ABOVE));
+        |first: &u16| (*first..first + count).all(|port| above.iter().all(|above| is_free(port + above)));
     ensure!(
-        from < u16::MAX - PORTS - CLUSTER_ABOVE - count,
+        from < u16::MAX - PORTS - METRICS_ABOVE - count,
         "port {from} is too high: others come behind it"
     );
     (from..from + PORTS)

@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::ceiling::Extent;
 use crate::keys::Keys;
 use crate::yaml::{self, Settings, Source};
 
@@ -73,8 +74,13 @@ pub struct Workload {
     /// Settings of each producer.
     #[serde(deserialize_with = "yaml::settings")]
     pub producer: Settings,
-    /// Records a second of all producers together, `FROM:TO:SECONDS` for a rate that changes, or `max`.
+    /// Records a second of all producers together, `FROM:TO:SECONDS` for a rate that changes, `150%` of what is
+    /// taken as fast as can be, or `max`.
     pub rate: Pace,
+    /// Stop sending when the time is over, whatever was due by then and is not sent yet.
+    pub stop_on_time: bool,
+    /// Records that a producer gives up or does not take are counted, and no failure.
+    pub may_give_up: bool,
     /// How records follow each other at a rate: `fixed` or `poisson`.
     pub arrivals: String,
     /// Send a record once the one before it was read, one at a time.
@@ -98,6 +104,9 @@ pub struct Workload {
     pub seconds: f64,
     /// How many records are measured, of all producers together.
     pub records: Option<u64>,
+
+    /// Measure what the machine can do at all, with so many bytes, and no brokers.
+    pub ceiling: Option<Extent>,
 }
 
 impl Default for Workload {
@@ -120,6 +129,8 @@ impl Default for Workload {
             acks: "all".to_owned(),
             producer: Settings::new(),
             rate: Pace::Max,
+            stop_on_time: false,
+            may_give_up: false,
             arrivals: "fixed".to_owned(),
             one_at_a_time: false,
             search: None,
@@ -130,6 +141,7 @@ impl Default for Workload {
             warmup_seconds: 5.0,
             seconds: 60.0,
             records: None,
+            ceiling: None,
         }
     }
 }
@@ -283,6 +295,14 @@ impl Workload {
             self.arrivals
         );
         self.keys()?;
+        ensure!(
+            self.ceiling.is_none_or(|extent| extent.disk_bytes > 0 && extent.stream_bytes > 0),
+            "ceiling: nothing is measured with no bytes"
+        );
+        ensure!(
+            !self.stop_on_time || self.records.is_none(),
+            "stop_on_time: how long it sends has to be said with `seconds`, and not with `records`"
+        );
         ensure!(!self.stored || self.consumers > 0, "stored: nobody reads what is stored: consumers is 0");
         ensure!(
             !self.stored || self.records.is_some(),
@@ -313,8 +333,16 @@ impl Workload {
         self.keys.parse().map_err(|error| anyhow::anyhow!("keys: {error}"))
     }
 
+    /// Whether more is offered than is taken: what the client does with it is what is asked.
+    pub fn is_overload(&self) -> bool {
+        matches!(self.rate, Pace::OfFullSpeed(_))
+    }
+
     /// The same for people, in a line.
     pub fn in_words(&self) -> String {
+        if self.ceiling.is_some() {
+            return "no brokers: what the machine can do at all".to_owned();
+        }
         let mut words = vec![
             format!("{} topics of {} partitions", self.topics, self.partitions),
             format!("replication factor {}", self.replication_factor),
@@ -326,6 +354,7 @@ impl Workload {
             match self.rate {
                 Pace::Max if self.search.is_some() => "the highest rate that is kept up with".to_owned(),
                 Pace::Max => "as fast as records are taken".to_owned(),
+                rate @ Pace::OfFullSpeed(_) => format!("{rate} of what is taken as fast as can be"),
                 rate => format!("{rate} records/s"),
             },
         ];

@@ -73,6 +73,23 @@ impl<'a> Clients<'a> {
         of_producer.into_iter().chain(more).collect()
     }
 
+    /// Those of the settings that are not what the clients have by themselves.
+    pub(super) fn changed(&self) -> Settings {
+        let nowhere = "127.0.0.1:1";
+        let usual: Vec<_> = Producer::builder(nowhere)
+            .properties()
+            .into_iter()
+            .chain(Consumer::builder(nowhere).properties())
+            .collect();
+        let is_changed = |setting: &(&'static str, String)| !usual.contains(setting);
+        let changed = self.properties().into_iter().filter(is_changed);
+        changed.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    pub(super) fn target(&self) -> Target<'a> {
+        self.target
+    }
+
     /// What was passed over.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

@@ -10,12 +10,13 @@ use anyhow::{Context, Result, ensure};
 use client::Scratch;
 use client::consumer::{Consumer, Start};
 
-use super::send::{Records, payload};
+use super::send::{CLOSE_MAX, Records, payload};
 use super::{Outcome, Run, Second, Watch, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
 use crate::meter::Meter;
 use crate::schedule::Punctuality;
+use crate::stamp::Stamp;
 use crate::verify::Checker;
 
 /// A record that is not read by then is lost.
@@ -70,6 +71,10 @@ pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcom
         }
         watch.look_if_due(read, show);
     }
+    let (grown, fault) = watch.end();
+    let closing = run.clock.now();
+    producer.close_blocking(CLOSE_MAX);
+    let close = run.clock.now().saturating_sub(closing);
     reader.read_late()?;
     let written = meters.acknowledged.lock().steady().clone();
     let read = meters.read.lock().steady().clone();
@@ -83,8 +88,11 @@ pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcom
         subscriptions: 1,
         failed: 0,
         first_failure: None,
+        close,
+        grown,
+        stamp: Stamp::default(),
         settings: run.clients.properties(),
-        notes: run.clients.notes(),
+        notes: run.clients.notes().into_iter().chain(fault).collect(),
     })
 }
 

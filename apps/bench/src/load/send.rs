@@ -59,14 +59,29 @@ pub(super) struct Sent {
     pub(super) records: Vec<u64>,
     /// The numbers of those of each that were given up, in order.
     pub(super) given_up: Vec<Vec<u64>>,
+    /// Those that were not taken, and have no numbers.
+    pub(super) refused: u64,
     pub(super) first_failure: Option<String>,
+    /// How long it took until a producer was closed, of all the longest.
+    pub(super) close: Duration,
 }
+
+/// Longer than a record may be on its way: by then the fate of all is known.
+pub(super) const CLOSE_MAX: Duration = Duration::from_secs(600);
 
 impl Sent {
     /// Records that a broker said it has; with acks=0, those that were sent.
     pub(super) fn acknowledged(&self) -> u64 {
-        let given_up: u64 = self.given_up.iter().map(|of_sender| of_sender.len() as u64).sum();
-        self.records.iter().sum::<u64>() - given_up
+        self.records.iter().sum::<u64>() - self.given_up()
+    }
+
+    /// Records that were given up, or not taken at all.
+    pub(super) fn failed(&self) -> u64 {
+        self.given_up() + self.refused
+    }
+
+    fn given_up(&self) -> u64 {
+        self.given_up.iter().map(|of_sender| of_sender.len() as u64).sum()
     }
 }
 
@@ -189,7 +204,7 @@ impl<'a> Sending<'a> {
         let senders = self.senders.len() as u64;
         let quota =
             self.timing.records.map(|all| all / senders + u64::from(u64::from(*number) < all % senders));
-        let (mut sent, mut steady) = (0, 0);
+        let (mut sent, mut steady, mut refused) = (0, 0, 0);
         while !self.stop.load(Ordering::Relaxed) && quota.is_none_or(|quota| steady < quota) {
             let scheduled =
                 schedule.as_mut().map(|schedule| self.timing.started.saturating_add(schedule.next_due()));
@@ -197,7 +212,8 @@ impl<'a> Sending<'a> {
                 wait_until(due, || producer.elapsed());
             }
             let due = scheduled.unwrap_or(watch.seen);
-            if self.timing.until.is_some_and(|until| due >= until) {
+            let reached = if self.workload.stop_on_time { watch.seen.max(due) } else { due };
+            if self.timing.until.is_some_and(|until| reached >= until) {
                 break;
             }
             let is_steady = due >= self.timing.steady_from;
@@ -205,17 +221,24 @@ impl<'a> Sending<'a> {
             let tag = tag::pack(sent, due);
             account.latest.store(sent, Ordering::Relaxed);
             let topic = topics[(sent % topics.len() as u64) as usize];
-            let done = records
-                .next(topic, tag, due, |record| watch.send(producer, record, (sent, scheduled, is_steady)));
-            sent += 1;
-            let Err(error) = done else { continue };
-            account.give_up([sent - 1], &error);
+            let done = records.next(topic, tag, due, |record| {
+                watch.send(producer, record, (sent + refused, scheduled, is_steady))
+            });
+            let Err(error) = done else {
+                sent += 1;
+                continue;
+            };
+            account.fail(&error);
+            records.take_back();
+            refused += 1;
             if !may_take_the_next(&error) {
                 break;
             }
         }
-        producer.flush_blocking();
-        Ok(account.sent(watch, sent))
+        let closing = producer.elapsed();
+        producer.clone().close_blocking(CLOSE_MAX);
+        let close = producer.elapsed().saturating_sub(closing);
+        Ok(Sent { refused, close, ..account.sent(watch, sent) })
     }
 }
 
@@ -276,6 +299,13 @@ impl Records {
         let header = marker.header();
         send(&record.value(marker.value()).headers(header.as_slice()))
     }
+
+    /// The record that was made last was not taken: the next one gets its number.
+    fn take_back(&mut self) {
+        if let Some(marker) = &mut self.marker {
+            marker.take_back();
+        }
+    }
 }
 
 /// Whether the records of a workload are marked, and with when they were due.
@@ -309,6 +339,10 @@ impl Account {
 
     fn give_up(&self, numbers: impl IntoIterator<Item = u64>, why: &dyn std::error::Error) {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
+        self.fail(why);
+    }
+
+    fn fail(&self, why: &dyn std::error::Error) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert_with(|| why.to_string());
     }
@@ -318,7 +352,8 @@ impl Account {
         given_up.sort_unstable();
         let Watch { call, punctuality, .. } = watch;
         let first_failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Sent { call, punctuality, records: vec![records], given_up: vec![given_up], first_failure }
+        let (records, given_up) = (vec![records], vec![given_up]);
+        Sent { call, punctuality, records, given_up, refused: 0, first_failure, close: Duration::ZERO }
     }
 }
 
@@ -329,7 +364,9 @@ pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Sent> {
         punctuality: Punctuality::default(),
         records: Vec::new(),
         given_up: Vec::new(),
+        refused: 0,
         first_failure: None,
+        close: Duration::ZERO,
     };
     for handle in handles {
         let one = handle.join().map_err(|_| anyhow!("a thread that sends panicked"))??;
@@ -337,6 +374,8 @@ pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Sent> {
         all.punctuality.add(&one.punctuality);
         all.records.extend(one.records);
         all.given_up.extend(one.given_up);
+        all.refused += one.refused;
+        all.close = all.close.max(one.close);
         all.first_failure = all.first_failure.or(one.first_failure);
     }
     Ok(all)

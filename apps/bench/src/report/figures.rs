@@ -17,6 +17,8 @@ pub struct Figure {
     /// Whether more of it is better.
     pub better: Better,
     is_latency: bool,
+    /// Whether it is of interest only where more is sent than is taken.
+    is_of_overload: bool,
     of: fn(&RunReport) -> Option<f64>,
 }
 
@@ -31,6 +33,8 @@ pub enum Unit {
     Nanoseconds,
     /// Of memory.
     Bytes,
+    /// Whole ones.
+    Records,
 }
 
 /// All of them, the most important first.
@@ -56,20 +60,37 @@ pub const FIGURES: &[Figure] = &[
     cost("broker_rss_bytes", "broker memory", Unit::Bytes, |run| {
         run.resources?.used.brokers.map(|found| found.rss_bytes as f64)
     }),
+    overload("client_rss_bytes", "client memory", Unit::Bytes, |run| {
+        run.resources.map(|found| found.used.client.rss_bytes as f64)
+    }),
+    overload("failed_records", "given up, records", Unit::Records, |run| Some(run.failed as f64)),
+    overload("close_ns", "close", Unit::Nanoseconds, |run| run.close_ns.map(|found| found as f64)),
 ];
 
 type Of = fn(&RunReport) -> Option<f64>;
 
 const fn rate(name: &'static str, title: &'static str, unit: Unit, of: Of) -> Figure {
-    Figure { name, title, unit, better: Better::Higher, is_latency: false, of }
+    Figure { name, title, unit, better: Better::Higher, is_latency: false, is_of_overload: false, of }
 }
 
 const fn time(name: &'static str, title: &'static str, of: Of) -> Figure {
-    Figure { name, title, unit: Unit::Nanoseconds, better: Better::Lower, is_latency: true, of }
+    Figure {
+        name,
+        title,
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        is_latency: true,
+        is_of_overload: false,
+        of,
+    }
 }
 
 const fn cost(name: &'static str, title: &'static str, unit: Unit, of: Of) -> Figure {
-    Figure { name, title, unit, better: Better::Lower, is_latency: false, of }
+    Figure { name, title, unit, better: Better::Lower, is_latency: false, is_of_overload: false, of }
+}
+
+const fn overload(name: &'static str, title: &'static str, unit: Unit, of: Of) -> Figure {
+    Figure { is_of_overload: true, ..cost(name, title, unit, of) }
 }
 
 fn of(flow: &Option<FlowReport>, figure: fn(&FlowReport) -> f64) -> Option<f64> {
@@ -102,6 +123,9 @@ impl Figure {
     /// Whether it says something of a system. Sent as fast as can be, records wait in line, and their latency
     /// is the length of that line; sent at a rate, they come through at that rate or the system is overloaded.
     pub fn says_something(&self, workload: &Workload) -> bool {
+        if self.is_of_overload {
+            return workload.is_overload();
+        }
         let is_paced = workload.rate != Pace::Max && !workload.stored;
         match (self.is_latency, self.better) {
             (true, _) => is_paced || workload.one_at_a_time,
@@ -114,7 +138,7 @@ impl Figure {
     /// A value for people.
     pub fn show(&self, value: f64) -> String {
         match self.unit {
-            Unit::PerSecond => thousands(value),
+            Unit::PerSecond | Unit::Records => thousands(value),
             Unit::MibPerSecond => format!("{value:.1}"),
             Unit::Nanoseconds => crate::histogram::in_words(value as u64),
             Unit::Bytes => format!("{:.0} MiB", value / crate::histogram::MIB),
@@ -123,7 +147,7 @@ impl Figure {
 }
 
 /// A whole number with its thousands apart.
-fn thousands(value: f64) -> String {
+pub(super) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut said = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -158,5 +182,10 @@ mod tests {
         assert!(says("written_records_per_sec", &paced) && says("response_p99_ns", &paced));
         let in_turn = Workload { one_at_a_time: true, ..Workload::default() };
         assert!(!says("written_records_per_sec", &in_turn) && says("end_to_end_p99_ns", &in_turn));
+        let rate = serde_json::from_value("150%".into()).expect("it is a rate");
+        let overload = Workload { rate, ..Workload::default() };
+        assert!(
+            says("close_ns", &overload) && says("response_p99_ns", &overload) && !says("close_ns", &paced)
+        );
     }
 }

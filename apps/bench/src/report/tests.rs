@@ -38,6 +38,12 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         first_failure: None,
         settings: Map::new(),
         probes: Vec::new(),
+        rate: None,
+        full_speed_per_sec: None,
+        close_ns: None,
+        stamp: Stamp::default(),
+        share: None,
+        metrics: None,
         resources: None,
         seconds: Vec::new(),
     }
@@ -62,6 +68,8 @@ pub(crate) fn report(workload: Workload, systems: &[(&str, &[f64])]) -> Report {
         is_quick: true,
         notes: Vec::new(),
         machine: Value::Null,
+        load: None,
+        ceilings: None,
         points: vec![point],
     }
 }

@@ -2,22 +2,26 @@
 
 use std::fmt::Write;
 
-use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport};
+use super::resources::{median, percent};
+use super::{FIGURES, Figure, Grid, PointReport, Report, RunReport, SystemReport, limits};
 use crate::statistics::{Judgement, Spread, compare};
 
 /// Less than this share is no difference, however sure it is.
 const MATTERS: f64 = 0.03;
+const WHAT_IT_TOOK: &str = "What the steady state took; medians. *A byte* is one of the records' values, and all \
+                            its copies count; *CPU of others* holds the system's own work for both.";
 
 impl Report {
     /// Its figures: a row for each system at each point.
     pub fn table(&self) -> Grid {
         let figures: Vec<&Figure> = FIGURES.iter().filter(|figure| self.has(figure)).collect();
         let head = ["", "system"].into_iter().chain(figures.iter().map(|figure| figure.title));
-        let mut grid = Grid::new(head.chain(["records"]));
+        let mut grid = Grid::new(head.chain(["of what the machine can do", "records"]));
         for point in &self.points {
             for system in &point.systems {
                 let mut row = vec![point.label(), system.name.clone()];
                 row.extend(figures.iter().map(|figure| shown(figure, system)));
+                row.push(median(system, reached).map_or_else(String::new, percent));
                 let wrong = system.runs.iter().filter(|run| run.wrong.is_some()).count();
                 row.push(match wrong {
                     0 => "as sent".to_owned(),
@@ -91,25 +95,34 @@ impl Report {
                 line(format_args!("{}: {version}, {} runs, {settings}", system.name, system.runs.len()));
             }
         }
+        for stamp in self.stamps() {
+            line(format_args!("{stamp}"));
+        }
         line(format_args!("Machine: {}", machine(&self.machine)));
         line(format_args!("Command: `{}`, version {}", self.command, self.version));
         for note in &self.notes {
             line(format_args!("Note: {note}"));
         }
-        let _ = write!(
-            text,
-            "\nMedians, with the least and the greatest of several runs.\n\n{}",
-            self.table().markdown()
-        );
-        let verdicts = self.verdicts();
-        if !verdicts.is_empty() {
-            let _ = write!(text, "\n{}", verdicts.markdown());
+        let mut tables = vec![
+            ("Medians, with the least and the greatest of several runs.", self.table()),
+            ("", self.verdicts()),
+            (WHAT_IT_TOOK, self.resources()),
+        ];
+        tables.extend(self.ceilings.iter().map(|ceilings| ("", limits(ceilings))));
+        for (about, table) in tables.iter().filter(|(_, table)| !table.is_empty()) {
+            let about = if about.is_empty() { String::new() } else { format!("\n{about}\n") };
+            let _ = write!(text, "{about}\n{}", table.markdown());
         }
         for wrong in self.wrong() {
             let _ = write!(text, "\n**{wrong}**\n");
         }
         text
     }
+}
+
+/// What part of what the machine can do was reached.
+fn reached(run: &RunReport) -> Option<f64> {
+    run.share.map(|share| share.reached)
 }
 
 /// The median, and between what the runs lie if there are several.
@@ -137,11 +150,12 @@ fn machine(machine: &serde_json::Value) -> String {
     let said = |field: &str| crate::yaml::scalar(&machine[field]).unwrap_or_else(|| "unknown".to_owned());
     let gib = machine["memory_bytes"].as_f64().map_or(0.0, |bytes| bytes / f64::from(1 << 30));
     format!(
-        "{} cores of {}, {gib:.1} GiB, {} {}, data on {}",
+        "{} cores of {}, {gib:.1} GiB, {} {}, data on {} ({})",
         said("cores"),
         said("cpu"),
         said("os"),
         said("kernel"),
-        said("file_system")
+        said("file_system"),
+        said("mount_options")
     )
 }

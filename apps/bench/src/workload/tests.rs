@@ -56,13 +56,13 @@ fn rates_are_numbers_ramps_or_max() {
     let rate =
         |text: &str| read(&format!("name: a\nrate: {text}\n")).map(|read| read.points[0].workload.rate);
     assert_eq!(rate("max").expect("it is right"), Pace::Max);
-    for text in ["5000", "0.5", "1000:50000:60"] {
+    for text in ["5000", "0.5", "1000:50000:60", "150%", "12.5%"] {
         let pace = rate(text).expect("it is right");
         assert_eq!(pace.to_string(), text);
         let again: Pace = serde_json::from_value(pace.into()).expect("it is written as it is read");
         assert_eq!(again, pace);
     }
-    for text in ["0", "-1", "fast", "1:2"] {
+    for text in ["0", "-1", "fast", "1:2", "0%", "x%"] {
         assert!(
             refusal(&format!("name: a\nrate: {text}")).starts_with("w.yaml:2: rate: expected records"),
             "{text}"
@@ -87,6 +87,8 @@ fn what_makes_no_sense_is_refused() {
         ("search: {within: 0.01}\nrate: 5", "w.yaml: search: it finds the rate"),
         ("search: {p99: 1}", "w.yaml:2: search: unknown field `p99`"),
         ("seconds: 0", "w.yaml: seconds: nothing is measured in no time"),
+        ("stop_on_time: true\nrecords: 5", "w.yaml: stop_on_time: how long it sends"),
+        ("ceiling: {disk_bytes: 0}", "w.yaml: ceiling: nothing is measured with no bytes"),
         ("topic: {retention.ms: {}}", "w.yaml:2: topic: retention.ms: expected a text or a number"),
     ];
     for (line, expected) in cases {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use bench::compare::compare;
-use bench::preset::{PRESETS, Preset};
+use bench::preset::{Family, PRESETS, Preset};
 use bench::report::Report;
 use clap::Subcommand;
 use serde_json::json;
@@ -92,6 +92,12 @@ fn list(arguments: &ListArguments, out: &mut dyn Write) -> Result<()> {
         let about = wrapped(&experiment.about, 56).join("\n");
         table.row([preset.name.to_owned(), wrapped(&published.result, 34).join("\n"), about]);
     }
+    for family in Family::all()? {
+        let names: Vec<&str> = family.members.iter().map(|preset| preset.name).collect();
+        let about = wrapped(&family.about, 56).join("\n");
+        table.row([family.name.clone(), format!("{} of these", names.len()), about]);
+        said.push(json!({ "name": family.name, "about": family.about, "experiments": names }));
+    }
     if arguments.json {
         writeln!(out, "{}", json!(said))?;
     } else {
@@ -104,7 +110,9 @@ fn list(arguments: &ListArguments, out: &mut dyn Write) -> Result<()> {
 }
 
 fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
-    out.write_all(Preset::find(&arguments.name)?.text.as_bytes())?;
+    let family = Family::find(&arguments.name)?.and_then(|family| family.text);
+    let text = family.map_or_else(|| Preset::find(&arguments.name).map(|preset| preset.text), Ok)?;
+    out.write_all(text.as_bytes())?;
     Ok(())
 }
 

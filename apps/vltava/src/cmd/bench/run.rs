@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
+use bench::ceiling::{Ceilings, Extent};
 use bench::driver::{Driver, System};
-use bench::preset::Preset;
+use bench::preset::{Family, Preset};
+use bench::report::{Grid, Report, Summary, limits};
 use bench::suite::{Event, Suite};
 use bench::system::{Kafka, Site};
 use bench::workload::Experiment;
@@ -22,7 +24,8 @@ use crate::interrupt;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// A benchmark that `vltava bench list` lists, or a file: a workload, of ours or of the OpenMessaging Benchmark
+    /// A benchmark that `vltava bench list` lists, or a file: a workload, of ours or of the OpenMessaging Benchmark.
+    /// linkedin, liveramp and confluent are all that begin so, one after the other
     name: String,
     /// Run its short form: smaller than what was published, and said to be
     #[arg(long)]
@@ -51,7 +54,10 @@ pub(super) struct Arguments {
     /// The first port that brokers may take
     #[arg(long, default_value_t = 20_000, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..=60_000))]
     port: u16,
-    /// Answer with JSON, for programs
+    /// Do not measure first what this machine can do at all, which takes a few seconds
+    #[arg(long)]
+    no_ceilings: bool,
+    /// Answer with JSON, for programs: a line for each benchmark
     #[arg(long)]
     json: bool,
 }
@@ -59,60 +65,165 @@ pub(super) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava bench run linkedin-1p-rf1 --quick --out results
+  vltava bench run linkedin --quick --against kafka --kafka ~/kafka --out results
+  vltava bench run quick
   vltava bench run linkedin-record-size --quick --against kafka --kafka ~/kafka --runs 5
   vltava bench run liveramp-acks --bootstrap-server broker-1:9092
   vltava bench run omb/workload.yaml --driver omb/driver.yaml";
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
-    let experiment = arguments.experiment()?;
+    let family = Family::find(&arguments.name)?;
+    let experiments = arguments.experiments(family.as_ref())?;
     let drivers = arguments.drivers()?;
     let site = arguments.site(&drivers)?;
     let command = std::env::args().skip(1).fold("vltava".to_owned(), |said, word| format!("{said} {word}"));
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     interrupt::on_first(move || stopped.store(true, Ordering::Relaxed))?;
-    let suite = Suite {
-        experiment: &experiment,
-        drivers: &drivers,
-        runs: arguments.runs.into(),
-        site: &site,
-        command: &command,
-        stop: &stop,
+    let ceilings = arguments.ceilings(&experiments, &drivers, &site, &stop)?;
+    let runs = arguments.runs.into();
+    let measure = |experiment: &Experiment| {
+        let (drivers, site, command, stop) = (&drivers, &site, &command, &stop);
+        Suite { experiment, drivers, runs, site, ceilings: ceilings.as_ref(), command, stop }.measure_shown()
     };
-    let mut live = Live::begin();
-    let report = suite.measure(&mut |event: Event<'_>| live.tell(&event));
-    live.end();
-    let report = report?;
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        write!(out, "{}", report.table().text())?;
-        let verdicts = report.verdicts();
-        if !verdicts.is_empty() {
-            write!(out, "\n{}", verdicts.text())?;
-        }
-        if let Some(published) = &report.published {
-            writeln!(out, "\npublished: {} ({})", published.result, published.source)?;
-        }
-        if report.is_quick {
-            writeln!(out, "short form: smaller than what was published")?;
-        }
+    let done = match family {
+        None => experiments.iter().try_for_each(|experiment| {
+            let report = measure(experiment)?;
+            arguments.show(&report, out)
+        }),
+        Some(family) => arguments.run_all(&family, &experiments, measure, &stop, out),
+    };
+    if arguments.data_dir.is_none() {
+        // Others may be at work in it.
+        let _ = std::fs::remove_dir(&site.dir);
     }
-    for note in &report.notes {
-        eprintln!("note: {note}");
-    }
-    if let Some(folder) = &arguments.out {
-        report.write(folder)?;
-        eprintln!("written: {0}/{1}.json, {0}/{1}.md", folder.display(), report.name);
-    }
-    out.flush()?;
-    match &report.wrong()[..] {
-        [] => Ok(()),
-        wrong => bail!("{}", wrong.join("; ")),
+    done
+}
+
+/// A suite whose progress is shown.
+trait Shown {
+    fn measure_shown(&self) -> Result<Report>;
+}
+
+impl Shown for Suite<'_> {
+    fn measure_shown(&self) -> Result<Report> {
+        let mut live = Live::begin();
+        let report = self.measure(&mut |event: Event<'_>| live.tell(&event));
+        live.end();
+        report
     }
 }
 
+/// Tells of a report: its tables, or all of it for programs.
+fn tell(report: &Report, is_json: bool, out: &mut dyn Write) -> Result<()> {
+    if is_json {
+        writeln!(out, "{}", serde_json::to_string(report)?)?;
+        return Ok(());
+    }
+    let mut tables = vec![report.table(), report.verdicts()];
+    // What a machine can do is the result where nothing else was asked.
+    tables.extend(report.ceilings.iter().filter(|_| report.table().is_empty()).map(limits));
+    let texts: Vec<String> = tables.iter().filter(|table| !table.is_empty()).map(Grid::text).collect();
+    write!(out, "{}", texts.join("\n"))?;
+    if let Some(published) = &report.published {
+        writeln!(out, "\npublished: {} ({})", published.result, published.source)?;
+    }
+    if report.is_quick {
+        writeln!(out, "short form: smaller than what was published")?;
+    }
+    Ok(())
+}
+
 impl Arguments {
+    /// Writes down what came of a benchmark; fails if its records are not what was sent.
+    fn show(&self, report: &Report, out: &mut dyn Write) -> Result<()> {
+        tell(report, self.json, out)?;
+        out.flush()?;
+        for note in &report.notes {
+            eprintln!("note: {note}");
+        }
+        if let Some(folder) = &self.out {
+            report.write(folder)?;
+            eprintln!("written: {0}/{1}.json, {0}/{1}.md", folder.display(), report.name);
+        }
+        match &report.wrong()[..] {
+            [] => Ok(()),
+            wrong => bail!("{}", wrong.join("; ")),
+        }
+    }
+
+    /// All of a family, one after the other: one that fails does not keep the others from being measured.
+    fn run_all(
+        &self,
+        family: &Family,
+        experiments: &[Experiment],
+        measure: impl Fn(&Experiment) -> Result<Report>,
+        stop: &AtomicBool,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let mut summary = Summary::of(&family.name, &family.about);
+        for (number, experiment) in (1..).zip(experiments) {
+            eprintln!("{number} of {}: {}", experiments.len(), experiment.name);
+            let done = measure(experiment).and_then(|report| {
+                summary.add(&report);
+                self.show(&report, out)
+            });
+            ensure!(!stop.load(Ordering::Relaxed), "it was interrupted");
+            if let Err(error) = done {
+                eprintln!("{}: {error:#}", experiment.name);
+                summary.add_failure(&experiment.name, &format!("{error:#}"));
+            }
+            if !self.json {
+                writeln!(out)?;
+            }
+        }
+        if !self.json {
+            write!(out, "{}", summary.text())?;
+        }
+        if let Some(folder) = &self.out {
+            let path = summary.write(folder)?;
+            eprintln!("written: {}", path.display());
+        }
+        out.flush()?;
+        match summary.failures() {
+            [] => Ok(()),
+            failures => {
+                bail!("{} of {} failed: {}", failures.len(), experiments.len(), failures.join(", "))
+            }
+        }
+    }
+
+    fn experiments(&self, family: Option<&Family>) -> Result<Vec<Experiment>> {
+        let Some(family) = family else { return Ok(vec![self.experiment()?]) };
+        let is_quick = self.quick || family.is_quick;
+        family.members.iter().map(|preset| preset.experiment(is_quick)).collect()
+    }
+
+    /// What the machine can do, if brokers will run on it and somebody wants to know.
+    fn ceilings(
+        &self,
+        experiments: &[Experiment],
+        drivers: &[Driver],
+        site: &Site,
+        stop: &AtomicBool,
+    ) -> Result<Option<Ceilings>> {
+        let asks_brokers =
+            |experiment: &Experiment| experiment.points.iter().any(|point| point.workload.ceiling.is_none());
+        let are_here = drivers.iter().any(|driver| driver.system != System::Bootstrap);
+        if self.no_ceilings || !are_here || !experiments.iter().any(asks_brokers) {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(&site.dir).with_context(|| format!("cannot make {}", site.dir.display()))?;
+        let measured = Extent::default()
+            .fitting(&site.dir)
+            .and_then(|(extent, _)| Ceilings::measure(&site.dir, extent, stop));
+        ensure!(!stop.load(Ordering::Relaxed), "it was interrupted");
+        // Benchmarks say something without it.
+        Ok(measured
+            .inspect_err(|error| eprintln!("note: what this machine can do is not known: {error:#}"))
+            .ok())
+    }
+
     fn experiment(&self) -> Result<Experiment> {
         let is_path = self.name.contains('/') || self.name.ends_with(".yaml") || self.name.ends_with(".yml");
         match is_path {

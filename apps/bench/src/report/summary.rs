@@ -1,0 +1,168 @@
+//! What came of several benchmarks, in one table.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::resources::{median, percent};
+use super::{FIGURES, Figure, Grid, PointReport, Report};
+
+/// One table of several reports.
+#[derive(Debug)]
+pub struct Summary {
+    name: String,
+    about: String,
+    is_quick: bool,
+    rows: Vec<[String; 12]>,
+    published: Vec<(String, String)>,
+    failures: Vec<String>,
+}
+
+/// The figures that are in it.
+const SHOWN: [&str; 7] = [
+    "written_records_per_sec",
+    "written_mib_per_sec",
+    "read_records_per_sec",
+    "read_mib_per_sec",
+    "response_p99_ns",
+    "end_to_end_p50_ns",
+    "end_to_end_p99_ns",
+];
+
+impl Summary {
+    /// Of these, with nothing in it.
+    pub fn of(name: &str, about: &str) -> Self {
+        let (name, about) = (name.to_owned(), about.to_owned());
+        Self { name, about, is_quick: false, rows: Vec::new(), published: Vec::new(), failures: Vec::new() }
+    }
+
+    /// Adds a report: a row for each system at each point.
+    pub fn add(&mut self, report: &Report) {
+        self.is_quick |= report.is_quick;
+        if let Some(published) = &report.published {
+            self.published.push((report.name.clone(), published.result.clone()));
+        }
+        for point in &report.points {
+            for at in 0..point.systems.len() {
+                self.rows.push(row(&report.name, point, at));
+            }
+        }
+        if let Some(ceilings) =
+            report.ceilings.filter(|_| report.points.iter().all(|point| point.systems.is_empty()))
+        {
+            let mut row: [String; 12] = Default::default();
+            row[0].clone_from(&report.name);
+            row[2] = "disk, written and flushed".to_owned();
+            row[4] = format!("{:.1}", ceilings.disk_flushed_bytes_per_sec / crate::histogram::MIB);
+            self.rows.push(row);
+        }
+    }
+
+    /// Adds one that failed, and why.
+    pub fn add_failure(&mut self, name: &str, why: &str) {
+        let mut row: [String; 12] = Default::default();
+        row[0] = name.to_owned();
+        row[2] = "failed".to_owned();
+        row[11] = why.lines().next().unwrap_or_default().to_owned();
+        self.rows.push(row);
+        self.failures.push(name.to_owned());
+    }
+
+    /// The names of those that failed.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    fn table(&self) -> Grid {
+        let figures = SHOWN.iter().filter_map(|name| Figure::find(name)).map(|figure| figure.title);
+        let head = ["benchmark", "", "system"].into_iter().chain(figures);
+        let mut grid = Grid::new(head.chain(["of what the machine can do", "ratio to it"]));
+        for row in &self.rows {
+            grid.row(row.clone());
+        }
+        grid.compact()
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        self.table().text()
+    }
+
+    /// Writes it as Markdown, under the name of what was measured.
+    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let path = folder.join(format!("{}.md", self.name));
+        let mut text = format!("# {}\n\n{}\n\n", self.name, self.about);
+        if self.is_quick {
+            text.push_str(
+                "Short forms: smaller than what was published; compare the systems with each other.\n\n",
+            );
+        }
+        text.push_str(
+            "Medians; *ratio to it* is how many times as good the first system is, by the first figure.\n\n",
+        );
+        text.push_str(&self.table().markdown());
+        let mut published = Grid::new(["benchmark", "published"]);
+        self.published.iter().for_each(|(name, result)| published.row([name.clone(), result.clone()]));
+        if !published.is_empty() {
+            text.push_str(&format!("\n{}", published.markdown()));
+        }
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
+    let (first, system) = (&point.systems[0], &point.systems[at]);
+    let mut row: [String; 12] = Default::default();
+    row[0] = name.to_owned();
+    row[1] = point.label();
+    row[2].clone_from(&system.name);
+    let says = |figure: &&Figure| figure.says_something(&point.workload);
+    let median_of = |figure: &Figure, of: &super::SystemReport| {
+        crate::statistics::Spread::of(&of.values(figure)).map(|spread| spread.median)
+    };
+    for (cell, figure) in (3..).zip(SHOWN.iter().map(|name| Figure::find(name))) {
+        let shown = figure.filter(says).and_then(|figure| Some(figure.show(median_of(figure, system)?)));
+        row[cell] = shown.unwrap_or_default();
+    }
+    row[10] = median(system, |run| run.share.map(|share| share.reached)).map_or_else(String::new, percent);
+    // The first figure that says something is the headline.
+    let headline = FIGURES.iter().filter(says).find(|figure| median_of(figure, first).is_some());
+    let ratio = headline.filter(|_| at > 0).and_then(|figure| {
+        let (first, other) = (median_of(figure, first)?, median_of(figure, system)?);
+        Some(if figure.better == crate::statistics::Better::Higher { first / other } else { other / first })
+    });
+    row[11] = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} ×"));
+    let wrong = system.runs.iter().filter(|run| run.wrong.is_some()).count();
+    if wrong > 0 {
+        row[11].push_str(&format!(" wrong in {wrong} of {} runs", system.runs.len()));
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+    use crate::workload::Workload;
+
+    #[test]
+    fn each_system_of_each_benchmark_has_a_row_and_failures_do_too() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let mut summary = Summary::of("family", "What they measured");
+        summary.add(&report(Workload::default(), &[("vltava", &[30.0, 10.0, 20.0]), ("kafka", &[5.0])]));
+        summary.add_failure("b", "it broke\nand more");
+        let text = summary.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].contains("vltava") && lines[1].contains(" 20 "), "{text}");
+        assert!(lines[2].contains("kafka") && lines[2].ends_with("4.00 ×"), "{text}");
+        assert!(lines[3].starts_with("b") && lines[3].ends_with("it broke"), "{text}");
+        assert_eq!(summary.failures(), ["b"]);
+        let path = summary.write(folder.path()).expect("it can be written");
+        assert_eq!(path, folder.path().join("family.md"));
+        let markdown = std::fs::read_to_string(path).expect("it is there");
+        assert!(markdown.contains("| a |") && markdown.contains("Short forms"), "{markdown}");
+    }
+}
