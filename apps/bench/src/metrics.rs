@@ -170,7 +170,8 @@ fn get(url: &str) -> Result<String> {
     let mut connection = TcpStream::connect_timeout(&address, PATIENCE)?;
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
-    write!(connection, "GET /{path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n")?;
+    let asked = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nAccept: text/plain\r\n\r\n");
+    connection.write_all(asked.as_bytes())?;
     let mut answer = String::new();
     connection.take(PAGE_BYTES_MAX).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;
@@ -258,8 +259,8 @@ nothing NaN
                     let mut asked = [0; 1024];
                     let count = connection.read(&mut asked).expect("it asks");
                     assert!(asked[..count].starts_with(b"GET /metrics HTTP/1.0\r\n"));
-                    write!(connection, "HTTP/1.1 {answer}\r\ncontent-type: text/plain\r\n\r\n{PAGE}")
-                        .expect("it reads");
+                    let answer = format!("HTTP/1.1 {answer}\r\ncontent-type: text/plain\r\n\r\n{PAGE}");
+                    connection.write_all(answer.as_bytes()).expect("it reads");
                 }
             });
             let both = read(&[url.clone(), url.clone()]).expect("they answer");

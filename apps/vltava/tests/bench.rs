@@ -2,10 +2,12 @@
 
 mod node;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use node::Node;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Output {
@@ -41,6 +43,8 @@ fn what_there_is_is_listed_and_shown() {
         (&"linkedin-1p-rf1".into(), &821_557.0.into())
     );
     assert!(stdout(&bench(&["list"])).contains("821,557 records/s"));
+    assert!(listed.as_array().is_some_and(|listed| listed.iter().any(|entry| entry["name"] == "linkedin")));
+    assert!(stdout(&bench(&["show", "quick"])).contains("- linkedin-1p-rf1"));
     assert!(stdout(&bench(&["show", "linkedin-1p-rf1"])).contains("records: 50000000"));
     let missing = bench(&["run", "linkedin-1p-rf2"]);
     assert_eq!(missing.status.code(), Some(1));
@@ -68,8 +72,11 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
         (&report["schema"], report["points"].as_array().map(Vec::len)),
         (&"vltava-bench/1".into(), Some(2))
     );
+    let can = &report["ceilings"]["write_bytes_per_sec"];
+    assert!(can.as_f64().is_some_and(|rate| rate > 0.0), "{can}");
     for point in report["points"].as_array().expect("they are a list") {
         let run = &point["systems"][0]["runs"][0];
+        says_what_it_took(run);
         assert_eq!((&run["wrong"], &run["failed"]), (&Value::Null, &0.into()), "{run}");
         assert_eq!((&run["written"]["records"], &run["read"]["records"]), (&10_000.into(), &20_000.into()));
         let rate = run["written"]["records_per_sec"].as_f64().expect("it is a number");
@@ -82,6 +89,92 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     let same = bench(&["compare", &format!("{out_dir}/small.json"), &format!("{out_dir}/small.json")]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
     assert!(stdout(&same).contains("too few runs to tell"), "{}", stdout(&same));
+}
+
+/// What the brokers themselves say is there, too: their page and their settings were read.
+fn says_what_it_took(run: &Value) {
+    let (stamp, resources) = (&run["stamp"], &run["resources"]);
+    assert_eq!(
+        (&stamp["flush"], &stamp["broker_settings"]["flush.policy"], &stamp["min_insync_replicas"]),
+        (&"flushed when the system does".into(), &"os".into(), &"1".into()),
+        "{stamp}"
+    );
+    assert!(
+        run["share"]["reached"].as_f64().is_some_and(|share| share > 0.0 && share < 1.0),
+        "{}",
+        run["share"]
+    );
+    let counted = run["metrics"]["counted"]["vltava_produce_records_total"].as_f64();
+    assert!(counted.is_some_and(|records| records > 0.0), "{}", run["metrics"]);
+    assert!(run["metrics"]["flushes"].is_u64(), "{}", run["metrics"]);
+    for used in ["client", "brokers"] {
+        let switches = resources["used"][used]["voluntary_switches"].as_u64();
+        assert!(switches.is_some_and(|switches| switches > 0), "{resources}");
+    }
+    let loopback = resources["used"]["host"]["loopback_bytes"].as_u64();
+    assert!(loopback >= resources["bytes"].as_u64(), "{resources}");
+}
+
+#[test]
+fn more_than_is_taken_is_no_failure_where_that_is_asked() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().expect("there is a place for files"));
+    let text = "name: more\nrecord_bytes: 1000\nrate: 300%\nstop_on_time: true\nmay_give_up: true\n\
+                producer: {max.block.ms: 0, buffer.memory: 2097152}\nwarmup_seconds: 0\nseconds: 1\n";
+    let workload = file(folder.path(), "more.yaml", text);
+    let ran = bench(&["run", &workload, "--bootstrap-server", &node.address, "--json"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+    let system = &report["points"][0]["systems"][0];
+    let run = &system["runs"][0];
+    let (full, rate) = (run["full_speed_per_sec"].as_f64(), run["rate"].as_f64());
+    assert!(full.zip(rate).is_some_and(|(full, rate)| (rate / full - 3.0).abs() < 1e-6), "{full:?} {rate:?}");
+    assert_eq!(run["wrong"], Value::Null, "what was taken is there");
+    assert!(
+        run["failed"].as_u64().is_some_and(|failed| failed > 0),
+        "nobody waits for room: {}",
+        run["failed"]
+    );
+    assert!(run["close_ns"].is_u64() && system["figures"]["close_ns"].is_object(), "{}", system["figures"]);
+    assert_eq!(report["ceilings"], Value::Null, "nothing says that the brokers are here");
+}
+
+#[test]
+fn a_machine_alone_is_measured_without_brokers() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let text = "name: alone\nceiling: {disk_bytes: 2097152, stream_bytes: 2097152}\n";
+    let workload = file(folder.path(), "alone.yaml", text);
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    let (data, out) = (data.display().to_string(), out.display().to_string());
+    let ran = bench(&["run", &workload, "--data-dir", &data, "--out", &out]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    assert!(stdout(&ran).contains("disk, written and flushed"), "{}", stdout(&ran));
+    let report = std::fs::read_to_string(format!("{out}/alone.json")).expect("it was written");
+    let report: Value = serde_json::from_str(&report).expect("it is JSON");
+    assert_eq!(report["ceilings"]["disk_bytes"], 2_097_152);
+    assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "nothing stays behind");
+}
+
+#[test]
+fn whoever_ends_a_family_early_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let data = folder.path().join("data");
+    let mut running = Command::new(env!("CARGO_BIN_EXE_vltava"))
+        .args(["bench", "run", "quick", "--no-ceilings", "--data-dir"])
+        .arg(&data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut lines = BufReader::new(running.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
+    let first = lines.next().expect("it says what it does");
+    assert!(first.starts_with("1 of ") && first.ends_with(": linkedin-1p-rf1"), "{first}");
+    assert!(lines.any(|line| line.starts_with("run 1 of 1")), "it starts brokers");
+    let pid = Pid::from_child(&running);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(running.wait().expect("it ends").code(), Some(1), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains("it was interrupted")), "{rest:?}");
+    assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "the brokers' data is gone");
 }
 
 #[test]
