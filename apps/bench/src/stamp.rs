@@ -32,7 +32,7 @@ pub struct Stamp {
 }
 
 /// They say where a node is, or who it is, and nothing of how it works.
-const PLACES: [&str; 14] = [
+const PLACES: [&str; 15] = [
     "node.id",
     "broker.id",
     "broker.rack",
@@ -47,6 +47,7 @@ const PLACES: [&str; 14] = [
     "controller.quorum.bootstrap.servers",
     "cluster.peers",
     "inter.broker.listener.name",
+    "http.listen",
 ];
 /// As many records, or milliseconds, as no log ever sees: what Kafka writes for "never".
 const NEVER: &str = "9223372036854775807";
