@@ -190,6 +190,9 @@ impl RunReport {
             (outcome.failed > 0 && !workload.may_give_up)
                 .then(|| format!("{} records were given up: {why}", outcome.failed))
         };
+        let flow = outcome.written.as_ref().or(outcome.read.as_ref());
+        let is_nothing = flow.is_some_and(|flow| flow.measured.counts.records == 0);
+        let nothing = || is_nothing.then(|| "no record came through".to_owned());
         let settings =
             outcome.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into()));
         Self {
@@ -198,7 +201,7 @@ impl RunReport {
             send_call_ns: Quantiles::of(&outcome.send_call),
             schedule: outcome.punctuality.json(),
             verified,
-            wrong: wrong.or_else(given_up),
+            wrong: wrong.or_else(given_up).or_else(nothing),
             failed: outcome.failed,
             first_failure: outcome.first_failure.clone(),
             settings: settings.collect(),

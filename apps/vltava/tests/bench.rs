@@ -58,7 +58,7 @@ fn what_there_is_is_listed_and_shown() {
 fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("there is a place for files");
     let text = "name: small\nabout: Both ways.\npartitions: 3\nproducers: 2\nacks: [1, all]\nconsumers: 2\n\
-                subscriptions: 2\nrate: 10000\nwarmup_seconds: 0.5\nrecords: 10000\n";
+                subscriptions: 2\nrate: 10000\nwarmup_seconds: 0.5\nrecords: 25000\n";
     let workload = file(folder.path(), "small.yaml", text);
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
@@ -78,13 +78,13 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
         let run = &point["systems"][0]["runs"][0];
         says_what_it_took(run);
         assert_eq!((&run["wrong"], &run["failed"]), (&Value::Null, &0.into()), "{run}");
-        assert_eq!((&run["written"]["records"], &run["read"]["records"]), (&10_000.into(), &20_000.into()));
+        assert_eq!((&run["written"]["records"], &run["read"]["records"]), (&25_000.into(), &50_000.into()));
         let rate = run["written"]["records_per_sec"].as_f64().expect("it is a number");
         assert!((8_000.0..10_200.0).contains(&rate), "{rate}");
         let (acknowledged, read) = (&run["written"]["response_ns"], &run["read"]["response_ns"]);
-        assert_eq!((&acknowledged["count"], &read["count"]), (&10_000.into(), &20_000.into()));
+        assert_eq!((&acknowledged["count"], &read["count"]), (&25_000.into(), &50_000.into()));
         // One subscription's; the other one saw the same.
-        assert!(run["verified"]["records"].as_u64().is_some_and(|records| records >= 14_900), "{run}");
+        assert!(run["verified"]["records"].as_u64().is_some_and(|records| records >= 29_900), "{run}");
     }
     let same = bench(&["compare", &format!("{out_dir}/small.json"), &format!("{out_dir}/small.json")]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));

@@ -204,7 +204,7 @@ impl<'a> Sending<'a> {
         let senders = self.senders.len() as u64;
         let quota =
             self.timing.records.map(|all| all / senders + u64::from(u64::from(*number) < all % senders));
-        let (mut sent, mut steady, mut refused) = (0, 0, 0);
+        let (mut calls, mut sent, mut steady, mut refused) = (0, 0, 0, 0);
         while !self.stop.load(Ordering::Relaxed) && quota.is_none_or(|quota| steady < quota) {
             let scheduled =
                 schedule.as_mut().map(|schedule| self.timing.started.saturating_add(schedule.next_due()));
@@ -221,17 +221,22 @@ impl<'a> Sending<'a> {
             let tag = tag::pack(sent, due);
             account.latest.store(sent, Ordering::Relaxed);
             let topic = topics[(sent % topics.len() as u64) as usize];
-            let done = records.next(topic, tag, due, |record| {
-                watch.send(producer, record, (sent + refused, scheduled, is_steady))
-            });
+            let done = records
+                .next(topic, tag, due, |record| watch.send(producer, record, (calls, scheduled, is_steady)));
+            calls += 1;
             let Err(error) = done else {
                 sent += 1;
                 continue;
             };
-            account.fail(&error);
             records.take_back();
-            refused += 1;
-            if !may_take_the_next(&error) {
+            let may_fail = self.workload.may_give_up;
+            // Whoever may not wait cannot know where its first records go.
+            if is_steady || !may_fail {
+                account.fail(&error);
+                refused += 1;
+            }
+            let is_passing = may_take_the_next(&error) || may_fail && error.is_retriable();
+            if !is_passing {
                 break;
             }
         }
