@@ -230,7 +230,9 @@ fn paced(target: Target<'_>, show: &mut dyn FnMut(&Second)) -> Result<Paced> {
             let full_speed = full_speed(target, workload.seconds, show)?;
             ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
             let rate = full_speed * share;
-            let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..workload.clone() };
+            // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
+            let warm = Workload { warmup_seconds: 0.0, ..workload.clone() };
+            let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..warm };
             let outcome = load::run(Target { workload: &workload, ..target }, show)?;
             Ok(Paced { outcome, probes: Vec::new(), rate: Some(rate), full_speed_per_sec: Some(full_speed) })
         }

@@ -231,7 +231,7 @@ impl<'a> Sending<'a> {
             records.take_back();
             let may_fail = self.workload.may_give_up;
             // Whoever may not wait cannot know where its first records go.
-            if is_steady || !may_fail {
+            if !(may_fail && matches!(error, SendError::TopicNotKnownYet { .. })) {
                 account.fail(&error);
                 refused += 1;
             }
