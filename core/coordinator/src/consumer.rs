@@ -28,6 +28,7 @@ mod reconcile;
 mod record;
 mod settings;
 mod state;
+mod subscription;
 mod targets;
 #[cfg(test)]
 mod tests;
@@ -90,7 +91,9 @@ struct Soft {
     revocations: Timers,
     /// When targets were made last.
     assigned: Option<Duration>,
-    /// When patterns were last looked up.
+    /// The patterns that members have.
+    patterns: topics::Patterns,
+    /// When all of them were last looked up.
     resolved: Option<Duration>,
     /// The end of the metadata in which nothing new was found.
     seen: Option<Offset>,

@@ -128,10 +128,7 @@ pub(super) fn remove(draft: &mut Draft<'_>, members: &[MemberId]) {
         draft.push(ConsumerGroupRecord::TargetAssignmentMember(id.clone(), None));
         draft.push(ConsumerGroupRecord::MemberMetadata(id.clone(), None));
     }
-    let state = draft.state();
-    let gone: Vec<String> =
-        state.regexes.keys().filter(|regex| !state.is_regex_subscribed(regex)).cloned().collect();
-    gone.into_iter().for_each(|regex| draft.push(ConsumerGroupRecord::RegularExpression(regex, None)));
+    targets::forget_regexes(draft);
 }
 
 /// Begins the next epoch after members left.

@@ -12,22 +12,20 @@ use wire::messages::consumer_group_heartbeat::{
 
 use super::classic_group::ClassicGroup;
 use super::member::{
-    CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId, MemberMetadata,
-    MemberState, partitions_of,
+    CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId, MemberState,
+    partitions_of,
 };
 use super::reconcile::{self, Step};
 use super::record::ConsumerGroupRecord;
 use super::settings::{ConsumerGroupError, ConsumerGroupSettings};
 use super::state::State;
 use super::{
-    ConsumerGroup, Context, Draft, HURRY, Soft, rebalance_timeout, session_timeout, targets, topics,
+    ConsumerGroup, Context, Draft, HURRY, Soft, rebalance_timeout, session_timeout, subscription, targets,
 };
 use crate::assign::{Assignor, Partitions};
 
 /// From this version on, members bring their own ids (KIP-1082).
 const VERSION_MEMBER_IDS: i16 = 1;
-/// How far apart patterns are looked up at least while the metadata changes.
-const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Who sends a request.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +124,8 @@ impl ConsumerGroup {
         let Self { id: group, state, soft } = self;
         let mut draft = Draft::of(state);
         let entered = enter(&mut draft, request, caller, context.settings, owned.as_ref(), group)?;
-        let rebalance = refresh(&mut draft, soft, &entered, request, caller, context)?;
+        let who = (&entered.id, entered.before.as_ref().map(|member| &*member.metadata));
+        let rebalance = subscription::refresh(&mut draft, soft, who, (request, caller), context)?;
         if targets::is_due(draft.state(), soft.assigned, context.now, context.settings) {
             targets::make(&mut draft, context.image, context.now, context.settings);
             soft.assigned = Some(context.now.elapsed);
@@ -279,83 +278,6 @@ fn check_epoch(
         return Err(ConsumerGroupError::FencedEpoch { compared: "smaller", received, known });
     }
     Ok(())
-}
-
-/// Takes in what the member says of itself and what became of the topics; begins another epoch if any of it matters.
-fn refresh(
-    draft: &mut Draft<'_>,
-    soft: &mut Soft,
-    entered: &Entered,
-    request: &ConsumerGroupHeartbeatRequest<'_>,
-    caller: &Caller<'_>,
-    context: &Context<'_>,
-) -> Result<Option<RebalanceCause>, ConsumerGroupError> {
-    let before = entered.before.as_ref().map(|member| &*member.metadata);
-    let metadata = updated(before, request, caller);
-    let subscribed = before.is_none_or(|it| (&it.topics, &it.regex) != (&metadata.topics, &metadata.regex));
-    let regex_changed = before.and_then(|it| it.regex.as_ref()) != metadata.regex.as_ref();
-    if let Some(regex) = metadata.regex.as_ref().filter(|_| regex_changed) {
-        topics::compile(regex)?;
-    }
-    if before != Some(&metadata) {
-        draft.push(ConsumerGroupRecord::MemberMetadata(entered.id.clone(), Some(Arc::new(metadata))));
-    }
-    let moved = soft.seen != Some(context.image.end());
-    let with_regexes = draft.state().subscribed_regexes().next().is_some();
-    let is_since = |long: Duration| soft.resolved.is_none_or(|at| context.now.elapsed >= at + long);
-    let is_old = is_since(context.settings.regex_refresh_interval);
-    let resolves = regex_changed || (with_regexes && (is_old || (moved && is_since(RESOLVE_INTERVAL))));
-    if resolves {
-        targets::resolve(draft, context.image, context.now);
-        soft.resolved = Some(context.now.elapsed);
-    }
-    if !subscribed && !moved && !resolves {
-        return Ok(None);
-    }
-    let hash = targets::metadata_hash(draft.state(), context.image);
-    let known = draft.state().metadata_hash;
-    if !subscribed && hash == known && draft.state().group_epoch > 0 {
-        // Nothing new in this metadata, unless patterns are yet to be looked up in it.
-        soft.seen = Some(context.image.end()).filter(|_| resolves || !with_regexes);
-        return Ok(None);
-    }
-    targets::bump(draft, hash);
-    Ok(Some(match before {
-        None => RebalanceCause::Joined,
-        Some(_) if subscribed => RebalanceCause::Subscribed,
-        Some(_) => RebalanceCause::TopicsChanged,
-    }))
-}
-
-/// What a member says of itself, over what it said before: what it leaves out is as it was.
-fn updated(
-    before: Option<&MemberMetadata>,
-    request: &ConsumerGroupHeartbeatRequest<'_>,
-    caller: &Caller<'_>,
-) -> MemberMetadata {
-    let mut metadata = before.cloned().unwrap_or_default();
-    let set = |field: &mut Option<String>, said: Option<&str>| {
-        if let Some(said) = said {
-            *field = Some(said.to_owned());
-        }
-    };
-    set(&mut metadata.instance_id, request.instance_id);
-    set(&mut metadata.rack_id, request.rack_id);
-    set(&mut metadata.assignor, request.server_assignor);
-    set(&mut metadata.regex, request.subscribed_topic_regex);
-    metadata.regex = metadata.regex.filter(|regex| !regex.is_empty());
-    if request.rebalance_timeout_ms != -1 {
-        metadata.rebalance_timeout_ms = request.rebalance_timeout_ms;
-    }
-    if let Some(names) = &request.subscribed_topic_names {
-        metadata.topics = names.iter().map(|&name| name.to_owned()).collect();
-        metadata.topics.sort_unstable();
-        metadata.topics.dedup();
-    }
-    caller.client_id.clone_into(&mut metadata.client_id);
-    caller.client_host.clone_into(&mut metadata.client_host);
-    metadata.classic = None;
-    metadata
 }
 
 /// One step of a member towards its target, if there is one to take.

@@ -163,6 +163,11 @@ pub enum ConsumerGroupError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The group has as many different patterns as it may. Kafka has no such bound.
+    #[error(
+        "The members of the group have {0} different SubscribedTopicRegex already, and there may not be more: have them share one."
+    )]
+    TooManyRegexes(usize),
     /// The static member is there, and did not leave.
     #[error(
         "Static member {member} with instance id {instance} cannot join the group because the instance id is owned by {owner} member."
@@ -235,7 +240,7 @@ impl ConsumerGroupError {
             Self::NoMember { .. } | Self::NoInstance(_) => ErrorCode::UnknownMemberId,
             Self::Full(_) => ErrorCode::GroupMaxSizeReached,
             Self::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
-            Self::InvalidRegex { .. } => ErrorCode::InvalidRegularExpression,
+            Self::InvalidRegex { .. } | Self::TooManyRegexes(_) => ErrorCode::InvalidRegularExpression,
             Self::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
             Self::FencedInstance { .. } => ErrorCode::FencedInstanceId,
             Self::FencedEpoch { .. } | Self::UnknownState => ErrorCode::FencedMemberEpoch,

@@ -12,24 +12,48 @@ use super::member::{MemberId, MemberMetadata};
 use super::record::{ConsumerGroupRecord, GroupEpoch, ResolvedRegex, TargetEpoch};
 use super::settings::ConsumerGroupSettings;
 use super::state::State;
-use super::topics;
+use super::topics::{self, Patterns};
 use crate::assign::{Assignor, Partitions, Subscriber, Topic, assign};
 
 /// Looks up the topics of all patterns again, and takes away those that nobody has any more.
-pub(super) fn resolve(draft: &mut Draft<'_>, image: &Image, now: Now) {
+pub(super) fn resolve(draft: &mut Draft<'_>, patterns: &mut Patterns, image: &Image, now: Now) {
+    forget_regexes(draft);
+    let regexes: Vec<String> = draft.state().subscribed_regexes().cloned().collect();
+    patterns.keep(&regexes);
+    regexes.iter().for_each(|regex| look_up(draft, patterns, regex, (image, now)));
+}
+
+/// A member has come with a pattern, or has another one than before, or none: looks up that one unless it is known,
+/// and takes away the one before if nobody has it any more.
+pub(super) fn resolve_one(
+    draft: &mut Draft<'_>,
+    patterns: &mut Patterns,
+    regex: Option<&str>,
+    image: &Image,
+    now: Now,
+) {
+    forget_regexes(draft);
+    let state = draft.state();
+    patterns.keep(state.subscribed_regexes());
+    if let Some(regex) = regex.filter(|regex| !state.regexes.contains_key(*regex)) {
+        look_up(draft, patterns, regex, (image, now));
+    }
+}
+
+fn look_up(draft: &mut Draft<'_>, patterns: &mut Patterns, regex: &str, (image, now): (&Image, Now)) {
+    let topics = patterns.matching(regex, image);
+    if draft.state().regexes.get(regex).is_none_or(|known| known.topics != topics) {
+        let resolved = ResolvedRegex { topics, version: image.end().0, at: now.wall };
+        draft.push(ConsumerGroupRecord::RegularExpression(regex.to_owned(), Some(Arc::new(resolved))));
+    }
+}
+
+/// Takes away the patterns that nobody has any more.
+pub(super) fn forget_regexes(draft: &mut Draft<'_>) {
     let state = draft.state();
     let gone = state.regexes.keys().filter(|regex| !state.is_regex_subscribed(regex));
-    let mut records: Vec<ConsumerGroupRecord> =
-        gone.map(|regex| ConsumerGroupRecord::RegularExpression(regex.clone(), None)).collect();
-    for regex in state.subscribed_regexes() {
-        // One that does not compile was refused when it came; in a record of Kafka's it stands for nothing.
-        let topics = topics::compile(regex).map(|it| topics::matching(&it, image)).unwrap_or_default();
-        if state.regexes.get(regex).is_none_or(|known| known.topics != topics) {
-            let resolved = ResolvedRegex { topics, version: image.end().0, at: now.wall };
-            records.push(ConsumerGroupRecord::RegularExpression(regex.clone(), Some(Arc::new(resolved))));
-        }
-    }
-    records.into_iter().for_each(|record| draft.push(record));
+    let gone: Vec<String> = gone.cloned().collect();
+    gone.into_iter().for_each(|regex| draft.push(ConsumerGroupRecord::RegularExpression(regex, None)));
 }
 
 /// A hash over what is known of the topics that the group reads.

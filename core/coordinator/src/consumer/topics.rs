@@ -1,5 +1,6 @@
 //! The topics that a group reads, and what is known of them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use metadata::{Image, Topic};
@@ -11,6 +12,8 @@ use super::settings::ConsumerGroupError;
 const REGEX_BYTES_MAX: usize = 4096;
 /// How big a pattern may become when it is compiled, in bytes.
 const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
+/// What matching with it may take besides: its automaton is made as it is needed, and thrown away where it gets larger.
+const REGEX_MATCHING_BYTES_MAX: usize = 256 << 10;
 /// How deep the groups of a pattern may be nested.
 const REGEX_NEST_MAX: u32 = 64;
 
@@ -50,17 +53,49 @@ pub(super) fn racks<'a>(topic: &'a Arc<Topic>, image: &'a Image) -> impl Iterato
     })
 }
 
-/// The names of all topics that a pattern matches as a whole, sorted.
-pub(super) fn matching(regex: &Regex, image: &Image) -> Vec<String> {
-    let names = image.topics().map(|topic| topic.name.as_str());
-    names.filter(|name| regex.is_match(name)).map(str::to_owned).collect()
+/// The patterns of a group, compiled: that takes longer than matching them with the names of some thousand topics.
+#[derive(Debug, Default)]
+pub(super) struct Patterns(BTreeMap<String, Regex>);
+
+impl Patterns {
+    /// A member comes with a pattern.
+    ///
+    /// # Errors
+    /// If it is not one of RE2's, or would take too much.
+    pub(super) fn learn(&mut self, regex: &str) -> Result<(), ConsumerGroupError> {
+        if !self.0.contains_key(regex) {
+            let compiled = compile(regex)?;
+            self.0.insert(regex.to_owned(), compiled);
+        }
+        Ok(())
+    }
+
+    /// Nobody has any but these.
+    pub(super) fn keep<'a>(&mut self, regexes: impl IntoIterator<Item = &'a String>) {
+        let regexes: BTreeSet<&String> = regexes.into_iter().collect();
+        self.0.retain(|regex, _| regexes.contains(regex));
+    }
+
+    /// The names of all topics that a pattern matches as a whole, sorted.
+    pub(super) fn matching(&mut self, regex: &str, image: &Image) -> Vec<String> {
+        // One that does not compile was refused when it came; in a record of Kafka's it stands for nothing.
+        let _ = self.learn(regex);
+        let Some(regex) = self.0.get(regex) else { return Vec::new() };
+        let names = image.topics().map(|topic| topic.name.as_str());
+        names.filter(|name| regex.is_match(name)).map(str::to_owned).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn known(&self) -> Vec<&str> {
+        self.0.keys().map(String::as_str).collect()
+    }
 }
 
 /// A pattern that matches whole names.
 ///
 /// # Errors
 /// If it is not one of RE2's, or would take too much.
-pub(super) fn compile(regex: &str) -> Result<Regex, ConsumerGroupError> {
+fn compile(regex: &str) -> Result<Regex, ConsumerGroupError> {
     let wrong =
         |reason: String| ConsumerGroupError::InvalidRegex { regex: base::excerpt(regex, 256), reason };
     if regex.len() > REGEX_BYTES_MAX {
@@ -68,7 +103,8 @@ pub(super) fn compile(regex: &str) -> Result<Regex, ConsumerGroupError> {
     }
     let build = |pattern: &str| {
         let mut builder = RegexBuilder::new(pattern);
-        builder.size_limit(REGEX_COMPILED_BYTES_MAX).nest_limit(REGEX_NEST_MAX).build()
+        builder.size_limit(REGEX_COMPILED_BYTES_MAX).dfa_size_limit(REGEX_MATCHING_BYTES_MAX);
+        builder.nest_limit(REGEX_NEST_MAX).build()
     };
     // By itself first: a bracket too many must not find its other half in what is put around it.
     build(regex).and_then(|_| build(&format!(r"\A(?:{regex})\z"))).map_err(|error| {

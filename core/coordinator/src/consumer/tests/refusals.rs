@@ -131,6 +131,33 @@ fn g28_what_cannot_be_had_is_refused() {
 }
 
 #[test]
+fn a_group_has_so_many_patterns_and_no_more() {
+    let mut stage = Stage::with(&[("t", 1)]);
+    for number in 0..subscription::REGEXES_MAX {
+        let name = format!("m{number:02}");
+        stage.client(&name, &[]).regex = Some(format!("t{{{number}}}"));
+        stage.beat(&name);
+    }
+    let known = stage.group.soft.patterns.known().len();
+    let request = |member, epoch, regex| Request {
+        member_epoch: epoch,
+        subscribed_topic_regex: Some(regex),
+        subscribed_topic_names: None,
+        ..join(member)
+    };
+    let error = stage.request(&request("one.more", 0, "u.*")).expect_err("there are as many as there may be");
+    assert_eq!(error.code(), ErrorCode::InvalidRegularExpression);
+    assert!(error.to_string().contains("have 32 different SubscribedTopicRegex already"), "{error}");
+    assert_eq!(stage.group.soft.patterns.known().len(), known, "what is refused is not kept");
+    // One that is there may be shared, and who has one of its own may have another instead.
+    stage.request(&request("one.more", 0, "t{1}")).expect("others have it");
+    let epoch = stage.group.member("m00").expect("it is there").current.epoch;
+    stage.request(&request("m00", epoch, "u.*")).expect("it is one for another");
+    assert!(stage.group.soft.patterns.known().contains(&"u.*"));
+    assert_eq!(stage.group.soft.patterns.known().len(), known);
+}
+
+#[test]
 fn a_member_without_an_id_is_given_one() {
     let mut stage = Stage::with(&[("t", 1)]);
     let caller = Caller { version: 0, client_id: "c", client_host: "/h", random: 7 };

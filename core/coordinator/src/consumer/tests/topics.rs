@@ -93,6 +93,41 @@ fn a_pattern_finds_topics_as_they_come() {
 }
 
 #[test]
+fn a_pattern_that_is_new_is_looked_up_alone() {
+    let mut stage = Stage::with(&[("logs.a", 1), ("other", 1)]);
+    stage.client("a", &[]).regex = Some("logs\\..*".into());
+    stage.beat("a");
+    stage.create("logs.b", 1);
+    let written = stage.written.len();
+    stage.client("b", &[]).regex = Some("oth.*|logs\\.b".into());
+    stage.beat("b");
+    let looked_up = |stage: &Stage, from: usize| -> Vec<String> {
+        let of = |it: &ConsumerGroupRecord| match it {
+            ConsumerGroupRecord::RegularExpression(regex, Some(it)) => {
+                Some(format!("{regex} → {}", it.topics.join(",")))
+            }
+            _ => None,
+        };
+        stage.written[from..].iter().filter_map(of).collect()
+    };
+    assert_eq!(looked_up(&stage, written), ["oth.*|logs\\.b → logs.b,other"]);
+    stage.wait(1000);
+    stage.beat("b");
+    assert_eq!(looked_up(&stage, written + 1).last().map(String::as_str), Some("logs\\..* → logs.a,logs.b"));
+    // Who comes with one that is known, or leaves one to others, has nothing looked up.
+    let written = stage.written.len();
+    stage.client("c", &[]).regex = Some("logs\\..*".into());
+    stage.beat("c");
+    stage.leave("c", EPOCH_LEAVE).expect("it is there");
+    assert_eq!(looked_up(&stage, written), [] as [&str; 0]);
+    assert_eq!(stage.group.soft.patterns.known(), ["logs\\..*", "oth.*|logs\\.b"]);
+    let b = stage.clients.get_mut("b").expect("a client");
+    (b.regex, b.unsure) = (Some("logs\\..*".into()), true);
+    stage.settle();
+    assert_eq!(stage.group.soft.patterns.known(), ["logs\\..*"], "what nobody has is not kept");
+}
+
+#[test]
 fn a_pattern_is_looked_up_again_after_a_while_although_nothing_happened() {
     let mut stage = Stage::with(&[("logs.a", 1)]);
     stage.settings.regex_refresh_interval = Duration::from_secs(10);
