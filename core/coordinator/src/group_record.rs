@@ -45,6 +45,13 @@ pub struct Record {
     pub value: Option<Vec<u8>>,
 }
 
+impl Record {
+    /// What it takes in a batch, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
+}
+
 /// What a record says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupRecord<'a> {

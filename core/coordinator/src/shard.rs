@@ -8,13 +8,15 @@
 //!
 //! The caller appends what it is told to at once, before anything else comes in, and says what became of it. What the
 //! leader's log has either commits, or the leadership is lost and the shard with it; so nothing is ever rolled back
-//! (ADR 0023). Nobody is told anything before it is committed: replies wait for the records that they speak of.
+//! (ADR 0023). Nobody is told anything before it is committed: replies wait for the records that they speak of. Commits
+//! of offsets that come together are gathered, and written before anything else is decided (ADR 0027).
 //!
 //! **Invariant:** the state is the replay of the log; what does not last is who is there, and who waits.
 
 mod append;
 mod census;
 mod expiry;
+mod gather;
 mod pending;
 mod turn;
 mod waiting;
@@ -35,6 +37,7 @@ use crate::request::{Caller, ConnectionId, Request, Ticket};
 use crate::response::Response;
 use crate::settings::{ShardSettings, Step};
 use expiry::Expiry;
+use gather::Gathered;
 use pending::Transactions;
 use waiting::Waiting;
 
@@ -74,6 +77,8 @@ pub struct Shard {
     committed: Offset,
     /// What the caller was told to append.
     appending: VecDeque<Write>,
+    /// Commits of offsets that are to be appended together.
+    gathered: Gathered,
     /// Why a part of a write that was split could not be appended.
     part_failed: Option<ErrorCode>,
     /// Replies whose records are not committed.
@@ -102,6 +107,8 @@ enum Phase {
 struct Write {
     records: Arc<[Record]>,
     held: Vec<(Ticket, Response)>,
+    /// Since when those wait.
+    since: Duration,
     counts: Vec<Count>,
     of_group: Option<Arc<str>>,
     /// What that group becomes.
@@ -121,6 +128,7 @@ impl Shard {
             end: Offset::ZERO,
             committed: Offset::ZERO,
             appending: VecDeque::new(),
+            gathered: Gathered::default(),
             part_failed: None,
             waiting: VecDeque::new(),
             expiry: Expiry::default(),
@@ -193,6 +201,8 @@ impl Shard {
         for write in std::mem::take(&mut self.appending) {
             reply_all(write.held.into_iter().map(|(ticket, it)| (ticket, it.failed(error))), out);
         }
+        let gathered = std::mem::take(&mut self.gathered).held;
+        reply_all(gathered.into_iter().map(|(ticket, it)| (ticket, it.failed(error))), out);
         reply_all(self.waiting.drain(..).map(|it| (it.ticket, it.response.failed(error))), out);
         for (_, group) in self.groups.iter_mut() {
             turn::refuse_waiting(group, error, out);
@@ -205,7 +215,8 @@ impl Shard {
         *self = Self::new(self.settings.clone());
     }
 
-    /// Somebody asks. It is answered sooner or later, with `ticket`.
+    /// Somebody asks. It is answered sooner or later, with `ticket`. What is [gathered](Self::gathered_since) is released
+    /// before, unless offsets are committed.
     pub fn on_request(
         &mut self,
         now: Now,
@@ -214,7 +225,7 @@ impl Shard {
         image: &Image,
         out: &mut Effects<Effect>,
     ) {
-        assert!(self.appending.is_empty(), "what is to be appended is appended before the next step");
+        self.assert_steps(matches!(request, Request::OffsetCommit(_)));
         let error = match self.phase {
             Phase::Active => return self.handle(now, (ticket, caller), request, image, out),
             Phase::Loading => ErrorCode::CoordinatorLoadInProgress,
@@ -287,7 +298,10 @@ impl Shard {
             self.groups.heard(now.elapsed, caller.connection, &said);
         }
         let splits = matches!(request, Request::DeleteGroup(_) | Request::OffsetDelete(_));
-        self.carry_out(now, outcome, splits, out);
+        match request {
+            Request::OffsetCommit(asks) if self.gathers(asks.group_id) => self.gather(now, outcome, out),
+            _ => self.carry_out(now, outcome, splits, out),
+        }
         if let Some(id) = changed {
             self.settle(id);
         }
@@ -295,6 +309,7 @@ impl Shard {
 
     /// The log is committed up to here.
     pub fn on_committed(&mut self, high_watermark: Offset, out: &mut Effects<Effect>) {
+        self.assert_steps(false);
         self.committed = self.committed.max(high_watermark);
         while let Some(first) = self.waiting.pop_front_if(|first| first.until <= self.committed) {
             out.push(Effect::Reply { ticket: first.ticket, response: first.response });
@@ -303,6 +318,7 @@ impl Shard {
 
     /// Topics are gone, as they were: nobody comes back to their offsets.
     pub fn on_topics_deleted(&mut self, now: Now, topics: &[Arc<Topic>], out: &mut Effects<Effect>) {
+        self.assert_steps(false);
         match self.phase {
             Phase::Idle => {}
             Phase::Loading => self.deleted_while_loading.extend(topics.iter().cloned()),
@@ -317,7 +333,7 @@ impl Shard {
 
     /// It was time.
     pub fn on_tick(&mut self, now: Now, image: &Image, out: &mut Effects<Effect>) {
-        assert!(self.appending.is_empty(), "what is to be appended is appended before the next step");
+        self.assert_steps(false);
         if self.phase != Phase::Active {
             return;
         }
@@ -349,7 +365,8 @@ impl Shard {
             return None;
         }
         let waiting = self.waiting.front().map(|first| first.due);
-        [self.groups.deadline(), waiting, Some(self.expiry.next())].into_iter().flatten().min()
+        let gathered = self.gathered_due();
+        [self.groups.deadline(), waiting, gathered, Some(self.expiry.next())].into_iter().flatten().min()
     }
 
     /// Whoever waits with this ticket, for an answer about `group`, is gone.
@@ -417,7 +434,7 @@ impl Shard {
 fn first_part(records: &[Record]) -> usize {
     let mut bytes = 0;
     let fits = records.iter().take_while(|record| {
-        bytes += record.key.len() + record.value.as_ref().map_or(0, Vec::len);
+        bytes += record.bytes();
         bytes <= WRITE_BYTES_MAX
     });
     fits.count().max(1)

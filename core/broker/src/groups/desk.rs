@@ -88,7 +88,8 @@ impl Desk {
         &self.shard
     }
 
-    /// Asks the shard; see [`crate::host::HostedShard::ask`].
+    /// Asks the shard; see [`crate::host::HostedShard::ask`]. Commits of offsets may have to be
+    /// [released](Self::release): see [`Shard::gathered_since`].
     pub fn ask(
         &mut self,
         now: Now,
@@ -103,7 +104,10 @@ impl Desk {
         self.waiting.insert(ticket, Asker { waiter: waiter.clone(), group });
         let woken_before = self.woken.len();
         self.asking = Some(ticket);
-        self.step(now, log, |shard, out| shard.on_request(now, (ticket, caller), request, image, out));
+        if !matches!(request, Request::OffsetCommit(_)) {
+            self.release(now, log);
+        }
+        self.act(now, log, |shard, out| shard.on_request(now, (ticket, caller), request, image, out));
         self.asking = None;
         match self.ready.remove(&ticket) {
             Some(response) => {
@@ -118,13 +122,25 @@ impl Desk {
         }
     }
 
-    /// Steps the shard and does what it decides.
+    /// Steps the shard and does what it decides; commits that it has gathered are written before.
     pub fn step(
         &mut self,
         now: Now,
         log: &mut dyn ShardLog,
         act: impl FnOnce(&mut Shard, &mut Effects<Effect>),
     ) {
+        self.release(now, log);
+        self.act(now, log, act);
+    }
+
+    /// Has commits written that the shard has gathered.
+    pub fn release(&mut self, now: Now, log: &mut dyn ShardLog) {
+        if self.shard.gathered_since().is_some() {
+            self.act(now, log, Shard::release);
+        }
+    }
+
+    fn act(&mut self, now: Now, log: &mut dyn ShardLog, act: impl FnOnce(&mut Shard, &mut Effects<Effect>)) {
         act(&mut self.shard, &mut self.effects);
         self.todo.extend(self.effects.drain());
         while let Some(effect) = self.todo.pop_front() {

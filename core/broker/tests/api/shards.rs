@@ -87,7 +87,11 @@ impl HostedShard for TestShard {
         request: Request<'_>,
         waiter: &Waiter,
     ) -> Asked {
-        self.step(|desk, log| desk.ask(now, (caller, waiter), request, image, log))
+        self.step(|desk, log| {
+            let asked = desk.ask(now, (caller, waiter), request, image, log);
+            desk.release(now, log);
+            asked
+        })
     }
 
     fn await_loaded(&self, waiter: &Waiter) -> bool {

@@ -15,24 +15,24 @@ impl Shard {
     pub(super) fn carry_out(&mut self, now: Now, outcome: Outcome, splits: bool, out: &mut Effects<Effect>) {
         let Outcome { replies, read_to, records, held, counts, counts_held, of_group, turn } = outcome;
         counts.into_iter().for_each(|count| out.push(Effect::Count(count)));
-        replies.into_iter().for_each(|(ticket, it)| self.reply_once(now, read_to, ticket, it, out));
+        replies.into_iter().for_each(|(ticket, it)| self.reply_once(now.elapsed, read_to, ticket, it, out));
         if records.is_empty() {
             assert!(held.is_empty(), "nothing is written that these could wait for: {held:?}");
             return;
         }
-        let mut rest = records;
+        let (mut rest, since) = (records, now.elapsed);
         while splits && first_part(&rest) < rest.len() {
             let later = rest.split_off(first_part(&rest));
             let records: Arc<[Record]> = std::mem::replace(&mut rest, later).into();
             let (held, counts) = (vec![], vec![]);
-            let part = Write { records, held, counts, of_group: None, turn: None, goes_on: true };
+            let part = Write { records, held, since, counts, of_group: None, turn: None, goes_on: true };
             self.append(part, out);
         }
-        let counts = counts_held;
-        self.append(Write { records: rest.into(), held, counts, of_group, turn, goes_on: false }, out);
+        let (records, counts) = (rest.into(), counts_held);
+        self.append(Write { records, held, since, counts, of_group, turn, goes_on: false }, out);
     }
 
-    fn append(&mut self, write: Write, out: &mut Effects<Effect>) {
+    pub(super) fn append(&mut self, write: Write, out: &mut Effects<Effect>) {
         out.push(Effect::Append { records: write.records.clone() });
         self.appending.push_back(write);
     }
@@ -72,7 +72,8 @@ impl Shard {
             return reply_all(write.held.into_iter().map(|(ticket, it)| (ticket, it.failed(error))), out);
         }
         write.counts.into_iter().for_each(|count| out.push(Effect::Count(count)));
-        write.held.into_iter().for_each(|(ticket, it)| self.reply_once(now, end, ticket, it, out));
+        let since = write.since;
+        write.held.into_iter().for_each(|(ticket, it)| self.reply_once(since, end, ticket, it, out));
         if let Some(id) = write.of_group {
             self.turn(now, &id, write.turn, out);
             self.settle(&id);

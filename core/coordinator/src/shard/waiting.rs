@@ -1,7 +1,7 @@
 //! Replies that wait until what they say is committed.
 //!
-//! They leave in the order in which they were made, so the first is always the one that waits for least and was made
-//! first. There are as many as requests on their way, which connections bound.
+//! They leave in the order in which they were written, so the first is always the one that waits for least. There are as
+//! many as requests on their way, which connections bound.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ pub(super) struct Waiting {
 }
 
 impl Shard {
-    /// Answers once the log is committed up to `until`.
+    /// Answers once the log is committed up to `until`, if that is within the time since when it waits.
     pub(super) fn reply_once(
         &mut self,
-        now: Now,
+        since: Duration,
         until: Offset,
         ticket: Ticket,
         response: Response,
@@ -36,13 +36,18 @@ impl Shard {
             return out.push(Effect::Reply { ticket, response });
         }
         let until = self.waiting.back().map_or(until, |last| last.until.max(until));
-        let due = now.elapsed + self.settings.commit_timeout;
+        let due = since + self.settings.commit_timeout;
         self.waiting.push_back(Waiting { until, due, ticket, response });
     }
 
     /// About how many bytes the answer takes that was made last, if it is this one's and waits.
     pub fn bytes_waiting(&self, ticket: Ticket) -> usize {
-        self.waiting.back().filter(|last| last.ticket == ticket).map_or(0, |last| last.response.bytes())
+        let waiting = self.waiting.back().map(|last| (last.ticket, &last.response));
+        let gathered = self.gathered.held.last().map(|(ticket, response)| (*ticket, response));
+        let of = |last: Option<(Ticket, &Response)>| {
+            last.filter(|(it, _)| *it == ticket).map(|(_, it)| it.bytes())
+        };
+        of(waiting).or(of(gathered)).unwrap_or(0)
     }
 
     /// Tells those who waited for too long. What they asked for may still come to be.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{ErrorCode, Offset, Uuid};
+use base::{ErrorCode, Uuid};
 use wire::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -12,7 +12,7 @@ use wire::messages::offset_delete::{
 use wire::messages::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 
 use super::stage::{Client, GROUP, Stage, image};
-use crate::{Count, FetchedGroup, Request, Response};
+use crate::{Count, FetchedGroup, Request, Response, ShardSettings, Ticket};
 
 fn fetched(stage: &mut Stage, version: i16, request: &OffsetFetchRequestGroup<'_>) -> FetchedGroup {
     let ticket = stage.ask(version, "somebody", Request::OffsetFetch(request));
@@ -121,10 +121,7 @@ fn nobody_is_told_before_it_is_committed() {
     let read = stage.fetch("events", 0);
     assert!(stage.replies.is_empty(), "nothing is committed: {:?}", stage.replies);
 
-    let mut out = base::Effects::new();
-    stage.committed = 1;
-    stage.shard.on_committed(Offset(1), &mut out);
-    stage.perform(out);
+    stage.commit_to(1);
     assert_eq!(stage.commit_told(first), Some(vec![ErrorCode::None]));
     assert!(stage.replies.is_empty());
     stage.commit();
@@ -136,6 +133,78 @@ fn nobody_is_told_before_it_is_committed() {
     // What another group writes is not waited for.
     stage.commit_in("another group", &alone, &[("events", 0, 10)]);
     assert_eq!(stage.offset("events", 0), 2);
+}
+
+#[test]
+fn commits_that_come_together_are_written_together() {
+    let mut stage = Stage::new();
+    let alone = Client::new("alone");
+    stage.commit_as(&alone, &[("events", 7, 7)]);
+    stage.replies.clear();
+    (stage.commits, stage.gathers) = (false, true);
+    let first = stage.commit_in("another group", &alone, &[("events", 0, 1)]);
+    assert_eq!(stage.log.len(), 2, "a group that is not there is made at once");
+    let more: Vec<_> = (0..100).map(|at| stage.commit_as(&alone, &[("events", 0, at)])).collect();
+    assert_eq!(stage.log.len(), 2);
+    stage.commit_to(2);
+    assert_eq!(stage.commit_told(first), Some(vec![ErrorCode::None]));
+    assert_eq!((stage.log.len(), stage.replies.len()), (102, 0), "they are written before any other step");
+    stage.commit();
+    for ticket in more {
+        assert_eq!(stage.commit_told(ticket), Some(vec![ErrorCode::None]));
+    }
+    assert_eq!(stage.offset("events", 0), 99, "in the order in which they came");
+    // Who asks for something else sees what was committed before, once that is safe.
+    stage.commit_as(&alone, &[("events", 0, 100)]);
+    stage.commit_as(&alone, &[("events", 0, 101)]);
+    let read = stage.fetch("events", 0);
+    assert_eq!((stage.log.len(), stage.told(read)), (104, None));
+    stage.commit();
+    let Some(Response::OffsetFetch(read)) = stage.told(read) else { panic!("it is committed") };
+    assert_eq!(read.topics[0].partitions[0].offset, 101);
+    // As many as a batch should have are not waited with.
+    let metadata = "x".repeat(4_000);
+    let partition =
+        OffsetCommitRequestPartition { committed_metadata: Some(&metadata), ..Default::default() };
+    let topics = vec![OffsetCommitRequestTopic {
+        name: "events",
+        topic_id: Uuid::ZERO,
+        partitions: vec![partition; 10],
+    }];
+    let request = OffsetCommitRequest { group_id: GROUP, topics, ..OffsetCommitRequest::default() };
+    for _ in 0..7 {
+        stage.ask(9, "c", Request::OffsetCommit(&request));
+    }
+    assert_eq!(stage.log.len(), 104 + 70);
+    stage.commit();
+    stage.check_replay();
+}
+
+#[test]
+fn what_is_gathered_is_refused_with_what_it_is_written_with_and_given_up_in_time() {
+    let mut stage = Stage::new();
+    let alone = Client::new("alone");
+    stage.commit_as(&alone, &[("events", 0, 1)]);
+    stage.replies.clear();
+    (stage.commits, stage.gathers) = (false, true);
+    let commit = |stage: &mut Stage| [2, 3].map(|at| stage.commit_as(&alone, &[("events", 0, at)]));
+    let told = |stage: &mut Stage, tickets: [Ticket; 2], error| {
+        tickets.iter().for_each(|ticket| assert_eq!(stage.commit_told(*ticket), Some(vec![error])));
+    };
+    let tickets = commit(&mut stage);
+    stage.refuses = Some(ErrorCode::NotEnoughReplicas);
+    stage.commit();
+    told(&mut stage, tickets, ErrorCode::CoordinatorNotAvailable);
+    stage.refuses = None;
+    assert_eq!(stage.offset("events", 0), 1);
+    let tickets = commit(&mut stage);
+    stage.pass(ShardSettings::default().commit_timeout);
+    told(&mut stage, tickets, ErrorCode::CoordinatorNotAvailable);
+    stage.commit();
+    assert_eq!(stage.offset("events", 0), 3, "they may come to be after all");
+    let tickets = commit(&mut stage);
+    stage.unload();
+    told(&mut stage, tickets, ErrorCode::NotCoordinator);
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl World {
             32..=37 => self.stage.pass_ms(u64::from(amount) % 400),
             38 => self.stage.pass_ms(u64::from(amount) % 12_000),
             39 => self.stage.commits = !self.stage.commits,
+            44 => self.stage.gathers = !self.stage.gathers,
             40..=41 => self.stage.commit(),
             42 => {
                 self.stage.refuses = Some(ErrorCode::NotEnoughReplicas);
@@ -263,7 +264,7 @@ fn share(members: &[Arc<str>]) -> Vec<(Arc<str>, String)> {
 
 proptest! {
     #[test]
-    fn whatever_happens(happenings in prop::collection::vec((0_u8..45, 0_usize..5, any::<u16>()), 1..400)) {
+    fn whatever_happens(happenings in prop::collection::vec((0_u8..46, 0_usize..5, any::<u16>()), 1..400)) {
         let mut world = World::new();
         happenings.into_iter().for_each(|happening| world.happen(happening));
         world.end();

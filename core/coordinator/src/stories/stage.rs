@@ -88,6 +88,10 @@ pub(super) struct Stage {
     pub(super) replies: BTreeMap<Ticket, Response>,
     /// What has to be committed before a commit's reply may leave.
     promised: BTreeMap<Ticket, usize>,
+    /// Whether commits are released only before other steps.
+    pub(super) gathers: bool,
+    /// Whose commits the shard has gathered.
+    gathered: Vec<Ticket>,
     next: u64,
     /// Over which connection it is asked.
     pub(super) connection: u64,
@@ -110,6 +114,8 @@ impl Stage {
             counts: Vec::new(),
             replies: BTreeMap::new(),
             promised: BTreeMap::new(),
+            gathers: false,
+            gathered: Vec::new(),
             next: 0,
             connection: 0,
         };
@@ -138,11 +144,13 @@ impl Stage {
     pub(super) fn fail_over(&mut self) {
         self.log.truncate(self.committed);
         self.replies.clear();
+        self.gathered.clear();
         self.load();
     }
 
     /// The broker hears that it does not lead any more.
     pub(super) fn unload(&mut self) {
+        self.gathered.clear();
         let mut out = Effects::new();
         self.shard.on_unload(&mut out);
         self.perform(out);
@@ -150,7 +158,14 @@ impl Stage {
 
     /// All that was appended is committed.
     pub(super) fn commit(&mut self) {
-        self.committed = self.log.len();
+        self.release();
+        self.commit_to(self.log.len());
+    }
+
+    /// What was appended is committed up to there.
+    pub(super) fn commit_to(&mut self, end: usize) {
+        self.release();
+        self.committed = end;
         let mut out = Effects::new();
         self.shard.on_committed(Offset(self.committed as i64), &mut out);
         self.perform(out);
@@ -165,6 +180,7 @@ impl Stage {
                 return;
             };
             self.now = self.now.max(due);
+            self.release();
             let mut out = Effects::new();
             self.shard.on_tick(self.at(), &self.image, &mut out);
             self.perform(out);
@@ -182,15 +198,45 @@ impl Stage {
         let random = u128::from(self.next).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         let connection = ConnectionId(self.connection);
         let caller = Caller { version, client_id: client, client_host: "/10.0.0.1", random, connection };
-        let mut out = Effects::new();
+        if !matches!(request, Request::OffsetCommit(_)) {
+            self.release();
+        }
+        let (had, mut out) = (self.shard.gathered_since().is_some(), Effects::new());
         let now = self.at();
         self.shard.on_request(now, (ticket, caller), request, &self.image, &mut out);
         let writes = out.iter().any(|effect| matches!(effect, Effect::Append { .. }));
-        if writes && matches!(request, Request::OffsetCommit(_)) {
-            self.promised.insert(ticket, self.log.len() + 1);
+        if matches!(request, Request::OffsetCommit(_)) {
+            match writes {
+                true => drop(self.promised.insert(ticket, self.log.len() + 1)),
+                false if self.shard.gathered_since().is_some() => self.gathered.push(ticket),
+                false => {}
+            }
+        }
+        if had && self.shard.gathered_since().is_none() {
+            self.promise_gathered();
         }
         self.perform(out);
+        if !self.gathers {
+            self.release();
+        }
         ticket
+    }
+
+    /// What the shard has gathered is written, as it is before any step that is no commit.
+    pub(super) fn release(&mut self) {
+        if self.shard.gathered_since().is_some() {
+            self.promise_gathered();
+            let mut out = Effects::new();
+            self.shard.release(&mut out);
+            self.perform(out);
+        }
+    }
+
+    /// Each takes one record at least.
+    fn promise_gathered(&mut self) {
+        for (place, ticket) in self.gathered.drain(..).enumerate() {
+            self.promised.insert(ticket, self.log.len() + place + 1);
+        }
     }
 
     pub(super) fn perform(&mut self, mut out: Effects<Effect>) {

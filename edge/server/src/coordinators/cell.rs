@@ -21,6 +21,7 @@ use coordinator::{Caller, Cause, ConnectionId, Count, Effect, Record, Request, R
 use metadata::{Image, Topic};
 use parking_lot::Mutex;
 use telemetry::{GroupMetrics, Metrics};
+use tokio::runtime::Handle;
 use tracing::error;
 
 use super::Coordinators;
@@ -239,6 +240,18 @@ impl ShardCell {
         }
     }
 
+    /// Has commits written that were gathered, once the other connections of this thread that have something to ask
+    /// have had their turn: a task that is new is behind theirs.
+    fn release_soon(&self) {
+        let release = |cell: &Self| cell.at_desk(|desk, log| desk.release(cell.clock.now(), log));
+        match (Handle::try_current(), self.me.upgrade()) {
+            (Ok(runtime), Some(me)) => drop(runtime.spawn(async move { release(&me) })),
+            _ => {
+                release(self);
+            }
+        }
+    }
+
     /// Its partition is led elsewhere, or in another epoch.
     pub(crate) fn unload(&self) {
         self.step(|_, shard, out| {
@@ -260,8 +273,17 @@ impl HostedShard for ShardCell {
         request: Request<'_>,
         waiter: &Waiter,
     ) -> Asked {
-        let asked = self.at_desk(|desk, log| desk.ask(now, (caller, waiter), request, image, log));
-        asked.unwrap_or_else(|| Asked::Said(Response::refused(&request, ErrorCode::NotCoordinator)))
+        let asked = self.at_desk(|desk, log| {
+            let had = desk.shard().gathered_since();
+            let asked = desk.ask(now, (caller, waiter), request, image, log);
+            (asked, had.is_none() && desk.shard().gathered_since().is_some())
+        });
+        let refused = || (Asked::Said(Response::refused(&request, ErrorCode::NotCoordinator)), false);
+        let (asked, gathers) = asked.unwrap_or_else(refused);
+        if gathers {
+            self.release_soon();
+        }
+        asked
     }
 
     fn await_loaded(&self, waiter: &Waiter) -> bool {

@@ -95,7 +95,7 @@ impl Wires {
         for event in &self.events {
             let Token(id) = event.token();
             let Some(wire) = self.open.get_mut(&id) else { continue };
-            if wire.serve(id, &mut self.chunk, heard).is_err() {
+            if wire.serve((id, event.is_read_closed()), &mut self.chunk, heard).is_err() {
                 self.open.remove(&id);
                 heard.push(Heard::Closed(id));
             }
@@ -116,7 +116,12 @@ fn connect_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl Wire {
-    fn serve(&mut self, id: WireId, chunk: &mut [u8], heard: &mut Vec<Heard>) -> io::Result<()> {
+    fn serve(
+        &mut self,
+        (id, ends): (WireId, bool),
+        chunk: &mut [u8],
+        heard: &mut Vec<Heard>,
+    ) -> io::Result<()> {
         if !self.is_connected {
             if let Some(error) = self.stream.take_error()? {
                 return Err(error);
@@ -130,7 +135,7 @@ impl Wire {
             heard.push(Heard::Connected(id));
         }
         self.flush()?;
-        let read = self.fill(chunk);
+        let read = self.fill(chunk, ends);
         // What came before the end counts.
         self.cut(id, heard)?;
         read
@@ -153,12 +158,18 @@ impl Wire {
         done
     }
 
-    /// Takes in all that came.
-    fn fill(&mut self, chunk: &mut [u8]) -> io::Result<()> {
+    /// Takes in all that came, and its end if that was told.
+    fn fill(&mut self, chunk: &mut [u8], ends: bool) -> io::Result<()> {
         loop {
             match self.stream.read(chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.arrived.extend_from_slice(&chunk[..count]),
+                Ok(count) => {
+                    self.arrived.extend_from_slice(&chunk[..count]);
+                    if count < chunk.len() && !ends {
+                        // Nothing is left: what comes from here on is told anew.
+                        return Ok(());
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

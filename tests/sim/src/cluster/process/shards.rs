@@ -26,6 +26,9 @@ use crate::cluster::plant::{Plant, is_loaded};
 /// How much of a log is read at a time: little, so that much happens in between.
 const READ_BYTES: u32 = 2_000;
 
+/// How long commits are gathered: long for one turn of a thread, so that several come together.
+const TURN: Duration = Duration::from_millis(2);
+
 /// How far the log of a shard is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
@@ -156,6 +159,10 @@ impl Process {
     /// Steps the shards for which it is time.
     pub(super) fn keep_shards(&mut self, now: Now) {
         for shard in self.shards() {
+            if shard.with(turn_end).is_some_and(|end| end <= now.elapsed) {
+                // Whatever the step is, commits that were gathered are written before.
+                shard.step(now, |_, _| {});
+            }
             if shard.with(Shard::deadline).is_some_and(|due| due <= now.elapsed) {
                 shard.step(now, |shard, out| shard.on_tick(now, &self.image, out));
             }
@@ -163,6 +170,12 @@ impl Process {
     }
 
     pub(super) fn shards_deadline(&self) -> Option<Duration> {
-        self.shards().iter().filter_map(|shard| shard.with(Shard::deadline)).min()
+        let due = |shard: &Arc<ShardCell>| [shard.with(Shard::deadline), shard.with(turn_end)];
+        self.shards().iter().flat_map(due).flatten().min()
     }
+}
+
+/// When commits are written that a shard has gathered.
+fn turn_end(shard: &Shard) -> Option<Duration> {
+    shard.gathered_since().map(|since| since + TURN)
 }
