@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use base::{ErrorCode, Offset, TopicPartition};
@@ -14,10 +14,12 @@ use client::consumer::{
     Assignor, Consumer, ConsumerBuilder, GroupProtocol, RebalanceListener, Reset, Revoked,
 };
 use client::producer::{Producer, Record};
+use client::{ConnectOptions, Connection};
 use conformance::{Node, Program, Setup};
 use vltava_e2e::churn::{Churn, admin};
 use vltava_e2e::process::{setup, with_node};
 use vltava_e2e::wait;
+use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
 const TOPIC: &str = "orders";
 const GROUP: &str = "billing";
@@ -25,6 +27,8 @@ const PARTITIONS: i32 = 6;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const ROUND_RECORDS: u64 = 600;
+/// The shortest session that a member of the new protocol has.
+const SESSION: Duration = Duration::from_secs(45);
 
 /// Who has which partition, as the members' owners were told, and what all of them read.
 #[derive(Debug, Default)]
@@ -232,6 +236,62 @@ fn cooperative(builder: ConsumerBuilder) -> ConsumerBuilder {
 
 fn consumer(builder: ConsumerBuilder) -> ConsumerBuilder {
     builder.auto_commit(None)
+}
+
+/// A member that joins, is heard once more, and says nothing from then on.
+fn silent(bootstrap: &str, member_id: &str) -> Result<Connection> {
+    let mut connection = Connection::connect(bootstrap, ConnectOptions::default())?;
+    let mut request = ConsumerGroupHeartbeatRequest {
+        group_id: GROUP,
+        member_id,
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(vec![TOPIC]),
+        topic_partitions: Some(Vec::new()),
+        ..ConsumerGroupHeartbeatRequest::default()
+    };
+    for _ in 0..2 {
+        let answer = connection.call(&request, 1)?;
+        let said = answer.read()?;
+        ensure!(said.error_code == 0, "{said:?}");
+        request.member_epoch = said.member_epoch;
+    }
+    Ok(connection)
+}
+
+/// Waits until somebody who reads has so many partitions in a group of so many.
+fn shared(admin: &Admin, group: &Shared, (partitions, members): (usize, usize)) -> Result<()> {
+    wait::until(&format!("{partitions} partitions with {members} members"), PATIENCE, || {
+        // It is not there before the first has joined.
+        let Ok(described) = admin.describe_groups([GROUP]).wait().remove(0) else { return Ok(None) };
+        let is_so = group.held().owners.len() == partitions && described.members.len() == members;
+        Ok(is_so.then_some(()))
+    })
+}
+
+/// ADR 0025.
+#[test]
+fn who_hangs_up_is_missed_before_its_session_ends_and_who_is_only_silent_is_not() -> Result<()> {
+    let setup = setup()?
+        .set("group.consumer.min.heartbeat.interval.ms", "500")
+        .set("group.consumer.heartbeat.interval.ms", "500");
+    with_node(Node::start(setup)?, |node| {
+        let bootstrap = node.bootstrap();
+        let admin = admin(&bootstrap)?;
+        Churn::default().create(&admin, TOPIC, PARTITIONS, &[])?;
+        let group = Shared::default();
+        let reader = Member::start(Consumer::builder(&bootstrap).group_id(GROUP), "reader", &group)?;
+        shared(&admin, &group, (6, 1)).context("alone")?;
+        let since = Instant::now();
+        let (first, second) = (silent(&bootstrap, "first")?, silent(&bootstrap, "second")?);
+        shared(&admin, &group, (2, 3)).context("with two that say nothing")?;
+        drop(first);
+        shared(&admin, &group, (3, 2)).context("one of them hung up")?;
+        drop(second);
+        shared(&admin, &group, (6, 1)).context("both hung up")?;
+        let took = since.elapsed();
+        ensure!(took < SESSION, "nobody was missed before the session ended: {took:?}");
+        reader.stop()
+    })
 }
 
 #[test]
