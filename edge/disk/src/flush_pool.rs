@@ -75,8 +75,9 @@ struct Queue {
 }
 
 impl FlushPool {
-    /// Enough to keep a disk with a queue busy without each file waiting for the one before.
-    pub const THREADS_DEFAULT: usize = 4;
+    /// Enough to keep a disk with a queue busy without each file waiting for the one before: file systems with a
+    /// journal write it once for all that wait at the same time.
+    pub const THREADS_DEFAULT: usize = 8;
 
     /// Starts the threads of the directory called `name`. `observe` gets the time each flush took.
     pub fn start(
