@@ -182,6 +182,9 @@ class Member:
             auto_offset_reset=command["reset"],
             fetch_max_wait_ms=100,
         )
+        # What it does not know yet it has assigned to nobody, and it joins again once it knows. If that takes longer than
+        # a poll does, kafka-python 3.0.12 takes itself for joined and waits for ever.
+        self.consumer.partitions_for_topic(self.topic)
         self.consumer.subscribe([self.topic], listener=Listener(seen))
 
     def poll(self):
