@@ -19,6 +19,8 @@ pub(crate) const TOPIC: &str = "target";
 pub(crate) const FRAME_BYTES_MAX: i32 = 100 << 20;
 /// How long the node may take over an answer or a close that has no reason to wait.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// And over one that has: by chance, bytes name a voter to be added, which is waited for.
+const VOTER_MAX: Duration = Duration::from_secs(45);
 
 /// The node under attack.
 pub(crate) struct Target {
@@ -79,7 +81,7 @@ impl Target {
 
 fn see_closed(open: &mut Vec<(Attacker, Vec<u8>)>) -> Result<()> {
     for (mut attacker, frame) in open.drain(..) {
-        attacker.until_closed(ANSWER_MAX).with_context(|| format!("after {}", hex(&frame)))?;
+        attacker.until_closed(VOTER_MAX).with_context(|| format!("after {}", hex(&frame)))?;
     }
     Ok(())
 }
