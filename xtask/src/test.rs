@@ -13,6 +13,7 @@ mod fuzz;
 mod node;
 mod prepare;
 mod report;
+mod room;
 mod run;
 
 use std::path::Path;
@@ -81,6 +82,7 @@ impl Rings {
 pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
     let mut report = Report::default();
     if !matches!(rings, Rings::Quick) {
+        room::check(root)?;
         prepare::install(root)?;
     }
     if !matches!(rings, Rings::One(_)) {

@@ -96,8 +96,13 @@ fn program_of(line: &str) -> Option<Program> {
 
 /// Where `release` put a program.
 pub(super) fn released(root: &Path, name: &str) -> PathBuf {
+    target(root).join("release").join(name)
+}
+
+/// Where Cargo puts what it makes.
+pub(super) fn target(root: &Path) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    root.join(target).join("release").join(name)
+    root.join(target)
 }
 
 /// The Cargo that runs this, in the root of the workspace.

@@ -1,0 +1,69 @@
+//! Whether the disk has room for a run: a node with a full disk refuses what it is asked, politely and
+//! for long, so a run without room fails late, slowly and in a hundred places.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::build;
+
+/// What the tests write at the same time, above all disks of brokers; and what nodes keep free.
+const TESTS_BYTES: u64 = 10 << 30;
+/// What Cargo makes of an empty target folder.
+const BUILD_BYTES: u64 = 8 << 30;
+
+/// Fails if there is less room than a run needs.
+pub(super) fn check(root: &Path) -> Result<()> {
+    let target = build::target(root);
+    let built = target.join("debug/deps").is_dir();
+    // The folder may not be there yet; what it will be made in is.
+    let target = existing(&target);
+    let temporary = std::env::temp_dir();
+    let build_bytes = if built { 0 } else { BUILD_BYTES };
+    if device(&target)? == device(&temporary)? {
+        return enough(&temporary, TESTS_BYTES + build_bytes);
+    }
+    enough(&target, build_bytes)?;
+    enough(&temporary, TESTS_BYTES)
+}
+
+fn enough(folder: &Path, wanted: u64) -> Result<()> {
+    let system = rustix::fs::statvfs(folder)
+        .with_context(|| format!("cannot ask how much room is in {}", folder.display()))?;
+    let free = system.f_bavail * system.f_frsize;
+    ensure!(
+        free >= wanted,
+        "{} has {} GiB free, and a run of all tests needs {}: make room, or set CARGO_TARGET_DIR and TMPDIR to \
+         folders on a larger disk",
+        folder.display(),
+        free >> 30,
+        wanted >> 30,
+    );
+    Ok(())
+}
+
+fn existing(folder: &Path) -> PathBuf {
+    folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn device(folder: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = folder.metadata().with_context(|| format!("cannot look at {}", folder.display()))?;
+    Ok(metadata.dev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_room_says_where_and_how_much() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        enough(folder.path(), 0)?;
+        let refused = enough(folder.path(), u64::MAX).map_err(|refusal| refusal.to_string());
+        let refused = refused.expect_err("no disk is as large");
+        assert!(refused.contains(&folder.path().display().to_string()), "{refused}");
+        assert_eq!(existing(&folder.path().join("not/yet")), folder.path());
+        Ok(())
+    }
+}
