@@ -10,7 +10,7 @@ use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::get;
 use serde_json::json;
-use telemetry::{Metrics, TextFormat};
+use telemetry::TextFormat;
 
 /// Nothing that is asked here needs a long body.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -41,8 +41,8 @@ pub enum Readiness {
 pub struct HttpState {
     /// Asked for each `/health/ready`; must not wait.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
-    /// Shown as `/metrics`.
-    pub metrics: Arc<Metrics>,
+    /// Shown as `/metrics`; must not wait.
+    pub metrics: Arc<dyn Fn(TextFormat) -> String + Send + Sync>,
 }
 
 impl fmt::Debug for HttpState {
@@ -98,7 +98,7 @@ async fn ready(State(state): State<HttpState>) -> Response {
 
 async fn metrics(State(state): State<HttpState>, headers: HeaderMap) -> Response {
     let format = format_for(headers.get(header::ACCEPT));
-    ([(header::CONTENT_TYPE, format.content_type())], state.metrics.render(format)).into_response()
+    ([(header::CONTENT_TYPE, format.content_type())], (state.metrics)(format)).into_response()
 }
 
 /// Prometheus names OpenMetrics first if it can read it; everybody else gets the plain text.

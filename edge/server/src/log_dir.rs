@@ -53,6 +53,8 @@ pub(crate) struct LogDirectory {
     starts_asked: Mutex<BTreeSet<(TopicId, PartitionIndex)>>,
     /// Whether so little is free that no more records are taken.
     full: AtomicBool,
+    /// Bytes of its file system: how many are free, and how many there are.
+    space: [AtomicU64; 2],
     /// Whether it was said that the directory is retired.
     told: AtomicBool,
     on_retired: OnceLock<WhenRetired>,
@@ -80,6 +82,14 @@ impl DiskReserve {
         let margin = if was_full { reserve / 4 } else { 0 };
         free < reserve.saturating_add(margin)
     }
+}
+
+/// Bytes of a file system.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Space {
+    /// For whoever has no privileges.
+    pub(crate) free: u64,
+    pub(crate) total: u64,
 }
 
 /// What a [`LogDirectory`] is made of.
@@ -110,6 +120,7 @@ impl LogDirectory {
             health,
             starts_asked: Mutex::default(),
             full: AtomicBool::new(false),
+            space: Default::default(),
             told: AtomicBool::new(false),
             on_retired: OnceLock::new(),
             _lock: lock,
@@ -179,12 +190,21 @@ impl LogDirectory {
         !self.full.load(Ordering::Relaxed)
     }
 
+    /// How much there was when it was looked at last: whoever asks does not wait for a disk.
+    pub(crate) fn space(&self) -> Space {
+        let [free, total] = [0, 1].map(|at: usize| self.space[at].load(Ordering::Relaxed));
+        Space { free, total }
+    }
+
     /// Looks how much is free; for one thread at a time. With less than the reserve no records are taken and no logs made, so that
     /// metadata, checkpoints and deletions still find room.
     pub(crate) fn look_at_space(&self, reserve: DiskReserve) {
         let Ok(space) = rustix::fs::statvfs(&self.path) else { return };
         let (total, free) =
             (space.f_blocks.saturating_mul(space.f_frsize), space.f_bavail.saturating_mul(space.f_frsize));
+        for (kept, seen) in self.space.iter().zip([free, total]) {
+            kept.store(seen, Ordering::Relaxed);
+        }
         let reserve_bytes = reserve.bytes_of(total);
         let was_full = !self.has_room();
         let full = DiskReserve::is_full(free, reserve_bytes, was_full);

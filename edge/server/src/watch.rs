@@ -41,6 +41,8 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
     }
     let retired = "Whether a log directory was given up after a failed write.";
     let full = "Whether a log directory takes no records, for want of room.";
+    let free = "Bytes that the file system of a log directory has left, when it was looked at last.";
+    let size = "Bytes of the file system of a log directory.";
     let aside = "Partitions that could not be compacted and wait to be tried again.";
     let dirty = "Bytes that wait for compaction in the log that has most of them.";
     for (place, dir) in node.dirs.iter().enumerate() {
@@ -49,6 +51,10 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
         gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| node.dirs[place].space().free;
+        gauge("vltava_log_dir_free_bytes", free, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| node.dirs[place].space().total;
+        gauge("vltava_log_dir_size_bytes", size, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| node.dirs[place].compaction.aside.load(Ordering::Relaxed);
         gauge("vltava_compaction_partitions_aside", aside, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| node.dirs[place].compaction.dirty_bytes_max.load(Ordering::Relaxed);
@@ -172,7 +178,7 @@ pub(crate) fn http_state(watched: Arc<OnceLock<Weak<Node>>>, metrics: Arc<Metric
             let warnings = warnings(&node);
             if warnings.is_empty() { Readiness::Ready } else { Readiness::ReadyBut(warnings) }
         }),
-        metrics,
+        metrics: Arc::new(move |format| metrics.render(format)),
     }
 }
 

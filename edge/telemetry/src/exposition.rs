@@ -5,8 +5,10 @@
 
 use std::fmt;
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 
 use crate::meters::Histogram;
 
@@ -28,8 +30,17 @@ impl TextFormat {
         }
     }
 
+    /// A page, of what `write` puts onto it.
+    pub fn page(self, write: impl Fn(&mut Page<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Written(write)));
+        let mut text = String::with_capacity(16 << 10);
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a string takes any text");
+        self.convert(text)
+    }
+
     /// The text, given the one in OpenMetrics.
-    pub(crate) fn convert(self, text: String) -> String {
+    fn convert(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
             Self::Prometheus => prometheus_text(&text),
@@ -60,36 +71,57 @@ fn prometheus_text(open_metrics: &str) -> String {
     text
 }
 
+/// What is written onto a page, as the encoder asks for it.
+struct Written<W>(W);
+
+impl<W> fmt::Debug for Written<W> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Written").finish_non_exhaustive()
+    }
+}
+
+impl<W: Fn(&mut Page<'_>) -> fmt::Result + Send + Sync + 'static> Collector for Written<W> {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        (self.0)(&mut Page(encoder))
+    }
+}
+
 /// Writes metrics, one after the other.
-pub(crate) struct Page<'a>(pub(crate) DescriptorEncoder<'a>);
+pub struct Page<'a>(DescriptorEncoder<'a>);
+
+impl fmt::Debug for Page<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Page").finish_non_exhaustive()
+    }
+}
 
 impl Page<'_> {
     /// A counter without labels. Its name is written without `_total`.
-    pub(crate) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    pub fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         encode_counter(&mut encoder, value)
     }
 
     /// A counter of seconds, without labels.
-    pub(crate) fn counter_seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
+    pub fn counter_seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         encoder.encode_counter::<NoLabelSet, _, u64>(&seconds, None)
     }
 
     /// A gauge without labels.
-    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+    pub fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         encode_gauge(&mut encoder, value)
     }
 
     /// A histogram without labels.
-    pub(crate) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
+    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         encode_histogram(&mut encoder, histogram)
     }
 
     /// Counters with labels.
-    pub(crate) fn counters<L: EncodeLabelSet>(
+    pub fn counters<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
@@ -103,7 +135,7 @@ impl Page<'_> {
     }
 
     /// Gauges with labels.
-    pub(crate) fn gauges<L: EncodeLabelSet>(
+    pub fn gauges<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
@@ -117,7 +149,7 @@ impl Page<'_> {
     }
 
     /// Histograms with labels.
-    pub(crate) fn histograms<'h, L: EncodeLabelSet>(
+    pub fn histograms<'h, L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,

@@ -16,7 +16,7 @@ mod process;
 mod requests;
 
 pub use clients::Clients;
-pub use exposition::TextFormat;
+pub use exposition::{Page, TextFormat};
 pub use groups::{GroupCensus, GroupLag, GroupMetrics};
 pub use logging::{LoggingError, init_logging};
 pub use meters::{Counter, Gauge, Histogram};

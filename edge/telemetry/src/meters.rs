@@ -68,10 +68,15 @@ pub struct Histogram {
 impl Histogram {
     /// Something took so long.
     pub fn observe(&self, took: Duration) {
+        self.observe_n(took, 1);
+    }
+
+    /// So many things took so long, each.
+    pub fn observe_n(&self, took: Duration, count: u64) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_US.partition_point(|bound_us| bound_us * 1_000 < ns);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
+        self.buckets[bucket].fetch_add(count, Ordering::Relaxed);
+        self.sum_ns.fetch_add(ns.saturating_mul(count), Ordering::Relaxed);
     }
 
     /// How often something was observed.

@@ -7,10 +7,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::registry::Registry;
-
 use crate::clients::Clients;
 use crate::exposition::{Page, TextFormat};
 use crate::groups::GroupMetrics;
@@ -212,11 +208,20 @@ impl Metrics {
 
     /// The page that Prometheus reads.
     pub fn render(self: &Arc<Self>, format: TextFormat) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Everything(self.clone())));
-        let mut text = String::with_capacity(16 << 10);
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a string takes any text");
-        format.convert(text)
+        let metrics = self.clone();
+        format.page(move |page| metrics.encode(page))
+    }
+
+    fn encode(&self, page: &mut Page<'_>) -> fmt::Result {
+        self.encode_requests(page)?;
+        self.encode_traffic(page)?;
+        self.encode_log(page)?;
+        self.encode_compaction(page)?;
+        self.encode_state(page)?;
+        self.encode_replication(page)?;
+        self.groups.encode(page)?;
+        self.encode_watched(page)?;
+        self.encode_process(page)
     }
 
     fn encode_requests(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -429,25 +434,6 @@ impl fmt::Debug for Metrics {
 impl Watched {
     fn row(&self) -> (Vec<(&str, &str)>, u64) {
         (self.labels.iter().map(|(key, value)| (*key, value.as_str())).collect(), (self.read)())
-    }
-}
-
-/// All numbers as one collector, so that counting never meets the registry.
-#[derive(Debug)]
-struct Everything(Arc<Metrics>);
-
-impl Collector for Everything {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
-        self.0.encode_requests(&mut page)?;
-        self.0.encode_traffic(&mut page)?;
-        self.0.encode_log(&mut page)?;
-        self.0.encode_compaction(&mut page)?;
-        self.0.encode_state(&mut page)?;
-        self.0.encode_replication(&mut page)?;
-        self.0.groups.encode(&mut page)?;
-        self.0.encode_watched(&mut page)?;
-        self.0.encode_process(&mut page)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::pages::Readiness;
 fn state(ready: Readiness) -> HttpState {
     HttpState {
         ready: Arc::new(move || ready.clone()),
-        metrics: Metrics::new(Build { version: "1.2.3" }, &[]),
+        metrics: Arc::new(|format| Metrics::new(Build { version: "1.2.3" }, &[]).render(format)),
     }
 }
 
