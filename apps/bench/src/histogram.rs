@@ -12,6 +12,38 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order")
 }
 
+/// How a histogram travels: whole, in HdrHistogram's own form (version 2), as base64.
+pub(crate) mod whole {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use hdrhistogram::Histogram;
+    use hdrhistogram::serialization::{Deserializer as Reader, Serializer as _, V2Serializer};
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// For `#[serde(with)]`.
+    pub(crate) fn serialize<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(histogram, &mut bytes)
+            .map_err(|error| S::Error::custom(format!("a histogram cannot be written: {error:?}")))?;
+        to.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    /// For `#[serde(with)]`: one with the bounds that all have here.
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+        let bytes = BASE64_STANDARD.decode(String::deserialize(from)?).map_err(D::Error::custom)?;
+        // Added to one of ours, so that whoever sends another form cannot have us hold it.
+        let told: Histogram<u64> = Reader::new()
+            .deserialize(&mut &bytes[..])
+            .map_err(|error| D::Error::custom(format!("no histogram: {error:?}")))?;
+        let mut histogram = super::histogram();
+        histogram.add(&told).map_err(|error| D::Error::custom(format!("another histogram: {error:?}")))?;
+        Ok(histogram)
+    }
+}
+
 /// Bytes of the unit that Kafka's tools call MB.
 pub const MIB: f64 = 1024.0 * 1024.0;
 

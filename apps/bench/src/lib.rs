@@ -49,6 +49,8 @@ pub mod metrics;
 pub mod resources;
 pub mod stamp;
 
+pub mod export; // as numbers for Prometheus
+pub mod fleet; // from several machines
 pub mod load;
 pub mod search; // for the highest rate
 pub mod suite; // from the first run to the last

@@ -7,19 +7,20 @@
 //! ```
 //!
 //! Every sender and every reader is a client of `edge/client` with connections of its own. Times are those of
-//! one clock, which all clients of a process share.
+//! one clock, which all clients of a process share. `part` is what one of several machines does of it.
 
 mod clients; // whom with
 mod clock;
 mod in_turn;
+mod part;
 mod read;
+mod seconds;
 mod send;
 mod tag;
 mod topics;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::driver::Driver;
 use crate::histogram::Quantiles;
-use crate::meter::{Counts, Measured, Meter};
-use crate::metrics::{Grown, Scraped};
+use crate::meter::{Counts, Measured};
+use crate::metrics::Grown;
 use crate::resources::{Sources, Used};
 use crate::schedule::Punctuality;
 use crate::stamp::Stamp;
@@ -40,10 +41,19 @@ use crate::verify::Verdict;
 use crate::workload::Workload;
 
 use clients::Clients;
-use clock::Clock;
-use read::{Readers, Reading};
+use read::Reading;
+use seconds::Watch;
 use send::Sending;
-use topics::{Ends, Topics};
+use topics::Topics;
+
+pub use seconds::{Show, Window};
+
+pub(crate) use clock::{Clock, Shift};
+pub(crate) use part::{Done, Job, Phase, Progress, Share, Start, Told};
+pub(crate) use read::Readers;
+pub(crate) use seconds::Watched;
+pub(crate) use send::Sent;
+pub(crate) use topics::Ends;
 
 /// What a run needs.
 #[derive(Clone, Copy)]
@@ -91,6 +101,22 @@ pub struct Outcome {
     pub settings: Vec<(&'static str, String)>,
     /// What is not as the files say.
     pub notes: Vec<String>,
+    /// The clocks of the machines that did it, if there were others than this.
+    pub clocks: Vec<WorkerClock>,
+}
+
+/// What is known of another machine's clock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerClock {
+    /// Whose it is.
+    pub worker: String,
+    /// Its time less ours before the run, in nanoseconds.
+    pub offset_ns: i64,
+    /// How much it grew against ours from before the run to behind it, in nanoseconds.
+    pub drift_ns: i64,
+    /// By how much what is made of its times may be wrong at most: half the shortest way there and back, and
+    /// the drift.
+    pub error_ns: u64,
 }
 
 /// The steady state of all senders, or of all readers.
@@ -134,36 +160,112 @@ struct Timing {
     records: Option<u64>,
 }
 
-/// From one window to the next.
-const WINDOW: Duration = Duration::from_secs(1);
-
 /// Runs a workload once. `show` is told of each second when it is over.
-pub fn run(target: Target<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
-    let admin = Admin::builder(target.servers).timeout(Duration::from_secs(60)).build()?;
-    let id = run_id();
-    let topics = Topics::create(&admin, target.driver, target.workload, id)?;
-    let clients = Clients::new(target);
-    let (stamp, unknown) = stamp(&admin, &clients, &topics);
-    let done = Run { target, topics: &topics, id, clients, clock: Clock::start() }.run(show);
-    // A topic that stays is in nobody's way as much as an error that hides another.
-    let deleted = topics.delete(&admin);
-    let mut outcome = done?;
-    deleted?;
-    outcome.stamp = stamp;
-    outcome.notes.extend(unknown);
-    Ok(outcome)
+pub fn run(target: Target<'_>, show: &mut Show<'_>) -> Result<Outcome> {
+    Stage::open(target, Share::ALL)?.close(|stage| {
+        let run = stage.run();
+        match target.workload {
+            Workload { one_at_a_time: true, .. } => in_turn::run(&run, show),
+            Workload { stored: true, .. } => run.stored(show),
+            _ => run.together(show),
+        }
+    })
 }
 
-/// What the cluster promises, and what it does not say.
-fn stamp(admin: &Admin, clients: &Clients<'_>, topics: &Topics) -> (Stamp, Option<String>) {
-    let mut stamp = Stamp {
-        acks: clients.target().workload.acks.clone(),
-        replication_factor: clients.target().replicas(),
-        client_settings: clients.changed(),
-        ..Stamp::default()
-    };
-    let unknown = topics.names().first().and_then(|topic| stamp.ask(admin, topic));
-    (stamp, unknown)
+/// Where a run takes place: its topics, and the clients that reach them.
+pub(crate) struct Stage<'a> {
+    target: Target<'a>,
+    share: Share,
+    shift: Shift,
+    topics: Topics,
+    id: u64,
+    clients: Clients<'a>,
+    clock: Clock,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the topics of a new run.
+    pub(crate) fn open(target: Target<'a>, share: Share) -> Result<Self> {
+        let admin = admin(target.servers)?;
+        let id = run_id();
+        let topics = Topics::create(&admin, target.driver, target.workload, id)?;
+        Ok(Self::of(target, share, topics, id))
+    }
+
+    fn of(target: Target<'a>, share: Share, topics: Topics, id: u64) -> Self {
+        let (clients, clock, shift) = (Clients::new(target), Clock::start(), Shift::default());
+        Self { target, share, shift, topics, id, clients, clock }
+    }
+
+    /// Does what is to be done there, and deletes the topics. What the cluster promises is asked before.
+    pub(crate) fn close(self, act: impl FnOnce(&Self) -> Result<Outcome>) -> Result<Outcome> {
+        let (stamp, unknown) = self.stamp();
+        let done = act(&self);
+        // A topic that stays is in nobody's way as much as an error that hides another.
+        let deleted = admin(self.target.servers).and_then(|admin| self.topics.delete(&admin));
+        let mut outcome = done?;
+        deleted?;
+        outcome.stamp = stamp;
+        outcome.notes.extend(unknown);
+        Ok(outcome)
+    }
+
+    /// What the cluster promises, and what it does not say.
+    fn stamp(&self) -> (Stamp, Option<String>) {
+        let mut stamp = Stamp {
+            acks: self.target.workload.acks.clone(),
+            replication_factor: self.target.replicas(),
+            client_settings: self.clients.changed(),
+            ..Stamp::default()
+        };
+        let unknown = match admin(self.target.servers) {
+            Ok(admin) => self.topics.names().first().and_then(|topic| stamp.ask(&admin, topic)),
+            Err(error) => Some(format!("the cluster is not asked for its settings: {error:#}")),
+        };
+        (stamp, unknown)
+    }
+
+    fn run(&self) -> Run<'_> {
+        let Self { target, share, shift, topics, id, clients, clock } = self;
+        Run { target: *target, share: *share, shift: *shift, topics, id: *id, clients, clock: *clock }
+    }
+
+    /// What another machine does of it.
+    pub(crate) fn job(&self, share: Share, phase: Phase) -> Job {
+        let Target { servers, driver, workload, .. } = self.target;
+        Job {
+            run: self.id,
+            servers: servers.to_owned(),
+            driver: driver.clone(),
+            workload: workload.clone(),
+            topics: self.topics.names().to_vec(),
+            share,
+            phase,
+        }
+    }
+
+    /// Where everything ends.
+    pub(crate) fn ends(&self, sent: &Sent) -> Result<Ends> {
+        self.topics.ends(&self.clients, sent.acknowledged())
+    }
+
+    /// Reads all that was written, unmeasured, and checks it.
+    pub(crate) fn read_back(&self, sent: &Sent) -> Result<Verdict> {
+        self.run().read_back(sent)
+    }
+
+    /// What came of it, from what all that took part counted; times are those of the clock by which it began.
+    pub(crate) fn outcome(
+        &self,
+        began: Duration,
+        (written, read): (Option<Measured>, Option<Measured>),
+        sent: Sent,
+        watched: Watched,
+        verdict: Verdict,
+    ) -> Outcome {
+        let flow = |measured| flow(measured, began);
+        self.run().outcome((written.map(flow), read.map(flow)), sent, watched, verdict)
+    }
 }
 
 impl Target<'_> {
@@ -171,6 +273,10 @@ impl Target<'_> {
     pub fn replicas(&self) -> u16 {
         self.driver.replication_factor.unwrap_or(self.workload.replication_factor)
     }
+}
+
+fn admin(servers: &str) -> Result<Admin> {
+    Ok(Admin::builder(servers).timeout(Duration::from_secs(60)).build()?)
 }
 
 /// A number that no other run has.
@@ -182,32 +288,48 @@ fn run_id() -> u64 {
 /// A run with what all of it needs.
 struct Run<'a> {
     target: Target<'a>,
+    share: Share,
+    shift: Shift,
     topics: &'a Topics,
     id: u64,
-    clients: Clients<'a>,
+    clients: &'a Clients<'a>,
     clock: Clock,
 }
 
-impl Run<'_> {
-    fn run(&self, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
-        let workload = self.target.workload;
-        if workload.one_at_a_time {
-            return in_turn::run(self, show);
-        }
-        if workload.stored { self.stored(show) } else { self.together(show) }
-    }
+/// What came of senders, and of readers beside them.
+struct Both {
+    sent: Sent,
+    readers: Readers,
+    written: Measured,
+    read: Measured,
+    watched: Watched,
+}
 
+impl Run<'_> {
     fn timing(&self) -> Timing {
-        let Workload { warmup_seconds, seconds, records, .. } = *self.target.workload;
-        let started = self.clock.now();
-        let steady_from = tag::exact(started + Duration::from_secs_f64(warmup_seconds));
-        let until = records.is_none().then(|| steady_from + Duration::from_secs_f64(seconds));
-        Timing { started, steady_from, until, records }
+        Timing::of(self.target.workload, self.clock.now())
     }
 
     /// Senders, and readers beside them if there are any.
-    fn together(&self, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
+    fn together(&self, show: &mut Show<'_>) -> Result<Outcome> {
         let timing = self.timing();
+        let both = self.both(timing, show, &mut |sent, _, _| self.ends(sent))?;
+        let Both { sent, readers, written, read, watched } = both;
+        let is_read = self.target.workload.consumers > 0;
+        let verdict = if is_read { readers.verdict(&sent)? } else { self.read_back(&sent)? };
+        let written = flow(written, timing.steady_from);
+        let read = is_read.then(|| flow(read, timing.steady_from));
+        Ok(self.outcome((Some(written), read), sent, watched, verdict))
+    }
+
+    /// Those that are this machine's. Whoever knows where everything ends is asked once all is sent, and may
+    /// watch meanwhile.
+    fn both(
+        &self,
+        timing: Timing,
+        show: &mut Show<'_>,
+        find_ends: &mut dyn FnMut(&Sent, &mut Watch<'_>, &mut Show<'_>) -> Result<Ends>,
+    ) -> Result<Both> {
         let sending = Sending::prepare(self, timing)?;
         let reading = Reading::prepare(self, timing.steady_from, true)?;
         let mut watch = Watch::new(self, timing, sending.meters(), reading.meters());
@@ -217,73 +339,72 @@ impl Run<'_> {
             let readers = reading.start(scope, reader);
             let senders = sending.start(scope, sender);
             watch.until(&senders_done, &self.clock, show);
-            let sent = send::join(senders);
+            let sent = send::join(senders, self.target.workload);
             let ends = match &sent {
-                Ok(sent) => self.topics.ends(&self.clients, sent.acknowledged()),
+                Ok(sent) => find_ends(sent, &mut watch, show),
                 Err(_) => Ok(Ends::new()),
             };
             // Readers are told in any case, or they would wait for ever.
             reading.end_at(ends.as_ref().cloned().unwrap_or_default());
             watch.until(&readers_done, &self.clock, show);
-            let readers = read::join(readers);
+            let readers = reading.join(readers);
             ends.and(Ok((sent?, readers?)))
         })?;
-        let grown = watch.end();
-        let read = reading.measured();
-        let is_read = self.target.workload.consumers > 0;
-        let verdict = if is_read { readers.verdict(&sent)? } else { self.read_back(&sent)? };
-        let written = flow(sending.measured(), timing.steady_from);
-        let read = is_read.then(|| flow(read, timing.steady_from));
-        Ok(self.outcome((Some(written), read), sent, watch.seconds, grown, verdict))
+        watch.rest(self.clock.now(), show);
+        let watched = watch.end();
+        let (written, read) = (sending.measured(), reading.measured());
+        Ok(Both { sent, readers, written, read, watched })
     }
 
     /// All is written, and then readers are measured.
-    fn stored(&self, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
-        let started = self.clock.now();
-        let records = self.target.workload.records;
-        let filling = Timing { started, steady_from: started, until: None, records };
-        let sending = Sending::prepare(self, filling)?;
-        let mut unseen = Watch::new(self, filling, sending.meters(), Vec::new());
-        let sent = thread::scope(|scope| {
-            let (working, done) = mpsc::channel::<()>();
-            let senders = sending.start(scope, working);
-            unseen.until(&done, &self.clock, &mut |_| {});
-            send::join(senders)
-        })?;
-        let ends = self.topics.ends(&self.clients, sent.acknowledged())?;
+    fn stored(&self, show: &mut Show<'_>) -> Result<Outcome> {
+        let sent = self.fill(self.clock.now())?;
         let began = self.clock.now();
+        let (read, watched) = self.drain(self.ends(&sent)?, began, show)?;
+        must_be_all(&self.target, &read, &sent)?;
+        let verdict = self.read_back(&sent)?;
+        Ok(self.outcome((None, Some(flow(read, began))), sent, watched, verdict))
+    }
+
+    /// Writes all, unmeasured.
+    fn fill(&self, started: Duration) -> Result<Sent> {
+        let records = self.target.workload.records;
+        let timing = Timing { started, steady_from: started, until: None, records };
+        let sending = Sending::prepare(self, timing)?;
+        thread::scope(|scope| {
+            let (working, _done) = mpsc::channel::<()>();
+            send::join(sending.start(scope, working), self.target.workload)
+        })
+    }
+
+    /// Reads all, and measures that.
+    fn drain(&self, ends: Ends, began: Duration, show: &mut Show<'_>) -> Result<(Measured, Watched)> {
+        let records = self.target.workload.records;
         let timing = Timing { started: began, steady_from: began, until: None, records };
         let reading = Reading::prepare(self, began, false)?;
         reading.end_at(ends);
         let mut watch = Watch::new(self, timing, Vec::new(), reading.meters());
-        let readers = thread::scope(|scope| {
+        thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
             let readers = reading.start(scope, working);
             watch.until(&done, &self.clock, show);
-            read::join(readers)
+            reading.join(readers)
         })?;
-        let grown = watch.end();
-        let measured = reading.measured();
-        let expected = sent.acknowledged() * u64::from(self.target.workload.subscriptions);
-        let is_stopped = self.target.stop.load(Ordering::Relaxed);
-        ensure!(
-            is_stopped || measured.counts.records >= expected,
-            "{} of {expected} records were read",
-            measured.counts.records
-        );
-        drop(readers);
-        let verdict = self.read_back(&sent)?;
-        Ok(self.outcome((None, Some(flow(measured, began))), sent, watch.seconds, grown, verdict))
+        watch.rest(self.clock.now(), show);
+        Ok((reading.measured(), watch.end()))
+    }
+
+    fn ends(&self, sent: &Sent) -> Result<Ends> {
+        self.topics.ends(self.clients, sent.acknowledged())
     }
 
     /// Reads all that was written, unmeasured, and checks it.
-    fn read_back(&self, sent: &send::Sent) -> Result<Verdict> {
-        let ends = self.topics.ends(&self.clients, sent.acknowledged())?;
+    fn read_back(&self, sent: &Sent) -> Result<Verdict> {
         let reading = Reading::of_all(self)?;
-        reading.end_at(ends);
+        reading.end_at(self.ends(sent)?);
         let readers: Readers = thread::scope(|scope| {
             let (working, _done) = mpsc::channel::<()>();
-            read::join(reading.start(scope, working))
+            reading.join(reading.start(scope, working))
         })?;
         readers.verdict(sent)
     }
@@ -291,13 +412,11 @@ impl Run<'_> {
     fn outcome(
         &self,
         (written, read): (Option<Flow>, Option<Flow>),
-        sent: send::Sent,
-        seconds: Vec<Second>,
-        (grown, fault): (Option<Grown>, Option<String>),
+        sent: Sent,
+        watched: Watched,
         verdict: Verdict,
     ) -> Outcome {
-        let mut notes = self.clients.notes();
-        notes.extend(fault);
+        let Watched { seconds, grown, fault } = watched;
         let failed = sent.failed();
         Outcome {
             written,
@@ -313,93 +432,36 @@ impl Run<'_> {
             grown,
             stamp: Stamp::default(),
             settings: self.clients.properties(),
-            notes,
+            notes: self.clients.notes().into_iter().chain(fault).collect(),
+            clocks: Vec::new(),
         }
     }
+}
+
+impl Timing {
+    fn of(workload: &Workload, started: Duration) -> Self {
+        let Workload { warmup_seconds, seconds, records, .. } = *workload;
+        let steady_from = tag::exact(started + Duration::from_secs_f64(warmup_seconds));
+        let until = records.is_none().then(|| steady_from + Duration::from_secs_f64(seconds));
+        Self { started, steady_from, until, records }
+    }
+}
+
+/// From when on a run counts that begins then.
+pub(crate) fn steady_from(workload: &Workload, began: Duration) -> Duration {
+    Timing::of(workload, began).steady_from
+}
+
+/// Fails if readers of what is stored got less than all of it.
+pub(crate) fn must_be_all(target: &Target<'_>, read: &Measured, sent: &Sent) -> Result<()> {
+    let expected = sent.acknowledged() * u64::from(target.workload.subscriptions);
+    let (found, is_stopped) = (read.counts.records, target.stop.load(Ordering::Relaxed));
+    ensure!(is_stopped || found >= expected, "{found} of {expected} records were read");
+    Ok(())
 }
 
 fn flow(measured: Measured, from: Duration) -> Flow {
     // Less than a millisecond is no time to have a rate.
     let seconds = measured.last.saturating_sub(from).as_secs_f64().max(0.001);
     Flow { measured, seconds }
-}
-
-/// Looks at the meters every second.
-struct Watch<'a> {
-    timing: Timing,
-    sources: Sources<'a>,
-    used: Used,
-    scraped: Scraped<'a>,
-    of_senders: Vec<Arc<Meter>>,
-    of_readers: Vec<Arc<Meter>>,
-    last: Duration,
-    seconds: Vec<Second>,
-}
-
-impl<'a> Watch<'a> {
-    fn new(run: &Run<'a>, timing: Timing, of_senders: Vec<Arc<Meter>>, of_readers: Vec<Arc<Meter>>) -> Self {
-        let sources = run.target.sources;
-        let (used, scraped) = (Used::now(sources), Scraped::of(sources.metrics));
-        let last = timing.started;
-        let mut watch =
-            Self { timing, sources, used, scraped, of_senders, of_readers, last, seconds: Vec::new() };
-        watch.scrape_if_steady();
-        watch
-    }
-
-    fn scrape_if_steady(&mut self) {
-        if self.last >= self.timing.steady_from {
-            self.scraped.begin();
-        }
-    }
-
-    /// What the brokers counted from the first look in the steady state until now, and what could not be read.
-    fn end(&mut self) -> (Option<Grown>, Option<String>) {
-        std::mem::take(&mut self.scraped).end()
-    }
-
-    /// Looks until nobody holds the other end of `working` any more: nothing is sent there.
-    fn until(&mut self, working: &mpsc::Receiver<()>, clock: &Clock, show: &mut dyn FnMut(&Second)) {
-        loop {
-            let left = (self.last + WINDOW).saturating_sub(clock.now());
-            let is_done = !matches!(working.recv_timeout(left), Err(RecvTimeoutError::Timeout));
-            if is_done {
-                return;
-            }
-            self.look(clock.now(), show);
-        }
-    }
-
-    /// Looks if a second has gone by.
-    fn look_if_due(&mut self, now: Duration, show: &mut dyn FnMut(&Second)) {
-        if now >= self.last + WINDOW {
-            self.look(now, show);
-        }
-    }
-
-    fn look(&mut self, now: Duration, show: &mut dyn FnMut(&Second)) {
-        let sum = |meters: &[Arc<Meter>]| {
-            let mut sum = Measured::default();
-            meters.iter().for_each(|meter| meter.lock().take_window(&mut sum));
-            sum
-        };
-        let (written, read) = (sum(&self.of_senders), sum(&self.of_readers));
-        let used = Used::now(self.sources);
-        let after_start = |time: Duration| time.saturating_sub(self.timing.started).as_secs_f64();
-        let second = Second {
-            from: after_start(self.last),
-            to: after_start(now),
-            is_warmup: self.last < self.timing.steady_from,
-            written: written.counts,
-            read: read.counts,
-            response_ns: Quantiles::of(&written.response),
-            end_to_end_ns: Quantiles::of(&read.response),
-            used: used.since(&self.used),
-        };
-        self.used = used;
-        show(&second);
-        self.seconds.push(second);
-        self.last = now;
-        self.scrape_if_steady();
-    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::histogram;
+use crate::histogram::{histogram, whole};
 
 /// Records and the bytes of their values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,21 +34,26 @@ impl Counts {
 }
 
 /// Some time of one or more senders or readers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// What came through.
     pub counts: Counts,
     /// From when a record was due until it was acknowledged, or read.
+    #[serde(with = "whole")]
     pub response: Histogram<u64>,
     /// From when it was taken until it was acknowledged; of readers nothing.
+    #[serde(with = "whole")]
     pub service: Histogram<u64>,
     /// When the last of it came through.
     pub last: Duration,
+    /// Records that were given up.
+    pub failed: u64,
 }
 
 impl Default for Measured {
     fn default() -> Self {
-        Self { counts: Counts::default(), response: histogram(), service: histogram(), last: Duration::ZERO }
+        let (counts, last) = (Counts::default(), Duration::ZERO);
+        Self { counts, response: histogram(), service: histogram(), last, failed: 0 }
     }
 }
 
@@ -59,6 +64,7 @@ impl Measured {
         self.response.add(&other.response).expect("they have the same bounds");
         self.service.add(&other.service).expect("they have the same bounds");
         self.last = self.last.max(other.last);
+        self.failed += other.failed;
     }
 }
 
@@ -110,10 +116,16 @@ impl Slot {
         }
     }
 
+    /// Counts records that were given up.
+    pub(crate) fn fail(&mut self, records: u64) {
+        self.window.failed += records;
+    }
+
     /// Adds what came since the last time to `window`, and begins anew.
     pub(crate) fn take_window(&mut self, window: &mut Measured) {
         window.add(&self.window);
         self.window.counts = Counts::default();
+        self.window.failed = 0;
         self.window.response.reset();
     }
 

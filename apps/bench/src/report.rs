@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use crate::ceiling::{Ceilings, Share};
 use crate::driver::Driver;
 use crate::histogram::{MIB, Quantiles};
-use crate::load::{Flow, Outcome, Second};
+use crate::load::{Flow, Outcome, Second, WorkerClock};
 use crate::metrics::Grown;
 use crate::search::Probe;
 use crate::stamp::Stamp;
@@ -136,6 +136,9 @@ pub struct RunReport {
     /// What the brokers counted in the steady state, where they were asked.
     #[serde(default)]
     pub metrics: Option<Grown>,
+    /// The clocks of the machines that made the load, if there were others than this.
+    #[serde(default)]
+    pub clocks: Vec<WorkerClock>,
     /// What its steady state took, by whole seconds.
     pub resources: Option<Resources>,
     /// Each second of it.
@@ -212,6 +215,7 @@ impl RunReport {
             stamp: outcome.stamp,
             share: None,
             metrics: outcome.grown,
+            clocks: outcome.clocks,
             resources: Resources::of(&outcome.seconds),
             seconds: outcome.seconds,
         }

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
@@ -129,7 +130,7 @@ impl Schedule {
 }
 
 /// Whether records were sent when they were due.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Punctuality {
     due: u64,
     late: u64,

@@ -12,7 +12,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::ceiling::{Ceilings, Done, Extent, Share};
 use crate::driver::{Driver, System};
-use crate::load::{self, Outcome, Second, Target};
+use crate::export::Export;
+use crate::fleet::Fleet;
+use crate::load::{self, Outcome, Second, Show, Target, Window};
 use crate::machine::{self, Machine};
 use crate::report::{PointReport, Report, RunReport, SCHEMA, SystemReport};
 use crate::resources::Sources;
@@ -36,6 +38,10 @@ pub struct Suite<'a> {
     pub ceilings: Option<&'a Ceilings>,
     /// How it was asked for.
     pub command: &'a str,
+    /// Machines that do it; this one, if there are none.
+    pub fleet: Option<&'a Fleet>,
+    /// Where what is going on is shown.
+    pub export: Option<&'a Export>,
     /// Set by whoever wants it to end early.
     pub stop: &'a AtomicBool,
 }
@@ -138,8 +144,15 @@ impl Suite<'_> {
         let dir = (!is_there).then_some(&*self.site.dir);
         let sources = Sources { brokers: &pids, dir, metrics: cluster.metrics() };
         let target = Target { servers: cluster.servers(), sources, driver, workload, stop: self.stop };
-        let mut show = |second: &Second| tell(Event::Second(second));
-        let measured = paced(target, &mut show);
+        let mut show = |window: &Window<'_>| {
+            if let Some(export) = self.export {
+                export.on_window(window);
+            }
+            if window.is_whole {
+                tell(Event::Second(window.second));
+            }
+        };
+        let measured = self.paced(target, &mut show);
         let replicas = target.replicas();
         let is_here = !is_there || is_loopback(cluster.servers());
         // Whoever ends it early wants nothing to stay behind; of what failed the logs do.
@@ -159,6 +172,85 @@ impl Suite<'_> {
         let share =
             ceilings.zip(done(&run, workload, replicas)).and_then(|(limit, done)| Share::of(limit, &done));
         Ok(RunReport { share, ..run })
+    }
+
+    /// One run, by whoever does it.
+    fn load(&self, target: Target<'_>, show: &mut Show<'_>) -> Result<Outcome> {
+        if let Some(export) = self.export {
+            export.on_run(&target.workload.name, &target.driver.name);
+        }
+        let done = match self.fleet {
+            Some(fleet) => fleet.run(target, show),
+            None => load::run(target, show),
+        };
+        if let Some(export) = self.export {
+            export.on_done(!done.as_ref().is_ok_and(|outcome| outcome.verdict.is_clean()));
+        }
+        done
+    }
+
+    /// Runs a workload at its rate, once that is known.
+    fn paced(&self, target: Target<'_>, show: &mut Show<'_>) -> Result<Paced> {
+        let workload = target.workload;
+        match (&workload.search, workload.rate) {
+            (Some(goal), _) => self.searched(target, goal, show),
+            (None, Pace::OfFullSpeed(share)) => {
+                let full_speed = self.full_speed(target, workload.seconds, show)?;
+                ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
+                let rate = full_speed * share;
+                // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
+                let warm = Workload { warmup_seconds: 0.0, ..workload.clone() };
+                let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..warm };
+                let outcome = self.load(Target { workload: &workload, ..target }, show)?;
+                Ok(Paced {
+                    outcome,
+                    probes: Vec::new(),
+                    rate: Some(rate),
+                    full_speed_per_sec: Some(full_speed),
+                })
+            }
+            (None, pace) => {
+                let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
+                let outcome = self.load(target, show)?;
+                Ok(Paced { outcome, probes: Vec::new(), rate, full_speed_per_sec: None })
+            }
+        }
+    }
+
+    /// Records a second that are acknowledged when they are sent as fast as they are taken.
+    fn full_speed(&self, target: Target<'_>, seconds: f64, show: &mut Show<'_>) -> Result<f64> {
+        let mut workload = Workload { rate: Pace::Max, seconds, search: None, ..target.workload.clone() };
+        // Whoever does not wait for room is not at full speed but busy with being refused.
+        workload.producer.remove("max.block.ms");
+        let outcome = self.load(Target { workload: &workload, ..target }, show)?;
+        let written = outcome.written.context("nothing was written at full speed")?;
+        Ok(written.measured.counts.records as f64 / written.seconds)
+    }
+
+    /// Searches for the highest rate that is kept up with, and runs the workload at that.
+    fn searched(&self, target: Target<'_>, goal: &Goal, show: &mut Show<'_>) -> Result<Paced> {
+        let full_speed = self.full_speed(target, goal.seconds, show)?;
+        let mut run = |rate: f64, seconds: f64| {
+            let rate = Pace::Rate(Rate::constant(rate));
+            let workload = Workload { rate, seconds, ..target.workload.clone() };
+            self.load(Target { workload: &workload, ..target }, show)
+        };
+        let mut search = Search::below(full_speed, *goal);
+        loop {
+            ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
+            match search.next() {
+                Step::Try(rate) => {
+                    let outcome = run(rate, goal.seconds)?;
+                    search.on_probe(Probe::of(rate, &outcome));
+                }
+                Step::Found(rate) => {
+                    ensure!(rate > 0.0, "no rate was found that is kept up with");
+                    let outcome = run(rate, target.workload.seconds)?;
+                    let (probes, full_speed_per_sec) = (search.into_probes(), Some(full_speed));
+                    return Ok(Paced { outcome, probes, rate: Some(rate), full_speed_per_sec });
+                }
+            }
+        }
     }
 
     fn point(&self, point: &Point, runs: Vec<Vec<RunReport>>) -> PointReport {
@@ -219,65 +311,6 @@ struct Paced {
     probes: Vec<Probe>,
     rate: Option<f64>,
     full_speed_per_sec: Option<f64>,
-}
-
-/// Runs a workload at its rate, once that is known.
-fn paced(target: Target<'_>, show: &mut dyn FnMut(&Second)) -> Result<Paced> {
-    let workload = target.workload;
-    match (&workload.search, workload.rate) {
-        (Some(goal), _) => searched(target, goal, show),
-        (None, Pace::OfFullSpeed(share)) => {
-            let full_speed = full_speed(target, workload.seconds, show)?;
-            ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
-            let rate = full_speed * share;
-            // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
-            let warm = Workload { warmup_seconds: 0.0, ..workload.clone() };
-            let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..warm };
-            let outcome = load::run(Target { workload: &workload, ..target }, show)?;
-            Ok(Paced { outcome, probes: Vec::new(), rate: Some(rate), full_speed_per_sec: Some(full_speed) })
-        }
-        (None, pace) => {
-            let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
-            let outcome = load::run(target, show)?;
-            Ok(Paced { outcome, probes: Vec::new(), rate, full_speed_per_sec: None })
-        }
-    }
-}
-
-/// Records a second that are acknowledged when they are sent as fast as they are taken.
-fn full_speed(target: Target<'_>, seconds: f64, show: &mut dyn FnMut(&Second)) -> Result<f64> {
-    let mut workload = Workload { rate: Pace::Max, seconds, search: None, ..target.workload.clone() };
-    // Whoever does not wait for room is not at full speed but busy with being refused.
-    workload.producer.remove("max.block.ms");
-    let outcome = load::run(Target { workload: &workload, ..target }, show)?;
-    let written = outcome.written.context("nothing was written at full speed")?;
-    Ok(written.measured.counts.records as f64 / written.seconds)
-}
-
-/// Searches for the highest rate that is kept up with, and runs the workload at that.
-fn searched(target: Target<'_>, goal: &Goal, show: &mut dyn FnMut(&Second)) -> Result<Paced> {
-    let full_speed = full_speed(target, goal.seconds, show)?;
-    let mut run = |rate: f64, seconds: f64| {
-        let rate = Pace::Rate(Rate::constant(rate));
-        let workload = Workload { rate, seconds, ..target.workload.clone() };
-        load::run(Target { workload: &workload, ..target }, show)
-    };
-    let mut search = Search::below(full_speed, *goal);
-    loop {
-        ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
-        match search.next() {
-            Step::Try(rate) => {
-                let outcome = run(rate, goal.seconds)?;
-                search.on_probe(Probe::of(rate, &outcome));
-            }
-            Step::Found(rate) => {
-                ensure!(rate > 0.0, "no rate was found that is kept up with");
-                let outcome = run(rate, target.workload.seconds)?;
-                let (probes, full_speed_per_sec) = (search.into_probes(), Some(full_speed));
-                return Ok(Paced { outcome, probes, rate: Some(rate), full_speed_per_sec });
-            }
-        }
-    }
 }
 
 /// Whose turn it is in a run, one after the other.

@@ -4,14 +4,21 @@
 //! partitions was lost; one that is there twice was duplicated; and within a partition a number that is
 //! lower than the one before it was reordered.
 
+mod carry;
+mod numbers;
+
 use std::fmt;
 use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
 use client::Record;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::mark::{Found, Mark};
+use numbers::Numbers;
+
+pub(crate) use carry::Piece;
 
 /// Looks at every record that is read. A place is a partition, as the reader counts them.
 #[derive(Debug, Default)]
@@ -25,7 +32,7 @@ pub struct Checker {
 }
 
 /// What was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Records with a mark, good or bad.
     checked: u64,
@@ -329,155 +336,6 @@ impl Verdict {
             "{checked} records checked: {lost} lost, {duplicated} duplicated, {reordered} reordered, \
              {corrupt} corrupt"
         )
-    }
-}
-
-/// A set of numbers that come almost in order: bits, in pages, of which those that are full need no room.
-#[derive(Debug, Default)]
-struct Numbers {
-    pages: Vec<Page>,
-    /// Pages that take room.
-    open: usize,
-    /// One above the highest.
-    end: u64,
-}
-
-#[derive(Debug, Default)]
-enum Page {
-    #[default]
-    Empty,
-    Open(Box<Bits>),
-    Full,
-}
-
-#[derive(Debug)]
-struct Bits {
-    words: [u64; PAGE_NUMBERS / 64],
-    count: usize,
-}
-
-const PAGE_NUMBERS: usize = 1 << 15;
-/// 4 KiB each: 256 MiB. Records that are read in any order, but from the front of each partition, leave
-/// only those pages open that some partition has not reached.
-const OPEN_MAX: usize = 1 << 16;
-/// 16 bytes each: 64 MiB, and 137 thousand million records.
-const PAGES_MAX: u64 = 1 << 22;
-
-impl Page {
-    fn absorb(&mut self, other: Self) -> u64 {
-        let both = match (&mut *self, other) {
-            (_, Self::Empty) => return 0,
-            (Self::Empty, other) => {
-                *self = other;
-                return 0;
-            }
-            (Self::Full, Self::Full) => return PAGE_NUMBERS as u64,
-            (Self::Full, Self::Open(others)) => return others.count as u64,
-            (Self::Open(mine), Self::Full) => mine.count,
-            (Self::Open(mine), Self::Open(others)) => {
-                let before = mine.count + others.count;
-                for (word, other) in mine.words.iter_mut().zip(others.words) {
-                    *word |= other;
-                }
-                mine.count = mine.words.iter().map(|word| word.count_ones() as usize).sum();
-                let both = before - mine.count;
-                if mine.count < PAGE_NUMBERS {
-                    return both as u64;
-                }
-                both
-            }
-        };
-        *self = Self::Full;
-        both as u64
-    }
-}
-
-impl Numbers {
-    /// Whether it was not there before.
-    #[inline]
-    fn insert(&mut self, number: u64) -> Result<bool> {
-        let (page, at) = (number / PAGE_NUMBERS as u64, (number % PAGE_NUMBERS as u64) as usize);
-        ensure!(page < PAGES_MAX, "record {number} is further than can be verified");
-        let page = page as usize;
-        if self.pages.len() <= page {
-            self.pages.resize_with(page + 1, Page::default);
-        }
-        self.end = self.end.max(number + 1);
-        let Page::Open(bits) = &mut self.pages[page] else { return self.insert_anew(page, at) };
-        let (word, bit) = (&mut bits.words[at / 64], 1 << (at % 64));
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        bits.count += usize::from(is_new);
-        if bits.count == PAGE_NUMBERS {
-            self.pages[page] = Page::Full;
-            self.open -= 1;
-        }
-        Ok(is_new)
-    }
-
-    #[cold]
-    fn insert_anew(&mut self, page: usize, at: usize) -> Result<bool> {
-        if matches!(self.pages[page], Page::Full) {
-            return Ok(false);
-        }
-        ensure!(self.open < OPEN_MAX, "the records are in too many places to be verified");
-        let mut bits = Box::new(Bits { words: [0; PAGE_NUMBERS / 64], count: 1 });
-        bits.words[at / 64] = 1 << (at % 64);
-        self.pages[page] = Page::Open(bits);
-        self.open += 1;
-        Ok(true)
-    }
-
-    /// Adds others; how many were in both.
-    fn absorb(&mut self, other: Self) -> u64 {
-        let mut both = 0;
-        self.end = self.end.max(other.end);
-        if self.pages.len() < other.pages.len() {
-            self.pages.resize_with(other.pages.len(), Page::default);
-        }
-        for (mine, others) in self.pages.iter_mut().zip(other.pages) {
-            both += mine.absorb(others);
-        }
-        self.open = self.pages.iter().filter(|page| matches!(page, Page::Open(_))).count();
-        both
-    }
-
-    const fn end(&self) -> u64 {
-        self.end
-    }
-
-    fn contains(&self, number: u64) -> bool {
-        let at = (number % PAGE_NUMBERS as u64) as usize;
-        match self.pages.get((number / PAGE_NUMBERS as u64) as usize) {
-            Some(Page::Full) => true,
-            Some(Page::Open(bits)) => bits.words[at / 64] & (1 << (at % 64)) != 0,
-            Some(Page::Empty) | None => false,
-        }
-    }
-
-    /// How many of a range are not there, and the first of them.
-    fn missing(&self, range: Range<u64>) -> (u64, Option<u64>) {
-        let (mut missing, mut first, mut at) = (0, None, range.start);
-        while at < range.end {
-            let page_end = (at / PAGE_NUMBERS as u64 + 1) * PAGE_NUMBERS as u64;
-            let page = self.pages.get((at / PAGE_NUMBERS as u64) as usize);
-            let (end, of_page) = match page {
-                // Nothing lies beyond the last page.
-                None => (range.end, range.end - at),
-                Some(Page::Full) => (page_end.min(range.end), 0),
-                Some(Page::Empty) => (page_end.min(range.end), page_end.min(range.end) - at),
-                Some(Page::Open(_)) => {
-                    let end = page_end.min(range.end);
-                    (end, (at..end).filter(|&number| !self.contains(number)).count() as u64)
-                }
-            };
-            if of_page > 0 && first.is_none() {
-                first = (at..end).find(|&number| !self.contains(number));
-            }
-            missing += of_page;
-            at = end;
-        }
-        (missing, first)
     }
 }
 

@@ -86,10 +86,6 @@ impl<'a> Clients<'a> {
         changed.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    pub(super) fn target(&self) -> Target<'a> {
-        self.target
-    }
-
     /// What was passed over.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

@@ -11,7 +11,7 @@ use client::Scratch;
 use client::consumer::{Consumer, Start};
 
 use super::send::{CLOSE_MAX, Records, payload};
-use super::{Outcome, Run, Second, Watch, flow};
+use super::{Outcome, Run, Show, Watch, Watched, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
 use crate::meter::Meter;
@@ -30,7 +30,7 @@ struct Meters {
     read: Arc<Meter>,
 }
 
-pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcome> {
+pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let workload = run.target.workload;
     // As Kafka's own tool has it: a record is sent at once, whatever a file says.
     let producer = run.clients.producer()?.linger(Duration::ZERO).build()?;
@@ -71,7 +71,8 @@ pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcom
         }
         watch.look_if_due(read, show);
     }
-    let (grown, fault) = watch.end();
+    watch.rest(run.clock.now(), show);
+    let Watched { seconds, grown, fault } = watch.end();
     let closing = run.clock.now();
     producer.close_blocking(CLOSE_MAX);
     let close = run.clock.now().saturating_sub(closing);
@@ -83,7 +84,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcom
         read: Some(flow(read, timing.steady_from)),
         send_call: call,
         punctuality: Punctuality::default(),
-        seconds: watch.seconds,
+        seconds,
         verdict: reader.checker.verdict_on(&[sent], &[]),
         subscriptions: 1,
         failed: 0,
@@ -93,6 +94,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut dyn FnMut(&Second)) -> Result<Outcom
         stamp: Stamp::default(),
         settings: run.clients.properties(),
         notes: run.clients.notes().into_iter().chain(fault).collect(),
+        clocks: Vec::new(),
     })
 }
 

@@ -12,12 +12,12 @@ use client::Scratch;
 use client::consumer::{Consumer, Start};
 
 use super::Run;
-use super::clock::Clock;
+use super::clock::{Clock, Shift};
 use super::send::{Sent, marks};
 use super::topics::{Ends, Topics};
 use crate::mark::due_ns;
 use crate::meter::{Counts, Measured, Meter};
-use crate::verify::{Checker, Verdict};
+use crate::verify::{Checker, Piece, Verdict};
 
 /// From one look at whether all is read to the next.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,8 +29,10 @@ pub(super) struct Reading<'a> {
     topics: &'a Topics,
     run: u64,
     clock: Clock,
+    shift: Shift,
     stop: &'a AtomicBool,
     readers: Vec<Reader>,
+    subscriptions: u16,
     /// Where everything ends, once that is known.
     ends: OnceLock<Ends>,
 }
@@ -55,8 +57,7 @@ enum LooksAt {
 }
 
 /// What the readers came to.
-pub(super) struct Readers {
-    is_marked: bool,
+pub(crate) struct Readers {
     /// Of each subscription: what was seen of marks, and how many records there were.
     subscriptions: Vec<(Checker, u64)>,
 }
@@ -71,28 +72,30 @@ impl<'a> Reading<'a> {
         let (_, are_timed) = marks(workload)?;
         let looks_at = if checked { LooksAt::Marks { are_timed } } else { LooksAt::Records };
         let mut readers = Vec::new();
-        for subscription in 0..workload.subscriptions.min(workload.subscriptions * workload.consumers.min(1))
-        {
-            for number in 0..workload.consumers {
+        for subscription in 0..workload.subscriptions {
+            let at =
+                |number: u16| u32::from(subscription) * u32::from(workload.consumers) + u32::from(number);
+            for number in (0..workload.consumers).filter(|number| run.share.has(at(*number))) {
                 let consumers = usize::from(workload.consumers);
                 let is_its = |place: &usize| place % consumers == usize::from(number);
                 let places = (0..run.topics.places()).filter(is_its).collect();
                 readers.push(Reader::new(run, subscription, places, steady_from, looks_at)?);
             }
         }
-        Ok(Self::with(run, readers))
+        Ok(Self::with(run, readers, workload.subscriptions))
     }
 
     /// One reader that reads and checks everything, unmeasured.
     pub(super) fn of_all(run: &Run<'a>) -> Result<Self> {
         let places = (0..run.topics.places()).collect();
         let looks_at = LooksAt::Marks { are_timed: false };
-        Ok(Self::with(run, vec![Reader::new(run, 0, places, Duration::MAX, looks_at)?]))
+        Ok(Self::with(run, vec![Reader::new(run, 0, places, Duration::MAX, looks_at)?], 1))
     }
 
-    fn with(run: &Run<'a>, readers: Vec<Reader>) -> Self {
-        let (topics, id, clock, stop) = (run.topics, run.id, run.clock, run.target.stop);
-        Self { topics, run: id, clock, stop, readers, ends: OnceLock::new() }
+    fn with(run: &Run<'a>, readers: Vec<Reader>, subscriptions: u16) -> Self {
+        let Run { topics, id, clock, shift, .. } = *run;
+        let (stop, ends) = (run.target.stop, OnceLock::new());
+        Self { topics, run: id, clock, shift, stop, readers, subscriptions, ends }
     }
 
     pub(super) fn meters(&self) -> Vec<Arc<Meter>> {
@@ -125,6 +128,17 @@ impl<'a> Reading<'a> {
             })
         };
         self.readers.iter().map(start).collect()
+    }
+
+    /// Waits for all of them.
+    pub(super) fn join(&self, handles: Vec<Handle<'_>>) -> Result<Readers> {
+        let mut all = Readers::nothing(self.run, self.subscriptions);
+        for handle in handles {
+            let (subscription, checker, records) =
+                handle.join().map_err(|_| anyhow!("a thread that reads panicked"))??;
+            all.add(subscription, checker, records)?;
+        }
+        Ok(all)
     }
 
     fn read_all(&self, reader: &Reader) -> Result<(u16, Checker, u64)> {
@@ -166,7 +180,8 @@ impl<'a> Reading<'a> {
                 if let LooksAt::Marks { are_timed } = reader.looks_at {
                     checker.check(place, &record)?;
                     if are_timed {
-                        dues.push((due_ns(value).unwrap_or_default(), value.len() as u64));
+                        let due = Duration::from_nanos(due_ns(value).unwrap_or_default());
+                        dues.push((self.shift.here(due), value.len() as u64));
                     }
                 }
             }
@@ -177,7 +192,12 @@ impl<'a> Reading<'a> {
     }
 
     fn is_done(&self, reader: &Reader, next: &Ends) -> bool {
-        let Some(ends) = self.ends.get() else { return self.stop.load(Ordering::Relaxed) };
+        let is_stopped = self.stop.load(Ordering::Relaxed);
+        // What is read to be checked is read whole, also if nothing more is sent.
+        if is_stopped && reader.looks_at == LooksAt::Records {
+            return true;
+        }
+        let Some(ends) = self.ends.get() else { return is_stopped };
         reader.places.iter().all(|place| ends.get(*place).is_none_or(|end| next[*place] >= *end))
     }
 }
@@ -195,24 +215,53 @@ impl Reader {
     }
 
     /// Counts a batch that came at that time.
-    fn count(&self, dues: &mut Vec<(u64, u64)>, counts: Counts, at: Duration) {
+    fn count(&self, dues: &mut Vec<(Duration, u64)>, counts: Counts, at: Duration) {
         let mut meter = self.meter.lock();
         if dues.is_empty() {
             return meter.record_untimed(counts, at);
         }
         for (due, bytes) in dues.drain(..) {
-            meter.record(Duration::from_nanos(due), None, at, bytes);
+            meter.record(due, None, at, bytes);
         }
     }
 }
 
 impl Readers {
+    /// Nobody read anything yet.
+    pub(crate) fn nothing(run: u64, subscriptions: u16) -> Self {
+        Self { subscriptions: (0..subscriptions).map(|_| (Checker::new(Some(run)), 0)).collect() }
+    }
+
+    /// Adds what another reader, of another machine perhaps, saw for a subscription.
+    pub(crate) fn add(&mut self, subscription: u16, checker: Checker, records: u64) -> Result<()> {
+        let (all, count) =
+            self.subscriptions.get_mut(usize::from(subscription)).context("there is no such subscription")?;
+        all.absorb(checker)?;
+        *count += records;
+        Ok(())
+    }
+
+    /// Adds some of what a reader of another machine saw.
+    pub(crate) fn add_piece(&mut self, subscription: u16, piece: Piece, records: u64) -> Result<()> {
+        let (all, count) =
+            self.subscriptions.get_mut(usize::from(subscription)).context("there is no such subscription")?;
+        all.absorb_piece(piece)?;
+        *count = count.checked_add(records).context("nobody reads so many records")?;
+        Ok(())
+    }
+
+    /// What was seen for each subscription, and how many records there were.
+    pub(crate) fn into_parts(self) -> Vec<(Checker, u64)> {
+        self.subscriptions
+    }
+
     /// Whether each subscription got what was sent, and nothing else.
-    pub(super) fn verdict(self, sent: &Sent) -> Result<Verdict> {
+    pub(crate) fn verdict(self, sent: &Sent) -> Result<Verdict> {
+        let is_marked = self.subscriptions.iter().any(|(checker, _)| checker.so_far().checked() > 0);
         let mut worst = None;
         for (checker, records) in self.subscriptions {
             let mut verdict = checker.verdict_on(&sent.records, &sent.given_up);
-            if !self.is_marked {
+            if !is_marked {
                 // Records that are too small for a mark are counted.
                 verdict = Verdict::of_counts(sent.acknowledged(), sent.records.iter().sum(), records);
             }
@@ -222,22 +271,4 @@ impl Readers {
         }
         worst.context("nobody read what was written")
     }
-}
-
-/// Waits for all of them.
-pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Readers> {
-    let mut subscriptions: Vec<(Checker, u64)> = Vec::new();
-    for handle in handles {
-        let (subscription, checker, records) =
-            handle.join().map_err(|_| anyhow!("a thread that reads panicked"))??;
-        match subscriptions.get_mut(usize::from(subscription)) {
-            Some((all, count)) => {
-                all.absorb(checker)?;
-                *count += records;
-            }
-            None => subscriptions.push((checker, records)),
-        }
-    }
-    let is_marked = subscriptions.iter().any(|(checker, _)| checker.so_far().checked() > 0);
-    Ok(Readers { is_marked, subscriptions })
 }

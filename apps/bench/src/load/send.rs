@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use client::producer::{DeliveryReport, Producer, Record, SendError};
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::{Run, Timing, tag};
+use super::{Run, Shift, Timing, tag};
 use crate::chance::Chance;
-use crate::histogram::histogram;
+use crate::histogram::{histogram, whole};
 use crate::keys::{KeyStream, Keys};
 use crate::mark::{MARK_BYTES, Marker, TIMED_MARK_BYTES};
 use crate::meter::{Measured, Meter};
@@ -30,6 +31,7 @@ pub(super) struct Sending<'a> {
     run: u64,
     keys: Keys,
     timing: Timing,
+    shift: Shift,
     stop: &'a AtomicBool,
     senders: Vec<Sender>,
 }
@@ -51,11 +53,13 @@ struct Account {
 }
 
 /// What the senders came to.
-pub(super) struct Sent {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sent {
     /// How long calls of `send` took.
+    #[serde(with = "whole")]
     pub(super) call: Histogram<u64>,
     pub(super) punctuality: Punctuality,
-    /// How many each sent.
+    /// How many each sent, of all of the workload; nothing of those that are another machine's.
     pub(super) records: Vec<u64>,
     /// The numbers of those of each that were given up, in order.
     pub(super) given_up: Vec<Vec<u64>>,
@@ -70,8 +74,45 @@ pub(super) struct Sent {
 pub(super) const CLOSE_MAX: Duration = Duration::from_secs(600);
 
 impl Sent {
+    /// Nobody sent anything yet.
+    pub(crate) fn nothing(workload: &Workload) -> Self {
+        let senders = usize::from(workload.producers);
+        Self {
+            call: histogram(),
+            punctuality: Punctuality::default(),
+            records: vec![0; senders],
+            given_up: vec![Vec::new(); senders],
+            refused: 0,
+            first_failure: None,
+            close: Duration::ZERO,
+        }
+    }
+
+    /// Adds what others sent of the same workload.
+    pub(crate) fn absorb(&mut self, other: Self) -> Result<()> {
+        let senders = self.records.len();
+        ensure!(
+            other.records.len() == senders && other.given_up.len() == senders,
+            "it has other senders than the workload"
+        );
+        self.call.add(&other.call).context("histograms have the same bounds")?;
+        self.punctuality.add(&other.punctuality);
+        self.refused += other.refused;
+        self.close = self.close.max(other.close);
+        self.first_failure = self.first_failure.take().or(other.first_failure);
+        for (sender, (records, given_up)) in other.records.into_iter().zip(other.given_up).enumerate() {
+            let is_others = records > 0 || !given_up.is_empty();
+            ensure!(!is_others || self.records[sender] == 0, "sender {sender} was started twice");
+            if is_others {
+                self.records[sender] = records;
+                self.given_up[sender] = given_up;
+            }
+        }
+        Ok(())
+    }
+
     /// Records that a broker said it has; with acks=0, those that were sent.
-    pub(super) fn acknowledged(&self) -> u64 {
+    pub(crate) fn acknowledged(&self) -> u64 {
         self.records.iter().sum::<u64>() - self.given_up()
     }
 
@@ -126,7 +167,7 @@ impl<'a> Sending<'a> {
         let workload = run.target.workload;
         let first = payload(workload)?;
         let mut senders = Vec::new();
-        for number in 0..workload.producers {
+        for number in (0..workload.producers).filter(|number| run.share.has((*number).into())) {
             let account = Arc::new(Account::new(timing.steady_from));
             let told = account.clone();
             let producer =
@@ -141,6 +182,7 @@ impl<'a> Sending<'a> {
             run: run.id,
             keys: workload.keys()?,
             timing,
+            shift: run.shift,
             stop: run.target.stop,
             senders,
         })
@@ -175,7 +217,8 @@ impl<'a> Sending<'a> {
 
     /// The topics that a sender writes to: all of them have one that does.
     fn topics_of(&self, sender: u16) -> Vec<&'a str> {
-        let (topics, senders, sender) = (self.topics.len(), self.senders.len(), usize::from(sender));
+        let senders = usize::from(self.workload.producers);
+        let (topics, sender) = (self.topics.len(), usize::from(sender));
         let is_its = |at: usize| {
             if senders >= topics { at == sender % topics } else { at % senders == sender }
         };
@@ -190,7 +233,7 @@ impl<'a> Sending<'a> {
         }
         let arrivals = if self.workload.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Fixed };
         let chance = chance(self.workload, sender, Draws::Arrivals);
-        Some(Schedule::new(arrivals, rate, sender.into(), self.senders.len() as u64, chance))
+        Some(Schedule::new(arrivals, rate, sender.into(), self.workload.producers.into(), chance))
     }
 
     /// Sends the records of one sender, and waits until their fate is known.
@@ -201,10 +244,12 @@ impl<'a> Sending<'a> {
         let topics = self.topics_of(*number);
         let mut schedule = self.schedule(*number);
         let mut watch = Watch::new(self.timing.started);
-        let senders = self.senders.len() as u64;
+        let senders = u64::from(self.workload.producers);
         let quota =
             self.timing.records.map(|all| all / senders + u64::from(u64::from(*number) < all % senders));
         let (mut calls, mut sent, mut steady, mut refused) = (0, 0, 0, 0);
+        // Where several machines begin together, that is a while after all is ready.
+        wait_until(self.timing.started, || producer.elapsed());
         while !self.stop.load(Ordering::Relaxed) && quota.is_none_or(|quota| steady < quota) {
             let scheduled =
                 schedule.as_mut().map(|schedule| self.timing.started.saturating_add(schedule.next_due()));
@@ -221,8 +266,9 @@ impl<'a> Sending<'a> {
             let tag = tag::pack(sent, due);
             account.latest.store(sent, Ordering::Relaxed);
             let topic = topics[(sent % topics.len() as u64) as usize];
-            let done = records
-                .next(topic, tag, due, |record| watch.send(producer, record, (calls, scheduled, is_steady)));
+            let done = records.next(topic, tag, self.shift.shared(due), |record| {
+                watch.send(producer, record, (calls, scheduled, is_steady))
+            });
             calls += 1;
             let Err(error) = done else {
                 sent += 1;
@@ -232,7 +278,7 @@ impl<'a> Sending<'a> {
             let may_fail = self.workload.may_give_up;
             // Whoever may not wait cannot know where its first records go.
             if !(may_fail && matches!(error, SendError::TopicNotKnownYet { .. })) {
-                account.fail(&error);
+                account.fail(1, &error);
                 refused += 1;
             }
             let is_passing = may_take_the_next(&error) || may_fail && error.is_retriable();
@@ -243,7 +289,8 @@ impl<'a> Sending<'a> {
         let closing = producer.elapsed();
         producer.clone().close_blocking(CLOSE_MAX);
         let close = producer.elapsed().saturating_sub(closing);
-        Ok(Sent { refused, close, ..account.sent(watch, sent) })
+        let nothing = Sent { refused, close, ..Sent::nothing(self.workload) };
+        Ok(account.sent(watch, *number, nothing, sent))
     }
 }
 
@@ -343,45 +390,38 @@ impl Account {
     }
 
     fn give_up(&self, numbers: impl IntoIterator<Item = u64>, why: &dyn std::error::Error) {
-        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).extend(numbers);
-        self.fail(why);
+        let mut given_up = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = given_up.len();
+        given_up.extend(numbers);
+        let more = given_up.len() - before;
+        drop(given_up);
+        self.fail(more as u64, why);
     }
 
-    fn fail(&self, why: &dyn std::error::Error) {
+    /// Records were given up, or not taken.
+    fn fail(&self, records: u64, why: &dyn std::error::Error) {
+        self.meter.lock().fail(records);
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert_with(|| why.to_string());
     }
 
-    fn sent(&self, watch: Watch, records: u64) -> Sent {
+    fn sent(&self, watch: Watch, number: u16, nothing: Sent, records: u64) -> Sent {
         let mut given_up = std::mem::take(&mut *self.given_up.lock().unwrap_or_else(PoisonError::into_inner));
         given_up.sort_unstable();
         let Watch { call, punctuality, .. } = watch;
         let first_failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (records, given_up) = (vec![records], vec![given_up]);
-        Sent { call, punctuality, records, given_up, refused: 0, first_failure, close: Duration::ZERO }
+        let mut sent = Sent { call, punctuality, first_failure, ..nothing };
+        sent.records[usize::from(number)] = records;
+        sent.given_up[usize::from(number)] = given_up;
+        sent
     }
 }
 
 /// Waits for all of them.
-pub(super) fn join(handles: Vec<Handle<'_>>) -> Result<Sent> {
-    let mut all = Sent {
-        call: histogram(),
-        punctuality: Punctuality::default(),
-        records: Vec::new(),
-        given_up: Vec::new(),
-        refused: 0,
-        first_failure: None,
-        close: Duration::ZERO,
-    };
+pub(super) fn join(handles: Vec<Handle<'_>>, workload: &Workload) -> Result<Sent> {
+    let mut all = Sent::nothing(workload);
     for handle in handles {
-        let one = handle.join().map_err(|_| anyhow!("a thread that sends panicked"))??;
-        all.call.add(&one.call).context("histograms have the same bounds")?;
-        all.punctuality.add(&one.punctuality);
-        all.records.extend(one.records);
-        all.given_up.extend(one.given_up);
-        all.refused += one.refused;
-        all.close = all.close.max(one.close);
-        all.first_failure = all.first_failure.or(one.first_failure);
+        all.absorb(handle.join().map_err(|_| anyhow!("a thread that sends panicked"))??)?;
     }
     Ok(all)
 }

@@ -11,6 +11,8 @@ const NUMBER_BITS: u32 = 28;
 const DUE_BITS: u32 = u64::BITS - NUMBER_BITS;
 /// Short beside anything that is measured, and long enough that a record may be on its way for two hours.
 const DUE_SHIFT: u32 = 7;
+/// What a time is told to, in nanoseconds.
+pub(super) const UNIT_NS: i64 = 1 << DUE_SHIFT;
 
 /// The tag of a record.
 pub(super) const fn pack(number: u64, due: Duration) -> u64 {
@@ -25,7 +27,7 @@ pub(super) const fn due(tag: u64, now: Duration) -> Duration {
 }
 
 /// The last time up to this one that a tag tells exactly: what is due from then on has tags that say so.
-pub(super) const fn exact(time: Duration) -> Duration {
+pub(crate) const fn exact(time: Duration) -> Duration {
     Duration::from_nanos((time.as_nanos() as u64) >> DUE_SHIFT << DUE_SHIFT)
 }
 

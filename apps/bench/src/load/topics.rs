@@ -18,7 +18,7 @@ pub(super) struct Topics {
 }
 
 /// Where each place ends, by its number.
-pub(super) type Ends = Vec<Offset>;
+pub(crate) type Ends = Vec<Offset>;
 
 /// A partition has a leader by then.
 const LED_MAX: Duration = Duration::from_secs(60);
@@ -48,6 +48,11 @@ impl Topics {
         let topics = Self { names, partitions: workload.partitions as usize };
         topics.await_leaders(admin)?;
         Ok(topics)
+    }
+
+    /// Those that somebody else made.
+    pub(super) fn known(names: Vec<String>, workload: &Workload) -> Self {
+        Self { names, partitions: workload.partitions as usize }
     }
 
     fn await_leaders(&self, admin: &Admin) -> Result<()> {

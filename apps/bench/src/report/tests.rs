@@ -44,6 +44,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         stamp: Stamp::default(),
         share: None,
         metrics: None,
+        clocks: Vec::new(),
         resources: None,
         seconds: Vec::new(),
     }

@@ -2,6 +2,7 @@
 
 use records::Headers;
 
+use super::numbers::PAGE_NUMBERS;
 use super::*;
 
 const ALL: Extent = Extent { from_start: true, to_end: true };
@@ -104,25 +105,6 @@ fn others_do_not_count() {
 }
 
 #[test]
-fn numbers_are_a_set() {
-    let page = PAGE_NUMBERS as u64;
-    let mut numbers = Numbers::default();
-    for number in (0..page).rev().chain([page + 5, 3 * page]) {
-        assert!(numbers.insert(number).expect("there is room"), "{number}");
-        assert!(!numbers.insert(number).expect("there is room"), "{number}");
-    }
-    assert!(matches!(numbers.pages[..], [Page::Full, Page::Open(_), Page::Empty, Page::Open(_)]));
-    assert_eq!((numbers.open, numbers.end()), (2, 3 * page + 1));
-    assert_eq!(numbers.missing(0..page + 5), (5, Some(page)));
-    assert_eq!(numbers.missing(10..3 * page + 1), (2 * page - 1, Some(page)));
-    assert_eq!(numbers.missing(3 * page..4 * page + 2), (page + 1, Some(3 * page + 1)));
-    assert_eq!(numbers.missing(9 * page..9 * page + 3), (3, Some(9 * page)));
-    assert_eq!(numbers.missing(5..5), (0, None));
-    // What a hostile record says costs nothing.
-    assert!(numbers.insert((1 << 48) - 1).is_err());
-}
-
-#[test]
 fn what_two_readers_saw_is_one_run() {
     let of = |place: usize, numbers: &[u64]| {
         let mut checker = Checker::new(Some(7));
@@ -153,4 +135,34 @@ fn records_without_marks_are_counted() {
     assert!(Verdict::of_counts(5, 6, 6).is_clean() && Verdict::of_counts(5, 6, 5).is_clean());
     assert_eq!(counts(&Verdict::of_counts(5, 6, 4)), (1, 0, 0));
     assert_eq!(counts(&Verdict::of_counts(5, 6, 8)), (0, 2, 0));
+}
+
+#[test]
+fn what_another_machine_saw_arrives_whole() {
+    let page = PAGE_NUMBERS as u64;
+    let all: Vec<u64> = (0..300 * page + 77).collect();
+    // Of blocks, as of batches that went to one of two partitions; and one record at a time.
+    for block in [1_000, 1] {
+        let (mut here, mut there) = (Checker::new(Some(7)), Checker::new(Some(7)));
+        for &number in &all {
+            let (place, checker) = if number / block % 2 == 0 { (0, &mut here) } else { (1, &mut there) };
+            if number != 5 {
+                checker.take(place, Mark { run: 7, sender: 3, number }).expect("it can be verified");
+            }
+        }
+        // This one both read.
+        there.take(0, Mark { run: 7, sender: 3, number: 2 }).expect("it can be verified");
+        let mut pieces = 0;
+        for piece in there.into_pieces() {
+            let text = serde_json::to_string(&piece).expect("it can be written");
+            assert!(text.len() < 2 << 20, "{}", text.len());
+            here.absorb_piece(serde_json::from_str(&text).expect("it can be read"))
+                .expect("it is of this run");
+            pieces += 1;
+        }
+        assert_eq!(pieces, 3, "what was found, and 301 pages");
+        let verdict = here.verdict_on(&[0, 0, 0, all.len() as u64], &[]);
+        assert_eq!(counts(&verdict), (1, 1, 0), "{:?}", verdict.first());
+        assert_eq!(verdict.checked(), all.len() as u64);
+    }
 }

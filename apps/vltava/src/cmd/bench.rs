@@ -2,6 +2,7 @@
 
 mod live;
 mod run;
+mod worker;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ enum Command {
     List(ListArguments),
     Show(ShowArguments),
     Run(run::Arguments),
+    Worker(worker::Arguments),
     Compare(CompareArguments),
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
         Command::List(arguments) => list(&arguments, out),
         Command::Show(arguments) => show(&arguments, out),
         Command::Run(arguments) => run::run(&arguments, out),
+        Command::Worker(arguments) => worker::run(&arguments),
         Command::Compare(arguments) => compare_two(&arguments, out),
     }
 }

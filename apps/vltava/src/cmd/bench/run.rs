@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 use bench::ceiling::{Ceilings, Extent};
 use bench::driver::{Driver, System};
+use bench::fleet::Fleet;
 use bench::preset::{Family, Preset};
 use bench::report::{Grid, Report, Summary, limits};
 use bench::suite::{Event, Suite};
@@ -15,6 +16,7 @@ use bench::system::{Kafka, Site};
 use bench::workload::Experiment;
 
 use super::live::Live;
+use super::worker::{TokenArguments, export};
 use crate::interrupt;
 
 /// Run a benchmark, or a workload of yours
@@ -54,6 +56,14 @@ pub(super) struct Arguments {
     /// The first port that brokers may take
     #[arg(long, default_value_t = 20_000, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1024..=60_000))]
     port: u16,
+    /// Machines that make the load together, each with a `vltava bench worker`
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
+    workers: Vec<String>,
+    #[command(flatten)]
+    token: TokenArguments,
+    /// Show numbers for Prometheus at this address, as /metrics, while it goes on
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
     /// Do not measure first what this machine can do at all, which takes a few seconds
     #[arg(long)]
     no_ceilings: bool,
@@ -69,6 +79,7 @@ Examples:
   vltava bench run quick
   vltava bench run linkedin-record-size --quick --against kafka --kafka ~/kafka --runs 5
   vltava bench run liveramp-acks --bootstrap-server broker-1:9092
+  vltava bench run confluent-throughput --bootstrap-server broker-1:9092 --workers load-1:7411,load-2:7411 --token-file token
   vltava bench run omb/workload.yaml --driver omb/driver.yaml";
 
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
@@ -80,11 +91,22 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     interrupt::on_first(move || stopped.store(true, Ordering::Relaxed))?;
+    let fleet = arguments.fleet()?;
+    let export = export(arguments.metrics.as_deref())?;
     let ceilings = arguments.ceilings(&experiments, &drivers, &site, &stop)?;
-    let runs = arguments.runs.into();
     let measure = |experiment: &Experiment| {
-        let (drivers, site, command, stop) = (&drivers, &site, &command, &stop);
-        Suite { experiment, drivers, runs, site, ceilings: ceilings.as_ref(), command, stop }.measure_shown()
+        let suite = Suite {
+            experiment,
+            drivers: &drivers,
+            runs: arguments.runs.into(),
+            site: &site,
+            ceilings: ceilings.as_ref(),
+            command: &command,
+            fleet: fleet.as_ref(),
+            export: export.as_deref(),
+            stop: &stop,
+        };
+        suite.measure_shown()
     };
     let done = match family {
         None => experiments.iter().try_for_each(|experiment| {
@@ -247,6 +269,15 @@ impl Arguments {
             drivers.push(other);
         }
         Ok(drivers)
+    }
+
+    fn fleet(&self) -> Result<Option<Fleet>> {
+        if self.workers.is_empty() {
+            return Ok(None);
+        }
+        let fleet = Fleet::connect(&self.workers, &self.token.token()?)?;
+        eprintln!("{} workers make the load", fleet.workers());
+        Ok(Some(fleet))
     }
 
     fn site(&self, drivers: &[Driver]) -> Result<Site> {
