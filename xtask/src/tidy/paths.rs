@@ -19,6 +19,7 @@ const ROOT: &[&str] = &[
     "apps",
     "core",
     "deny.toml",
+    "deploy",
     "docs",
     "edge",
     "justfile",
@@ -30,7 +31,7 @@ const ROOT: &[&str] = &[
 ];
 
 /// Folders of the root whose contents documents may name.
-const FOLDERS: &[&str] = &[".cargo", ".ci", "apps", "core", "docs", "edge", "tests", "xtask"];
+const FOLDERS: &[&str] = &[".cargo", ".ci", "apps", "core", "deploy", "docs", "edge", "tests", "xtask"];
 
 pub(super) fn check(tree: &Tree, found: &mut Vec<Finding>) {
     for name in &tree.names {
