@@ -100,6 +100,9 @@ fn machines_apart_make_one_load() -> Result<()> {
     for clock in run["clocks"].as_array().context("they are told")? {
         let error_ns = clock["error_ns"].as_u64().context("it is a number")?;
         ensure!((1..10_000_000).contains(&error_ns), "{clock}");
+        // Nothing is read before it is sent, as far as that can be told.
+        let soonest_ns = run["read"]["response_ns"]["min"].as_u64();
+        ensure!(soonest_ns.is_none_or(|soonest_ns| soonest_ns > 0 || error_ns > 50_000), "{run}");
     }
     ensure!(said.contains("clocks of 2 workers to within"), "{said}");
     Ok(())

@@ -12,10 +12,9 @@ use anyhow::{Context, Result, bail, ensure};
 use super::Token;
 use super::brokers::Brokers;
 use super::clock::{Exchange, Offset, worst_pair};
-use super::frame::{self, MESSAGE_BYTES_MAX};
+use super::frame::{self, BEAT, MESSAGE_BYTES_MAX, SILENCE_MAX, is_silence};
 use super::merge::{Gathering, Merged};
 use super::message::{Answer, FORM, Order};
-use super::worker::{BEAT, SILENCE_MAX};
 use crate::histogram::in_words;
 use crate::load::{
     Clock, Outcome, Phase, Second, Share, Shift, Show, Stage, Target, WorkerClock, must_be_all, steady_from,
@@ -316,13 +315,6 @@ fn listen(from: &mut TcpStream, at: usize, clock: Clock, say: &SyncSender<(usize
             return;
         }
     }
-}
-
-/// Whether a wait for the other side took too long.
-pub(super) fn is_silence(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind::{TimedOut, WouldBlock};
-    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-    kind.is_some_and(|kind| kind == TimedOut || kind == WouldBlock)
 }
 
 /// Takes away what clocks are not known well enough for.

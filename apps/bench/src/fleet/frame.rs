@@ -6,6 +6,7 @@
 //! ```
 
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -17,6 +18,18 @@ pub(super) const HELLO_BYTES_MAX: usize = 8 << 10;
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Room is made for what has come, and not for what is announced.
 const ROOM: usize = 64 << 10;
+
+/// From one word that one lives to the next.
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+/// Whoever says nothing for so long is lost.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// Whether a wait for the other side took too long.
+pub(super) fn is_silence(error: &anyhow::Error) -> bool {
+    use io::ErrorKind::{TimedOut, WouldBlock};
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    kind.is_some_and(|kind| kind == TimedOut || kind == WouldBlock)
+}
 
 pub(super) fn write(to: &mut impl Write, message: &impl Serialize) -> Result<()> {
     let mut frame = vec![0; 4];

@@ -11,16 +11,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::Token;
-use super::coordinator::is_silence;
-use super::frame::{self, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
+use super::frame::{self, BEAT, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX, is_silence};
 use super::message::{Answer, FORM, Order, Tick};
 use crate::export::Export;
 use crate::load::{Clock, Done, Ends, Job, Progress, Shift, Start, Told};
 
-/// From one word that one lives to the next.
-pub(super) const BEAT: Duration = Duration::from_secs(1);
-/// Whoever says nothing for so long is lost.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// A stranger says who it is by then.
 const HELLO_MAX: Duration = Duration::from_secs(5);
 /// Strangers that are listened to at a time.
