@@ -35,7 +35,7 @@ use crate::histogram::Quantiles;
 use crate::meter::{Counts, Measured};
 use crate::metrics::Grown;
 use crate::resources::{Sources, Used};
-use crate::schedule::Punctuality;
+use crate::schedule::{Punctuality, wait_until};
 use crate::stamp::Stamp;
 use crate::verify::Verdict;
 use crate::workload::Workload;
@@ -384,6 +384,8 @@ impl Run<'_> {
         let reading = Reading::prepare(self, began, false)?;
         reading.end_at(ends);
         let mut watch = Watch::new(self, timing, Vec::new(), reading.meters());
+        // Where several machines begin together, that is a while after all is ready.
+        wait_until(began, || self.clock.now());
         thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
             let readers = reading.start(scope, working);
