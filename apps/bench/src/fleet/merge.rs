@@ -123,7 +123,6 @@ fn added(ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
             response_ns: Quantiles::of(&sum.written.response),
             end_to_end_ns: Quantiles::of(&sum.read.response),
             used,
-            ..Second::default()
         };
         sum
     })
