@@ -77,12 +77,18 @@ fn file(folder: &Path, text: &str) -> String {
     path.display().to_string()
 }
 
-fn run(workload: &str, node: &Node, workers: &str) -> Output {
+/// On brokers that are there, or whose data are to be at a place.
+fn run(workload: &str, brokers: [&str; 2], workers: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vltava"))
-        .args(["bench", "run", workload, "--bootstrap-server", &node.address, "--workers", workers, "--json"])
+        .args(["bench", "run", workload, "--workers", workers, "--no-ceilings", "--json"])
+        .args(brokers)
         .env(TOKEN.0, TOKEN.1)
         .output()
         .expect("the binary starts")
+}
+
+fn at(node: &Node) -> [&str; 2] {
+    ["--bootstrap-server", &node.address]
 }
 
 fn report(ran: &Output) -> Value {
@@ -106,7 +112,7 @@ fn several_machines_make_one_load() {
     ];
     for (text, written, read) in cases {
         let text = format!("name: w\npartitions: 5\nrecords: 20000\n{text}");
-        let run = report(&run(&file(folder.path(), &text), &node, &workers));
+        let run = report(&run(&file(folder.path(), &text), at(&node), &workers));
         let records = |flow: &str| run[flow]["records"].as_u64().unwrap_or(0);
         assert_eq!((records("written"), records("read")), (written, read), "{text}{run}");
         assert_eq!((&run["wrong"], &run["failed"]), (&Value::Null, &0.into()), "{text}{run}");
@@ -125,6 +131,26 @@ fn several_machines_make_one_load() {
         // One subscription's, or some of both: what is not told is what nobody looked at.
         assert!(run["verified"]["records"].as_u64().is_some_and(|records| records >= 22_000), "{run}");
         assert!(run["seconds"].as_array().is_some_and(|seconds| seconds.len() >= 3), "{run}");
+    }
+}
+
+#[test]
+fn what_brokers_promise_use_and_count_is_told_by_whoever_started_them() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let data = folder.path().join("data").display().to_string();
+    let ((_first, one), (_second, two)) = (worker(), worker());
+    let text = "name: w\nproducers: 2\nrate: 2000\nwarmup_seconds: 1\nseconds: 3\n";
+    let run = report(&run(&file(folder.path(), text), ["--data-dir", &data], &format!("{one},{two}")));
+    let records = run["written"]["records"].as_u64().expect("it is a number");
+    let counted =
+        run["metrics"]["counted"]["vltava_produce_records_total"].as_f64().expect("they were asked");
+    // From a look in the steady state on, so not all of them.
+    assert!(counted > 0.0 && counted <= records as f64, "{counted} of {records}");
+    assert_eq!((&run["stamp"]["acks"], &run["stamp"]["min_insync_replicas"]), (&"all".into(), &"1".into()));
+    assert!(run["close_ns"].as_u64().is_some_and(|nanos| nanos > 0), "{}", run["close_ns"]);
+    for used in ["client", "brokers", "host"] {
+        let cpu_seconds = run["resources"]["used"][used]["cpu_seconds"].as_f64();
+        assert!(cpu_seconds.is_some_and(|seconds| seconds > 0.0), "{used}: {}", run["resources"]);
     }
 }
 
@@ -161,7 +187,7 @@ fn one_that_is_lost_fails_the_run_and_the_others_are_ready_for_the_next() {
     stays.waits_for("127.0.0.1:");
     let short =
         file(folder.path(), "name: w\nproducers: 2\nconsumers: 1\nwarmup_seconds: 0\nrecords: 1000\n");
-    let run = report(&run(&short, &node, &address));
+    let run = report(&run(&short, at(&node), &address));
     assert_eq!((&run["read"]["records"], &run["wrong"]), (&1_000.into(), &Value::Null), "{run}");
 }
 
@@ -174,7 +200,7 @@ fn what_cannot_be_shared_out_is_refused_in_words() {
         ("payload: lines:/no/such/file\nrecords: 5\n", "/no/such/file"),
     ];
     for (text, expected) in cases {
-        let ran = run(&file(folder.path(), &format!("name: w\n{text}")), &node, &address);
+        let ran = run(&file(folder.path(), &format!("name: w\n{text}")), at(&node), &address);
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(ran.status.code() == Some(1) && said.contains(expected), "{said}");
     }
