@@ -46,14 +46,15 @@ pub use classic::{ClassicJoin, ClassicJoined, LeftTogether, MigrationError, PROT
 pub use classic_group::{ClassicGroup, ClassicMember};
 pub use describe::{GroupDescription, GroupState, MemberDescription, TopicIndexes};
 pub use fence::{Fenced, FencedBecause, Ticked};
-pub use heartbeat::{Caller, Decision, HeartbeatReply, RebalanceCause};
+pub use heartbeat::{Decision, HeartbeatReply};
 pub use member::{
-    ClassicMetadata, CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId,
+    Caller, ClassicMetadata, CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId,
     MemberMetadata, MemberState, Owned,
 };
 pub use offsets::CommitRight;
 pub use record::{ConsumerGroupRecord, GroupEpoch, ResolvedRegex, TargetEpoch};
 pub use settings::{ConsumerGroupError, ConsumerGroupSettings, MigrationPolicy};
+pub use subscription::RebalanceCause;
 
 use draft::Draft;
 use state::State;

@@ -283,16 +283,14 @@ impl Shard {
             }
             Request::ConsumerGroupDescribe(id) => {
                 let described = api::consumer_group_describe::handle(groups, id, image);
-                let described = Response::ConsumerGroupDescribe(described);
-                o.reply_once_committed(ticket, described, groups.written_to(id));
+                let read_to = groups.written_to(id);
+                o.reply_once_committed(ticket, Response::ConsumerGroupDescribe(described), read_to);
             }
             Request::ListGroups { states, types } => {
                 let listed = Response::ListGroups(api::list_groups::handle(groups, states, types));
                 o.reply_once_committed(ticket, listed, self.end);
             }
-            Request::DeleteGroup(id) => {
-                api::delete_group::handle(groups, ticket, id, o);
-            }
+            Request::DeleteGroup(id) => api::delete_group::handle(groups, ticket, id, o),
         }
         if let Some(said) = request.speaker() {
             self.groups.heard(now.elapsed, caller.connection, &said);

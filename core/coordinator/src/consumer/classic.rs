@@ -19,7 +19,8 @@ use metadata::Image;
 use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
 use super::classic_group::{ClassicGroup, ClassicMember};
-use super::heartbeat::{Caller, Decision};
+use super::heartbeat::Decision;
+use super::member::Caller;
 use super::member::{
     ClassicMetadata, CurrentAssignment, MemberId, MemberMetadata, MemberState, Owned, owned_since,
 };

@@ -7,10 +7,11 @@ use std::time::Duration;
 use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
 use super::classic_group::ClassicGroup;
-use super::heartbeat::{Decision, HeartbeatReply, RebalanceCause, find};
+use super::heartbeat::{Decision, HeartbeatReply, find};
 use super::member::{CurrentAssignment, EPOCH_LEFT_STATIC, Member, MemberId, MemberState, Owned};
 use super::record::ConsumerGroupRecord;
 use super::settings::ConsumerGroupError;
+use super::subscription::RebalanceCause;
 use super::{ConsumerGroup, Context, Draft, Soft, targets};
 
 /// How long to wait before a member is taken out again if the records of the first time were not taken.

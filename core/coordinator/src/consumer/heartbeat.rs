@@ -12,13 +12,14 @@ use wire::messages::consumer_group_heartbeat::{
 
 use super::classic_group::ClassicGroup;
 use super::member::{
-    CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId, MemberState,
+    Caller, CurrentAssignment, EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEFT_STATIC, Member, MemberId, MemberState,
     partitions_of,
 };
 use super::reconcile::{self, Step};
 use super::record::ConsumerGroupRecord;
 use super::settings::{ConsumerGroupError, ConsumerGroupSettings};
 use super::state::State;
+use super::subscription::RebalanceCause;
 use super::{
     ConsumerGroup, Context, Draft, HURRY, Soft, rebalance_timeout, session_timeout, subscription, targets,
 };
@@ -26,19 +27,6 @@ use crate::assign::{Assignor, Partitions};
 
 /// From this version on, members bring their own ids (KIP-1082).
 const VERSION_MEMBER_IDS: i16 = 1;
-
-/// Who sends a request.
-#[derive(Debug, Clone, Copy)]
-pub struct Caller<'a> {
-    /// The version of the request.
-    pub version: i16,
-    /// The name of its client.
-    pub client_id: &'a str,
-    /// The address it comes from.
-    pub client_host: &'a str,
-    /// Random bits, for the id of a member that brings none.
-    pub random: u128,
-}
 
 /// What is written and what is answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,19 +43,6 @@ pub struct Decision {
     /// The classic group that this one becomes: its last member of the new protocol left. The records take this one
     /// away; whoever calls writes the classic group in the same append.
     pub downgrade: Option<ClassicGroup>,
-}
-
-/// Why a group began another epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RebalanceCause {
-    /// A member came.
-    Joined,
-    /// A member left.
-    Left,
-    /// A member wants something else.
-    Subscribed,
-    /// There is something else to read.
-    TopicsChanged,
 }
 
 /// What a member is answered.

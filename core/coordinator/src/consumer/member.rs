@@ -7,6 +7,19 @@ use base::{PartitionIndex, TopicId};
 
 use crate::assign::Partitions;
 
+/// Who sends a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    /// The version of the request.
+    pub version: i16,
+    /// The name of its client.
+    pub client_id: &'a str,
+    /// The address it comes from.
+    pub client_host: &'a str,
+    /// Random bits, for the id of a member that brings none.
+    pub random: u128,
+}
+
 /// The epoch of a static member that left and may come back (KIP-848).
 pub const EPOCH_LEFT_STATIC: i32 = -2;
 /// The epoch in a request of a member that leaves for good.

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 
-use super::heartbeat::{Caller, RebalanceCause};
-use super::member::{MemberId, MemberMetadata};
+use super::member::{Caller, MemberId, MemberMetadata};
 use super::record::ConsumerGroupRecord;
 use super::settings::ConsumerGroupError;
 use super::{Context, Draft, Soft, targets};
@@ -20,6 +19,19 @@ const RESOLVE_INTERVAL: Duration = Duration::from_secs(1);
 /// Different patterns in a group at most. Its members are copies of one program, of which two or three releases run at
 /// a time; and each pattern is matched with the names of all topics whenever those change.
 pub(super) const REGEXES_MAX: usize = 32;
+
+/// Why a group began another epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebalanceCause {
+    /// A member came.
+    Joined,
+    /// A member left.
+    Left,
+    /// A member wants something else.
+    Subscribed,
+    /// There is something else to read.
+    TopicsChanged,
+}
 
 /// Takes in what the member says of itself and what became of the topics; begins another epoch if any of it matters.
 pub(super) fn refresh(

@@ -1,14 +1,13 @@
 //! A shard, its log, and clients that speak to it.
 
+mod client;
+mod topics;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use base::{
-    BrokerId, Effects, ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TimestampMs, TopicId, TopicName,
-    Uuid,
-};
-use metadata::{Delta, Image, MetadataRecord, NewPartition, NewTopic, Partition};
+use base::{Effects, ErrorCode, Now, Offset, TimestampMs, Uuid};
+use metadata::Image;
 use wire::messages::consumer_protocol_subscription::{ConsumerProtocolSubscription, TopicPartition};
 use wire::messages::heartbeat::HeartbeatRequest;
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -24,43 +23,11 @@ use crate::{
     Caller, ConnectionId, Count, Effect, JoinedGroup, Record, Request, Response, Shard, ShardSettings, Ticket,
 };
 
+pub(super) use client::Client;
+pub(super) use topics::{add_topic, image};
+
 pub(super) const GROUP: &str = "readers";
 const WALL_START: i64 = 1_700_000_000_000;
-
-/// A client that wants to be a member.
-#[derive(Debug, Clone)]
-pub(super) struct Client {
-    pub(super) name: String,
-    pub(super) id: Arc<str>,
-    pub(super) instance: Option<&'static str>,
-    pub(super) generation: i32,
-    pub(super) protocols: Vec<(&'static str, Vec<u8>)>,
-    pub(super) protocol_type: &'static str,
-    pub(super) version: i16,
-}
-
-impl Client {
-    pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            id: "".into(),
-            instance: None,
-            generation: -1,
-            protocols: vec![("range", subscription(&["events"], &[]))],
-            protocol_type: "consumer",
-            version: 9,
-        }
-    }
-
-    pub(super) fn fixed(name: &str, instance: &'static str) -> Self {
-        Self { instance: Some(instance), ..Self::new(name) }
-    }
-
-    /// The same client, started again: it has forgotten its id.
-    pub(super) fn again(&self) -> Self {
-        Self { id: "".into(), generation: -1, ..self.clone() }
-    }
-}
 
 /// What a consumer says of itself: the topics it wants, and the partitions of `events` that it has.
 pub(super) fn subscription(topics: &[&str], owned: &[i32]) -> Vec<u8> {
@@ -494,34 +461,4 @@ fn join_line(joined: &JoinedGroup) -> String {
 /// What comes before the UUID of a member's id.
 pub(super) fn name_of(member_id: &str) -> &str {
     member_id.split_once('-').map_or(member_id, |(name, _)| name)
-}
-
-pub(super) fn image(topics: &[(&str, i32)]) -> Image {
-    let mut image = Image::default();
-    for (name, partitions) in topics {
-        add_topic(&mut image, name, *partitions, name.as_bytes()[0]);
-    }
-    image
-}
-
-pub(super) fn add_topic(image: &mut Image, name: &str, partitions: i32, id: u8) {
-    let id = TopicId(Uuid([id; 16]));
-    let name = TopicName::new(name).expect("it is legal");
-    let mut delta = Delta::default();
-    image.replay(&MetadataRecord::Topic(NewTopic { name, id }), &mut delta);
-    for index in 0..partitions {
-        let partition = Partition {
-            index: PartitionIndex(index),
-            leader: BrokerId(1),
-            leader_epoch: LeaderEpoch(1),
-            partition_epoch: 0,
-            recovering: false,
-            unclean_epoch: LeaderEpoch::NONE,
-            replicas: [BrokerId(1)].into(),
-            isr: [BrokerId(1)].into(),
-            directories: [Uuid::ZERO].into(),
-            unsettled: None,
-        };
-        image.replay(&MetadataRecord::Partition(NewPartition { topic: id, partition }), &mut delta);
-    }
 }

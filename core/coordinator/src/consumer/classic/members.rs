@@ -17,10 +17,11 @@ use base::{ErrorCode, Uuid};
 
 use super::super::classic_group::{ClassicGroup, ClassicMember};
 use super::super::fence;
-use super::super::heartbeat::{RebalanceCause, next_step, replace};
+use super::super::heartbeat::{next_step, replace};
 use super::super::member::{EPOCH_JOIN, Member, MemberId, MemberState, partitions_of};
 use super::super::record::ConsumerGroupRecord;
 use super::super::settings::ConsumerGroupError;
+use super::super::subscription::RebalanceCause;
 use super::super::{ConsumerGroup, Context, Draft, rebalance_timeout, session_timeout, targets};
 use super::{MigrationError, blobs, metadata_of};
 use crate::assign::Partitions;
