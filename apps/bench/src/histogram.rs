@@ -3,7 +3,10 @@
 //! Nanoseconds to three digits, up to an hour; what is longer counts as an hour. Quantiles are never
 //! averaged: histograms are added, and then asked.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -42,6 +45,19 @@ pub(crate) mod whole {
         histogram.add(&told).map_err(|error| D::Error::custom(format!("another histogram: {error:?}")))?;
         Ok(histogram)
     }
+}
+
+/// All of a histogram, as HdrHistogram writes it into its logs: version 2, compressed, in base 64.
+pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(histogram, &mut bytes).ok()?;
+    Some(BASE64_STANDARD.encode(bytes))
+}
+
+/// What [`encoded`] wrote; `None` if it is no such thing.
+pub fn decoded(text: &str) -> Option<Histogram<u64>> {
+    let bytes = BASE64_STANDARD.decode(text).ok()?;
+    Deserializer::new().deserialize(&mut &bytes[..]).ok()
 }
 
 /// Bytes of the unit that Kafka's tools call MB.

@@ -12,6 +12,8 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::histogram::histogram;
+use crate::load::Window;
+use crate::suite::Event;
 
 /// A log that is being written.
 pub struct Hlog {
@@ -96,6 +98,58 @@ impl Intervals {
     pub fn finish(mut self) -> Result<()> {
         self.write()?;
         self.hlog.map_or(Ok(()), Hlog::finish)
+    }
+}
+
+/// The seconds of a suite's runs in one file: each run and each time that is measured with a tag of its own,
+/// `SYSTEM.POINT.run1.acknowledged` or `….read`. A run that searches for a rate has those that it tries, too.
+pub struct Runs {
+    hlog: Hlog,
+    started: Instant,
+    run: String,
+}
+
+impl Runs {
+    /// Writes into `NAME.hlog` of a folder.
+    pub fn create(folder: &Path, name: &str) -> Result<Self> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let hlog = Hlog::create(&folder.join(format!("{name}.hlog")), &format!("latencies of {name}"))?;
+        Ok(Self { hlog, started: Instant::now(), run: String::new() })
+    }
+
+    /// What a suite tells while it goes on.
+    pub fn tell(&mut self, event: &Event<'_>) -> Result<()> {
+        match event {
+            Event::Run { number, point, driver, .. } => {
+                let words = [driver.name.clone(), point.label(), format!("run{number}")];
+                let words: Vec<&str> =
+                    words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+                // These end a tag.
+                self.run = words.join(".").replace([' ', ',', '\r', '\n'], "_");
+                Ok(())
+            }
+            Event::Second(window) => self.write(window),
+            Event::Done(_) => Ok(()),
+        }
+    }
+
+    fn write(&mut self, window: &Window<'_>) -> Result<()> {
+        let Window { second, written, read, .. } = window;
+        let to = self.started.elapsed();
+        let from = to.saturating_sub(Duration::from_secs_f64((second.to - second.from).max(0.0)));
+        let warmup = if second.is_warmup { ".warmup" } else { "" };
+        for (what, histogram) in [("acknowledged", &written.response), ("read", &read.response)] {
+            if !histogram.is_empty() {
+                let tag = format!("{}.{what}{warmup}", self.run);
+                self.hlog.write(from, to, Some(&tag), histogram)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub fn finish(self) -> Result<()> {
+        self.hlog.finish()
     }
 }
 

@@ -10,11 +10,13 @@
 //!             │                                                     when records are due · what they say
 //!             ▼                                                     what each was marked with · what is missing
 //!   report  figures of each run, medians, verdicts ─▶ JSON, Markdown, a table
+//!   files   a page with charts, rows for spreadsheets, results as the OpenMessaging Benchmark has them
 //!   compare one report beside another
 //! ```
 //!
 //! What decides is apart from what does: `schedule`, `keys`, `payload`, `mark`, `verify`, `meter`, `statistics`,
-//! `report` and `compare` have neither clock nor connection. `load`, `system` and `ceiling` have both.
+//! `report`, `compare`, `plot` and `page` have neither clock nor connection. `load`, `system` and `ceiling` have
+//! both.
 //!
 //! **Invariant:** a figure is told only of records that were read back and are what was sent, or with what was
 //! wrong with them; latencies count from when a record was due; histograms are added and never averaged; what
@@ -60,5 +62,12 @@ pub mod compare;
 pub mod machine;
 pub mod report;
 pub mod statistics;
+
+// How it is told.
+pub mod files;
+pub mod openmessaging;
+pub mod page;
+pub mod plot;
+pub mod rows;
 
 mod yaml;

@@ -130,6 +130,7 @@ pub struct Flow {
 
 /// One second of a run, of all senders and readers together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Second {
     /// After the start.
     pub from: f64,

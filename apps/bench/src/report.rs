@@ -1,7 +1,7 @@
 //! What came of an experiment, as a file: for programs that compare, draw, or keep it.
 //!
-//! The file says of itself which form it has. Fields may be added to a form; one that is taken away or means
-//! something else makes another form.
+//! The file says of itself which form it has. Fields may be added to a form, and a file without them is read as
+//! well; one that is taken away or means something else makes another form.
 
 mod figures;
 mod grid;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::ceiling::{Ceilings, Share};
 use crate::driver::Driver;
-use crate::histogram::{MIB, Quantiles};
+use crate::histogram::{self, MIB, Quantiles};
 use crate::load::{Flow, Outcome, Second, WorkerClock};
 use crate::metrics::Grown;
 use crate::search::Probe;
@@ -26,7 +26,7 @@ use crate::stamp::Stamp;
 use crate::statistics::Spread;
 use crate::workload::{Published, Workload};
 
-pub use figures::{FIGURES, Figure};
+pub use figures::{FIGURES, Figure, Unit};
 pub use grid::Grid;
 pub use limits::limits;
 pub use resources::Resources;
@@ -37,7 +37,8 @@ pub(crate) use text::in_words;
 pub const SCHEMA: &str = "vltava-bench/1";
 
 /// What came of an experiment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -60,17 +61,16 @@ pub struct Report {
     /// Where it ran.
     pub machine: Value,
     /// Programs that wanted to run there before and behind, on average over a minute.
-    #[serde(default)]
     pub load: Option<(f64, f64)>,
     /// What it can do at all, if that was measured.
-    #[serde(default)]
     pub ceilings: Option<Ceilings>,
     /// One for each combination of values.
     pub points: Vec<PointReport>,
 }
 
 /// One combination of values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PointReport {
     /// The values of the lists, by field.
     pub at: Map<String, Value>,
@@ -81,7 +81,8 @@ pub struct PointReport {
 }
 
 /// What came of one system.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SystemReport {
     /// What it is called.
     pub name: String,
@@ -96,7 +97,8 @@ pub struct SystemReport {
 }
 
 /// What came of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RunReport {
     /// What was written, if that was measured.
     pub written: Option<FlowReport>,
@@ -119,25 +121,18 @@ pub struct RunReport {
     /// Rates that were tried before; the run is at the one that was found.
     pub probes: Vec<Probe>,
     /// Records a second that were due, if that does not change; where it had to be found, what was found.
-    #[serde(default)]
     pub rate: Option<f64>,
     /// Records a second that were taken as fast as can be, where that was tried first.
-    #[serde(default)]
     pub full_speed_per_sec: Option<f64>,
     /// How long it took until a producer was closed with all that it had, of all the longest.
-    #[serde(default)]
     pub close_ns: Option<u64>,
     /// What the cluster promised.
-    #[serde(default)]
     pub stamp: Stamp,
     /// What part of what the machine can do at all was reached, where that is known.
-    #[serde(default)]
     pub share: Option<Share>,
     /// What the brokers counted in the steady state, where they were asked.
-    #[serde(default)]
     pub metrics: Option<Grown>,
     /// The clocks of the machines that made the load, if there were others than this.
-    #[serde(default)]
     pub clocks: Vec<WorkerClock>,
     /// What its steady state took, by whole seconds.
     pub resources: Option<Resources>,
@@ -146,7 +141,8 @@ pub struct RunReport {
 }
 
 /// The steady state of all senders, or of all readers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FlowReport {
     /// How many.
     pub records: u64,
@@ -164,12 +160,15 @@ pub struct FlowReport {
     pub response_ns: Option<Quantiles>,
     /// From when a record was taken to its acknowledgement.
     pub service_ns: Option<Quantiles>,
+    /// All of the first of those, as [`histogram::encoded`] writes it.
+    pub response_histogram: Option<String>,
 }
 
 impl FlowReport {
-    fn of(flow: &Flow) -> Self {
+    pub(crate) fn of(flow: &Flow) -> Self {
         let (counts, seconds) = (flow.measured.counts, flow.seconds);
         let bytes_per_sec = counts.bytes as f64 / seconds;
+        let response = Some(&flow.measured.response);
         Self {
             records: counts.records,
             bytes: counts.bytes,
@@ -179,6 +178,7 @@ impl FlowReport {
             mib_per_sec: bytes_per_sec / MIB,
             response_ns: Quantiles::of(&flow.measured.response),
             service_ns: Quantiles::of(&flow.measured.service),
+            response_histogram: response.filter(|found| !found.is_empty()).and_then(histogram::encoded),
         }
     }
 }
@@ -257,17 +257,6 @@ impl Report {
         let schema = value["schema"].as_str().unwrap_or("none");
         ensure!(schema == SCHEMA, "{} has the form {schema}; this program reads {SCHEMA}", path.display());
         serde_json::from_value(value).with_context(|| format!("{} is no report", path.display()))
-    }
-
-    /// Writes it as JSON, and as Markdown beside it.
-    pub fn write(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let files = [("json", serde_json::to_string_pretty(self)? + "\n"), ("md", self.markdown())];
-        for (ending, text) in files {
-            let path = folder.join(format!("{}.{ending}", self.name));
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(())
     }
 
     /// What was wrong with the records of a run, of all that were.

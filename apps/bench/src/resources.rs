@@ -24,6 +24,7 @@ pub struct Sources<'a> {
 
 /// What some processes used, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Processor time, in their code and in the system's for them.
     pub cpu_seconds: f64,
@@ -34,22 +35,20 @@ pub struct Usage {
     /// Bytes that had to be read from a disk for them.
     pub disk_read_bytes: u64,
     /// Their threads waited for something so often.
-    #[serde(default)]
     pub voluntary_switches: u64,
     /// Their threads had to let others run so often.
-    #[serde(default)]
     pub involuntary_switches: u64,
 }
 
 /// What was used in some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Used {
     /// By the clients, which are this process.
     pub client: Usage,
     /// By the brokers; nothing is known of those that were not started by the run.
     pub brokers: Option<Usage>,
     /// By the whole machine that the clients are on, which others use, too.
-    #[serde(default)]
     pub host: Option<Host>,
 }
 

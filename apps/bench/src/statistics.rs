@@ -201,6 +201,9 @@ pub struct Comparison {
     pub judgement: Judgement,
 }
 
+/// Less than this share is no difference, however sure it is.
+pub const MATTERS: f64 = 0.03;
+
 /// With fewer runs of each, even runs that all lie apart are no proof: with four, chance does it once in 35 times.
 pub const RUNS_MIN: usize = 4;
 const P_MAX: f64 = 0.05;

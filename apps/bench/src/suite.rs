@@ -14,7 +14,7 @@ use crate::ceiling::{Ceilings, Done, Extent, Share};
 use crate::driver::{Driver, System};
 use crate::export::Export;
 use crate::fleet::Fleet;
-use crate::load::{self, Outcome, Second, Show, Target, Window};
+use crate::load::{self, Outcome, Show, Target, Window};
 use crate::machine::{self, Machine};
 use crate::report::{PointReport, Report, RunReport, SCHEMA, SystemReport};
 use crate::resources::Sources;
@@ -61,7 +61,7 @@ pub enum Event<'a> {
         driver: &'a Driver,
     },
     /// A second of it is over.
-    Second(&'a Second),
+    Second(&'a Window<'a>),
     /// It is over.
     Done(&'a RunReport),
 }
@@ -149,7 +149,7 @@ impl Suite<'_> {
                 export.on_window(window);
             }
             if window.is_whole {
-                tell(Event::Second(window.second));
+                tell(Event::Second(window));
             }
         };
         let measured = self.paced(target, &mut show);

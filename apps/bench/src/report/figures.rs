@@ -135,6 +135,16 @@ impl Figure {
         }
     }
 
+    /// Whether it is a time that something took.
+    pub const fn is_latency(&self) -> bool {
+        self.is_latency
+    }
+
+    /// Whether it says how much came through.
+    pub const fn is_rate(&self) -> bool {
+        matches!(self.unit, Unit::PerSecond | Unit::MibPerSecond)
+    }
+
     /// A value for people.
     pub fn show(&self, value: f64) -> String {
         match self.unit {

@@ -18,6 +18,16 @@ impl Grid {
         self.rows.push(values.into_iter().map(Into::into).collect());
     }
 
+    /// The names of the columns.
+    pub fn head(&self) -> &[String] {
+        &self.head
+    }
+
+    /// What is below them.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -61,7 +71,8 @@ impl Grid {
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 
-    fn is_number(&self, at: usize) -> bool {
+    /// Whether all that a column has begins with a digit.
+    pub fn is_number(&self, at: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.is_empty());
         let is = |cell: &String| cell.starts_with(|first: char| first.is_ascii_digit());
         self.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty())) && cells.all(is)

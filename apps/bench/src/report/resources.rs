@@ -10,14 +10,14 @@ use crate::resources::{Usage, Used};
 use crate::statistics::Spread;
 
 /// What some seconds took, and for how many records.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Resources {
     /// How long.
     pub seconds: f64,
     /// Acknowledged records, or those that were read if only reading was measured.
     pub records: u64,
     /// Of their values.
-    #[serde(default)]
     pub bytes: u64,
     /// What it took.
     pub used: Used,
@@ -26,17 +26,13 @@ pub struct Resources {
     /// The same of the brokers, where it is known.
     pub broker_cpu_ns_per_record: Option<f64>,
     /// Processor time of the clients for each million bytes, in milliseconds.
-    #[serde(default)]
     pub client_cpu_ms_per_mb: Option<f64>,
     /// The same of the brokers, where it is known.
-    #[serde(default)]
     pub broker_cpu_ms_per_mb: Option<f64>,
     /// What part of the machine's processors others used than clients and brokers: the system's own work for
     /// them, and whatever else ran.
-    #[serde(default)]
     pub others_cpu_share: Option<f64>,
     /// What part of them others of the real machine had, when they were wanted here.
-    #[serde(default)]
     pub steal_share: Option<f64>,
 }
 

@@ -4,10 +4,8 @@ use std::fmt::Write;
 
 use super::resources::{median, percent};
 use super::{FIGURES, Figure, Grid, PointReport, Report, RunReport, SystemReport, limits};
-use crate::statistics::{Judgement, Spread, compare};
+use crate::statistics::{Judgement, MATTERS, Spread, compare};
 
-/// Less than this share is no difference, however sure it is.
-const MATTERS: f64 = 0.03;
 const WHAT_IT_TOOK: &str = "What the steady state took; medians. *A byte* is one of the records' values, and all \
                             its copies count; *CPU of others* holds the system's own work for both.";
 

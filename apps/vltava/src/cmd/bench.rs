@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use bench::compare::compare;
+use bench::files;
 use bench::preset::{Family, PRESETS, Preset};
 use bench::report::Report;
 use clap::Subcommand;
@@ -30,7 +31,8 @@ Examples:
   vltava bench run linkedin-1p-rf1 --quick
   vltava bench run linkedin-3p-rf3-async --quick --against kafka --kafka ~/kafka --runs 5 --out results
   vltava bench run workload.yaml --bootstrap-server 127.0.0.1:9092
-  vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json";
+  vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json --out results
+  vltava bench report results/linkedin-1p-rf1.json";
 
 #[derive(Subcommand)]
 enum Command {
@@ -39,6 +41,7 @@ enum Command {
     Run(run::Arguments),
     Worker(worker::Arguments),
     Compare(CompareArguments),
+    Report(ReportArguments),
 }
 
 /// List the benchmarks, with what others measured
@@ -68,6 +71,20 @@ struct CompareArguments {
     /// Less than this share is no difference, however sure it is
     #[arg(long, default_value_t = 0.03, value_name = "SHARE")]
     noise: f64,
+    /// Write a page with charts of both into this directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Make the page with charts of a result again, from its JSON
+#[derive(clap::Args)]
+struct ReportArguments {
+    /// Results, as `bench run --out` wrote them
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the pages into this directory, and not beside the results
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
@@ -77,6 +94,7 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
         Command::Run(arguments) => run::run(&arguments, out),
         Command::Worker(arguments) => worker::run(&arguments),
         Command::Compare(arguments) => compare_two(&arguments, out),
+        Command::Report(arguments) => report(&arguments),
     }
 }
 
@@ -128,10 +146,21 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     if found.lines.is_empty() {
         bail!("the two have nothing in common that could be compared");
     }
+    if let Some(folder) = &arguments.out {
+        let page = files::write_compared((&before, &after), &found, folder)?;
+        eprintln!("written: {}", page.display());
+    }
     write!(out, "{}", found.table().text())?;
     out.flush()?;
     if found.is_worse() {
         bail!("something became worse, past the noise");
+    }
+    Ok(())
+}
+
+fn report(arguments: &ReportArguments) -> Result<()> {
+    for file in &arguments.files {
+        eprintln!("written: {}", files::write_page(file, arguments.out.as_deref())?.display());
     }
     Ok(())
 }

@@ -25,9 +25,9 @@ impl Live {
                 self.end();
                 self.say(&format!("run {number} of {of} · {}{at}\n", driver.name));
             }
-            Event::Second(second) if self.is_terminal => {
+            Event::Second(window) if self.is_terminal => {
                 self.is_shown = true;
-                self.say(&format!("\r\x1b[K  {}", of_second(second)));
+                self.say(&format!("\r\x1b[K  {}", of_second(window.second)));
             }
             Event::Second(_) => {}
             Event::Done(run) => {

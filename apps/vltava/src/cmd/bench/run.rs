@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 use bench::ceiling::{Ceilings, Extent};
 use bench::driver::{Driver, System};
+use bench::files;
 use bench::fleet::Fleet;
+use bench::hlog::Runs;
 use bench::preset::{Family, Preset};
 use bench::report::{Grid, Report, Summary, limits};
 use bench::suite::{Event, Suite};
@@ -44,7 +46,8 @@ pub(super) struct Arguments {
     /// How often each is run. A verdict takes four
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     runs: u16,
-    /// Write the result into this directory, as JSON and as Markdown
+    /// Write the result into this directory: JSON, a page with charts, Markdown, CSV, histograms and results as the
+    /// OpenMessaging Benchmark has them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// A folder with Apache Kafka's jars in libs/, as its distribution has it
@@ -106,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
             export: export.as_deref(),
             stop: &stop,
         };
-        suite.measure_shown()
+        suite.measure_shown(arguments.out.as_deref())
     };
     let done = match family {
         None => experiments.iter().try_for_each(|experiment| {
@@ -122,16 +125,27 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     done
 }
 
-/// A suite whose progress is shown.
+/// A suite whose progress is shown, and its histograms written into a folder if there is one.
 trait Shown {
-    fn measure_shown(&self) -> Result<Report>;
+    fn measure_shown(&self, folder: Option<&Path>) -> Result<Report>;
 }
 
 impl Shown for Suite<'_> {
-    fn measure_shown(&self) -> Result<Report> {
+    fn measure_shown(&self, folder: Option<&Path>) -> Result<Report> {
         let mut live = Live::begin();
-        let report = self.measure(&mut |event: Event<'_>| live.tell(&event));
+        let mut histograms = folder.map(|folder| Runs::create(folder, &self.experiment.name)).transpose()?;
+        let mut logged = Ok(());
+        let report = self.measure(&mut |event: Event<'_>| {
+            live.tell(&event);
+            if let (Some(histograms), Ok(())) = (&mut histograms, &logged) {
+                logged = histograms.tell(&event);
+            }
+        });
         live.end();
+        // A disk that is full costs the histograms and not the result.
+        if let Err(error) = logged.and_then(|()| histograms.map_or(Ok(()), Runs::finish)) {
+            eprintln!("note: histograms are not written: {error:#}");
+        }
         report
     }
 }
@@ -165,8 +179,9 @@ impl Arguments {
             eprintln!("note: {note}");
         }
         if let Some(folder) = &self.out {
-            report.write(folder)?;
-            eprintln!("written: {0}/{1}.json, {0}/{1}.md", folder.display(), report.name);
+            for path in files::write(report, folder)? {
+                eprintln!("written: {}", path.display());
+            }
         }
         match &report.wrong()[..] {
             [] => Ok(()),

@@ -1,0 +1,99 @@
+//! A report as files beside each other: for programs, for people, and for the tools of others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::compare::Differences;
+use crate::report::Report;
+use crate::{openmessaging, page, rows};
+
+/// Writes all forms of a report, and says what it wrote.
+pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
+    let results = format!("{}.openmessaging", report.name);
+    let mut files = vec![
+        (format!("{}.json", report.name), serde_json::to_string_pretty(report)? + "\n"),
+        (format!("{}.md", report.name), report.markdown()),
+        (format!("{}.html", report.name), page::page(report)),
+        (format!("{}.runs.csv", report.name), rows::runs(report)?),
+        (format!("{}.seconds.csv", report.name), rows::seconds(report)?),
+    ];
+    for (name, result) in openmessaging::results(report) {
+        files.push((format!("{results}/{name}.json"), serde_json::to_string_pretty(&result)? + "\n"));
+    }
+    fs::create_dir_all(folder.join(&results)).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (name, text) in &files {
+        put(&folder.join(name), text)?;
+    }
+    let is_beside = |name: &&String| !name.contains('/');
+    let names = files.iter().map(|(name, _)| name).filter(is_beside);
+    Ok(names.map(|name| folder.join(name)).chain([folder.join(results)]).collect())
+}
+
+/// Writes the page of a report that is in a file: into this folder, or beside it.
+pub fn write_page(path: &Path, folder: Option<&Path>) -> Result<PathBuf> {
+    let report = Report::open(path)?;
+    let page = path.with_extension("html");
+    let page = match (folder, page.file_name()) {
+        (Some(folder), Some(name)) => {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            folder.join(name)
+        }
+        _ => page,
+    };
+    put(&page, &page::page(&report))?;
+    Ok(page)
+}
+
+/// Writes the page of two reports that were compared.
+pub fn write_compared(
+    (before, after): (&Report, &Report),
+    differences: &Differences,
+    folder: &Path,
+) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let page = folder.join(format!("{}-compared.html", before.name));
+    put(&page, &page::compared(before, after, differences))?;
+    Ok(page)
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::SCHEMA;
+    use crate::report::tests::report;
+    use crate::workload::Workload;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let report = report(Workload::default(), &[("vltava", &[10.0, 11.0, 12.0]), ("kafka", &[5.0])]);
+        let written = write(&report, folder.path()).expect("it can be written");
+        assert!(written.iter().all(|path| path.exists()), "{written:?}");
+        let path = folder.path().join("a.json");
+        assert_eq!(Report::open(&path).expect("it is one"), report);
+        let page = fs::read(folder.path().join("a.html")).expect("it is there");
+        let again = write_page(&path, Some(&folder.path().join("again"))).expect("it can be written");
+        assert_eq!(fs::read(again).expect("it is there"), page, "a page is made from nothing but the file");
+        let other = fs::read_to_string(&path).expect("it is there").replace(SCHEMA, "vltava-bench/9");
+        fs::write(&path, other).expect("it can be written");
+        let said = Report::open(&path).expect_err("it is another form").to_string();
+        assert!(said.ends_with("has the form vltava-bench/9; this program reads vltava-bench/1"), "{said}");
+        let markdown = fs::read_to_string(folder.path().join("a.md")).expect("it is there");
+        assert!(markdown.contains("Short form"), "{markdown}");
+        assert!(
+            markdown.contains("| vltava | 11 (10–12) |") && markdown.contains("| kafka | 5 |"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("| vltava to kafka | 2.20 × |"), "{markdown}");
+        assert!(markdown.contains("too few runs to tell"), "{markdown}");
+        let runs = fs::read_to_string(folder.path().join("a.runs.csv")).expect("it is there");
+        assert_eq!(runs.lines().count(), 5, "{runs}");
+        assert!(runs.lines().nth(2).is_some_and(|row| row.starts_with("a,vltava,2,11,")), "{runs}");
+    }
+}

@@ -1,0 +1,250 @@
+//! A report as a page that needs nothing else: for whoever wants to see who is faster, by how much, and how sure
+//! that is.
+//!
+//! ```text
+//!   report ─┬─▶ caveats    what makes the figures less than they seem
+//!           ├─▶ answers    who is ahead, by which factor, how sure
+//!           ├─▶ charts     figures · sweeps · over time · latencies · resources
+//!           └─▶ stamps     on what, with what, how to repeat it
+//! ```
+//!
+//! One file of HTML with its style and its charts in it: no script, no font and no picture from elsewhere, and a
+//! policy in its head that keeps browsers from fetching any. Every system has one colour, one dash and one
+//! symbol throughout.
+//!
+//! **Invariant:** what a report says is text. Names, notes and settings come from files and from clusters; all
+//! of them go through [`maud`], which escapes them.
+
+mod answers;
+mod caveats;
+mod figures;
+mod latencies;
+mod over_time;
+mod stamps;
+mod sweep;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::compare::Differences;
+use crate::plot::{Axis, Mark, SERIES_MAX, Scale, class, number};
+use crate::report::{Figure, Grid, PointReport, Report, SystemReport, Unit, limits};
+
+/// Charts of each second are drawn of so many points; with more, a page would be too long to be read.
+const POINTS_MAX: usize = 40;
+/// Nothing is fetched, whatever a text within says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+
+/// What a page is made of.
+struct Page<'a> {
+    report: &'a Report,
+    title: String,
+    /// Those that it was made of, with what they are called.
+    sources: Vec<(&'static str, &'a Report)>,
+    /// What is to be known before anything else.
+    notes: Vec<String>,
+    /// By their places their colours are given.
+    systems: Vec<&'a str>,
+}
+
+/// The page of a report.
+pub fn page(report: &Report) -> String {
+    Page {
+        report,
+        title: report.name.clone(),
+        sources: vec![("", report)],
+        notes: Vec::new(),
+        systems: systems(report),
+    }
+    .html()
+    .into_string()
+}
+
+/// The page of two reports that were compared.
+pub fn compared(before: &Report, after: &Report, differences: &Differences) -> String {
+    let both = beside(before, after);
+    Page {
+        title: format!("{}, before and after", before.name),
+        sources: vec![("before", before), ("after", after)],
+        notes: differences.unmatched.clone(),
+        systems: systems(&both),
+        report: &both,
+    }
+    .html()
+    .into_string()
+}
+
+/// The systems of both at each point that both have, those of the second first: they are told by how much they
+/// differ.
+fn beside(before: &Report, after: &Report) -> Report {
+    let named = |of: &PointReport, when: &str| -> Vec<SystemReport> {
+        let name = |system: &SystemReport| SystemReport {
+            name: format!("{}, {when}", system.name),
+            ..system.clone()
+        };
+        of.systems.iter().map(name).collect()
+    };
+    let point = |old: &PointReport| {
+        let new = after.points.iter().find(|new| new.at == old.at)?;
+        let systems = [named(new, "after"), named(old, "before")].concat();
+        Some(PointReport { systems, ..old.clone() })
+    };
+    let mut notes = after.notes.clone();
+    notes.extend(before.notes.iter().filter(|note| !after.notes.contains(note)).cloned());
+    Report {
+        points: before.points.iter().filter_map(point).collect(),
+        is_quick: before.is_quick || after.is_quick,
+        notes,
+        ..after.clone()
+    }
+}
+
+fn systems(report: &Report) -> Vec<&str> {
+    let mut systems = Vec::new();
+    for system in report.points.iter().flat_map(|point| &point.systems) {
+        if !systems.contains(&&*system.name) {
+            systems.push(&*system.name);
+        }
+    }
+    systems
+}
+
+impl Page<'_> {
+    fn html(&self) -> Markup {
+        let report = self.report;
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(POLICY);
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="generator" content=(format!("vltava {}", env!("CARGO_PKG_VERSION")));
+                    link rel="icon" href="data:,";
+                    title { (self.title) }
+                    style { (PreEscaped(include_str!("page/page.css"))) }
+                }
+                body {
+                    header {
+                        h1 { (self.title) }
+                        p.about { (report.about) }
+                        p.when { (stamps::when(report.began_ms)) " · " (stamps::runs(report)) }
+                        (self.legend())
+                    }
+                    main {
+                        (caveats::list(self))
+                        (answers::cards(self))
+                        (figures::section(self))
+                        (sweep::section(self))
+                        (over_time::section(self))
+                        (tables(report))
+                        (stamps::section(self))
+                    }
+                    footer { "Made by vltava bench from " code { (report.name) ".json" } ", which has every run and every second." }
+                }
+            }
+        }
+    }
+
+    fn legend(&self) -> Markup {
+        html! {
+            ul.legend {
+                @for (at, name) in self.systems.iter().enumerate() {
+                    li class=(class(at)) {
+                        svg viewBox="0 0 40 12" aria-hidden="true" { path class=(format!("line {}", class(at))) d="M1 6H39" {} }
+                        " " strong { (name) } " " span { (stamps::version(self.report, name)) }
+                    }
+                }
+            }
+            @if self.systems.len() > SERIES_MAX { p { "There are more systems than colours: some have the same." } }
+        }
+    }
+
+    fn series(&self, name: &str) -> usize {
+        self.systems.iter().position(|system| *system == name).unwrap_or(0)
+    }
+}
+
+/// All figures, and what is made of them, for those who want the numbers.
+fn tables(report: &Report) -> Markup {
+    let (verdicts, took) = (report.verdicts(), report.resources());
+    html! {
+        h2 { "All figures" }
+        p { "Medians, with the least and the greatest of several runs." }
+        (table(&report.table()))
+        @if !verdicts.is_empty() {
+            h2 { "Systems compared" }
+            p {
+                "The ratio of the medians, where it lies in 95 of a hundred draws of these runs, and whether the ranks of "
+                "all runs say that there is a difference (Mann and Whitney)."
+            }
+            (table(&verdicts))
+        }
+        @if !took.is_empty() {
+            h2 { "What it took" }
+            p {
+                "Of the steady state; medians. A byte is one of the records' values, and all its copies count; the CPU of "
+                "others holds the system's own work for both."
+            }
+            (table(&took))
+        }
+        @if let Some(ceilings) = &report.ceilings {
+            h2 { "What this machine can do" }
+            p { "Measured without brokers, before the first run." }
+            (table(&limits(ceilings)))
+        }
+    }
+}
+
+fn table(grid: &Grid) -> Markup {
+    let is_number: Vec<bool> = (0..grid.head().len()).map(|at| grid.is_number(at)).collect();
+    let class = |at: usize| is_number.get(at).is_some_and(|is| *is).then_some("number");
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for (at, cell) in grid.head().iter().enumerate() { th class=[class(at)] { (cell) } } } }
+                tbody {
+                    @for row in grid.rows() {
+                        tr { @for (at, cell) in row.iter().enumerate() { td class=[class(at)] { (cell) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How a chart writes values of a figure.
+fn show(figure: &Figure) -> fn(f64) -> String {
+    match figure.unit {
+        Unit::PerSecond | Unit::Records => number::count,
+        Unit::MibPerSecond => number::plain,
+        Unit::Nanoseconds => number::time,
+        Unit::Bytes => number::bytes,
+    }
+}
+
+fn axis(title: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
+    Axis { title: title.to_owned(), scale, show }
+}
+
+/// What others measured of this figure, if they say it.
+fn published(report: &Report, figure: &Figure) -> Option<Mark> {
+    let of = report.published.as_ref()?;
+    let has_read = report
+        .points
+        .iter()
+        .flat_map(|point| &point.systems)
+        .any(|system| system.runs.iter().any(|run| run.read.is_some()));
+    // Where records are read, that is what was published.
+    let value = match (figure.name, has_read) {
+        ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
+        ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
+        ("end_to_end_p50_ns", _) => of.p50_ms.map(|ms| ms * 1e6),
+        ("end_to_end_p99_ns", _) => of.p99_ms.map(|ms| ms * 1e6),
+        ("end_to_end_p999_ns", _) => of.p999_ms.map(|ms| ms * 1e6),
+        _ => None,
+    }?;
+    Some(Mark { value, label: format!("published: {}", show(figure)(value)) })
+}
+
+#[cfg(test)]
+mod tests;

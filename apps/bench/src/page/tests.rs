@@ -1,0 +1,176 @@
+//! What a page says, and that nothing in it is more than text.
+
+use serde_json::json;
+
+use super::*;
+use crate::compare::compare;
+use crate::load::Second;
+use crate::meter::Counts;
+use crate::report::tests::report;
+use crate::workload::{Published, Workload};
+
+const FAST: &[f64] = &[700.0, 720.0, 710.0, 730.0];
+const SLOW: &[f64] = &[100.0, 101.0, 99.0, 102.0];
+
+/// Two systems, with a second for each of five of them.
+fn two() -> Report {
+    let mut report = report(Workload::default(), &[("vltava", FAST), ("kafka", SLOW)]);
+    for system in &mut report.points[0].systems {
+        for (run, records) in system.runs.iter_mut().zip(1_u64..) {
+            let second = |at: u64| Second {
+                from: at as f64,
+                to: at as f64 + 1.0,
+                is_warmup: at == 0,
+                written: Counts { records: 100 * records + at, bytes: 1 },
+                ..Second::default()
+            };
+            run.seconds = (0..5).map(second).collect();
+        }
+    }
+    report
+}
+
+/// The marks of a page are closed in the order in which they were opened.
+fn assert_well_formed(page: &str) {
+    const VOID: [&str; 3] = ["meta", "link", "br"];
+    let mut open: Vec<&str> = Vec::new();
+    for mark in page.split('<').skip(1) {
+        let name = mark.split([' ', '>']).next().unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(closed)),
+            None if name.starts_with('!') || VOID.contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert_eq!(open, [""; 0]);
+}
+
+#[test]
+fn who_is_ahead_is_told_and_by_how_much() {
+    let page = page(&two());
+    assert_well_formed(&page);
+    assert!(page.contains(">7.11 × as fast<"), "{page}");
+    assert!(page.contains("vltava, beside kafka") && page.contains("a clear difference"), "{page}");
+    assert!(page.contains("class=\"line s0\"") && page.contains("class=\"run s1\""), "{page}");
+    assert!(page.contains(">warm-up<"), "{page}");
+    // Whoever is ahead is named first, whatever the order was.
+    let mut turned = two();
+    turned.points[0].systems.reverse();
+    assert!(super::page(&turned).contains("vltava, beside kafka"));
+}
+
+#[test]
+fn what_makes_figures_less_comes_first() {
+    let mut report = two();
+    report.notes.push("the load fell behind".to_owned());
+    report.points[0].systems[1].runs.truncate(3);
+    report.points[0].systems[1].runs[0].wrong = Some("records 1 lost".to_owned());
+    report.published =
+        Some(Published { result: "a lot".to_owned(), records_per_sec: Some(9e5), ..Published::default() });
+    let page = page(&report);
+    let caveats = page.split("class=\"answers\"").next().unwrap_or_default();
+    for said in ["records 1 lost", "Short form", "With 3 runs of each", "the load fell behind", "a lot"] {
+        assert!(caveats.contains(said), "{said}: {caveats}");
+    }
+    assert!(page.contains("published: 900 k") && page.contains("too few runs to be sure"), "{page}");
+}
+
+#[test]
+fn a_sweep_is_a_curve_of_numbers_and_bars_of_anything_else() {
+    let at = |field: &str, values: [serde_json::Value; 3]| {
+        let mut swept = two();
+        let point = swept.points.remove(0);
+        swept.points = values
+            .into_iter()
+            .map(|value| PointReport {
+                at: [(field.to_owned(), value)].into_iter().collect(),
+                ..point.clone()
+            })
+            .collect();
+        page(&swept)
+    };
+    let numbers = at("record_bytes", [json!(10), json!(100), json!(1000)]);
+    assert_well_formed(&numbers);
+    assert!(numbers.contains("bytes of a record") && numbers.contains("class=\"band s0\""), "{numbers}");
+    assert!(numbers.contains("ahead at 3 of 3 points, clearly at 3"), "{numbers}");
+    let words = at("acks", [json!("0"), json!("1"), json!("all")]);
+    assert_well_formed(&words);
+    assert!(words.contains(">acks=all<") && words.contains("class=\"bar s1\""), "{words}");
+}
+
+#[test]
+fn two_reports_make_one_page() {
+    let (mut before, after) = (two(), two());
+    before.machine = json!({ "cores": 2 });
+    before.points[0].systems.truncate(1);
+    let page = compared(&before, &after, &compare(&before, &after, 0.03));
+    assert_well_formed(&page);
+    for said in ["vltava, after", "vltava, before", "machine, before", "measured on different machines"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(page.contains("about the same"), "{page}");
+}
+
+/// Names, notes and settings come from files and clusters.
+#[test]
+fn what_a_report_says_is_text() {
+    const HOSTILE: &str = "</style></svg><script>alert(1)</script><img src=x onerror=\"alert(2)\">'&";
+    let mut value = serde_json::to_value(two()).expect("it is JSON");
+    spoil(&mut value, HOSTILE);
+    let report: Report = serde_json::from_value(value).expect("it is a report still");
+    let page = page(&report);
+    assert_well_formed(&page);
+    assert!(!page.contains("<script") && !page.contains("<img") && page.contains("&lt;script&gt;"), "{page}");
+    // The one style is ours.
+    assert_eq!(page.matches("</style").count(), 1);
+}
+
+/// Puts something into every text that may be anything.
+fn spoil(value: &mut serde_json::Value, hostile: &str) {
+    const FREE: [&str; 12] = [
+        "name",
+        "about",
+        "version",
+        "command",
+        "notes",
+        "machine",
+        "wrong",
+        "first_failure",
+        "payload",
+        "result",
+        "source",
+        "settings",
+    ];
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match field {
+                    serde_json::Value::Object(_) | serde_json::Value::Array(_) => spoil(field, hostile),
+                    _ if FREE.contains(&&**name) => *field = hostile.into(),
+                    _ => {}
+                }
+            }
+            if fields.contains_key("at") {
+                fields.insert("at".to_owned(), json!({ hostile: hostile }));
+            }
+            if fields.contains_key("machine") {
+                fields.insert("machine".to_owned(), json!({ hostile: [hostile] }));
+                fields.insert("notes".to_owned(), json!([hostile]));
+            }
+        }
+        serde_json::Value::Array(all) => all.iter_mut().for_each(|one| spoil(one, hostile)),
+        _ => {}
+    }
+}
+
+/// A file of a program before this one has less in it.
+#[test]
+fn what_is_not_in_a_file_is_not_drawn() {
+    let text = r#"{ "schema": "vltava-bench/1", "name": "old", "points": [ { "systems": [ { "name": "a", "runs": [ {
+        "written": { "records": 9, "records_per_sec": 4.5 }, "seconds": [ { "to": 1.0 } ] } ] } ] } ] }"#;
+    let report: Report = serde_json::from_str(text).expect("it is one");
+    let page = page(&report);
+    assert_well_formed(&page);
+    assert!(page.contains(">4.5<"), "{page}");
+    assert_well_formed(&super::page(&Report::default()));
+}
