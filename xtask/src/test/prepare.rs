@@ -37,6 +37,7 @@ const TOOLS: &[Tool] = &[
     tool("mkfs.ext4", "e2fsprogs", "e2e: power cuts on a file system of their own"),
     tool("losetup", "mount", "e2e: power cuts on a file system of their own"),
     tool("ip", "iproute2", "torture: a network for each broker"),
+    tool("chromium", "chromium", "e2e: opens the pages of benchmarks"),
     tool("nft", "nftables", "torture: partitions of that network"),
 ];
 

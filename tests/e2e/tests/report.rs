@@ -1,0 +1,108 @@
+//! A page of `vltava bench`, in a browser: its charts are drawn, nothing is outside of them, and nothing is fetched.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use conformance::home;
+use serde_json::Value;
+
+/// Two systems, each for a moment.
+const WORKLOAD: &str =
+    "name: moment\nrecord_bytes: 200\nrate: 2000\nconsumers: 1\nwarmup_seconds: 1\nseconds: 3\n";
+
+/// Says of each chart how large it is, how many shapes of data it has, and which texts are not within it.
+const MEASURE: &str = r#"<script>
+addEventListener("load", () => {
+  const charts = [...document.querySelectorAll("svg[role=img]")].map((svg) => {
+    const shapes = [...svg.querySelectorAll("path.line, .bar rect")].map((shape) => shape.getBBox());
+    const box = svg.getBoundingClientRect();
+    const within = (text) => {
+      const own = text.getBoundingClientRect();
+      return own.left >= box.left - 1 && own.right <= box.right + 1 && own.top >= box.top - 1 && own.bottom <= box.bottom + 1;
+    };
+    return {
+      title: svg.getAttribute("aria-label"), width: box.width, height: box.height,
+      shapes: shapes.filter((shape) => shape.width > 2).length,
+      outside: [...svg.querySelectorAll("text")].filter((text) => !within(text)).map((text) => text.textContent),
+    };
+  });
+  document.body.textContent = JSON.stringify(charts);
+});
+</script></body>"#;
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\"";
+
+/// Opens a page, and gives its document as it then is.
+fn open(page: &Path, folder: &Path) -> Result<Output> {
+    let profile = format!("--user-data-dir={}", folder.join("profile").display());
+    let quiet =
+        ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"];
+    let output = Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--window-size=1300,1000",
+        ])
+        .args(quiet)
+        .args([&profile, "--dump-dom"])
+        .arg(page)
+        .output()
+        .context("chromium does not start; `cargo xtask test` installs it")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(output)
+}
+
+/// What the page said on the console of the browser; also what its policy kept from being fetched is said there.
+fn console(output: &Output) -> Vec<String> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect()
+}
+
+fn charts(page: &str, folder: &Path) -> Result<Vec<Value>> {
+    // The page itself lets no script run.
+    let measured = page.replace(POLICY, "<meta name=\"policy\"").replace("</body>", MEASURE);
+    let path = folder.join("measured.html");
+    fs::write(&path, measured)?;
+    let document = String::from_utf8(open(&path, folder)?.stdout)?;
+    let body = document.split("<body>").nth(1).and_then(|rest| rest.split("</body>").next());
+    Ok(serde_json::from_str(&body.with_context(|| document.clone())?.replace("&amp;", "&"))?)
+}
+
+#[test]
+fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (workload, out) = (folder.path().join("moment.yaml"), folder.path().join("out"));
+    fs::write(&workload, WORKLOAD)?;
+    let run = Command::new(home::vltava()?)
+        .args(["bench", "run", "--no-ceilings", "--against", "vltava-durable"])
+        .args([&workload, Path::new("--out"), &out])
+        .args([Path::new("--data-dir"), &folder.path().join("data")])
+        .output()?;
+    ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let path = out.join("moment.html");
+    let page = fs::read_to_string(&path)?;
+
+    let charts = charts(&page, folder.path())?;
+    for title in ["Written", "Read", "Until read, p99 of each second", "Memory of the brokers"] {
+        let chart = charts.iter().find(|chart| chart["title"] == title);
+        let chart = chart.with_context(|| format!("{title} is not among {charts:?}"))?;
+        ensure!(chart["shapes"] == 2, "both systems are in it: {chart}");
+    }
+    for chart in &charts {
+        let is_large = |of: &str| chart[of].as_f64().is_some_and(|size| size > 60.0);
+        ensure!(is_large("width") && is_large("height"), "it cannot be seen: {chart}");
+        ensure!(chart["outside"].as_array().is_some_and(Vec::is_empty), "texts are cut off: {chart}");
+    }
+
+    let said = console(&open(&path, folder.path())?);
+    ensure!(said.is_empty(), "{said:?}");
+    // What would be said if it fetched anything.
+    let fetching = folder.path().join("fetching.html");
+    fs::write(&fetching, page.replace("<main>", "<main><img src=\"http://127.0.0.1:9/a.png\">"))?;
+    let said = console(&open(&fetching, folder.path())?);
+    ensure!(said.iter().any(|line| line.contains("a.png")), "the policy was not asked: {said:?}");
+    Ok(())
+}
