@@ -127,7 +127,7 @@ impl Page<'_> {
                     header {
                         h1 { (self.title) }
                         p.about { (report.about) }
-                        p.when { (stamps::when(report.began_ms)) " · " (stamps::runs(report)) }
+                        p.when { (stamps::when(report.began_ms)) @if !self.systems.is_empty() { " · " (stamps::runs(report)) } }
                         (self.legend())
                     }
                     main {
@@ -166,11 +166,13 @@ impl Page<'_> {
 
 /// All figures, and what is made of them, for those who want the numbers.
 fn tables(report: &Report) -> Markup {
-    let (verdicts, took) = (report.verdicts(), report.resources());
+    let (figures, verdicts, took) = (report.table(), report.verdicts(), report.resources());
     html! {
-        h2 { "All figures" }
-        p { "Medians, with the least and the greatest of several runs." }
-        (table(&report.table()))
+        @if !figures.is_empty() {
+            h2 { "All figures" }
+            p { "Medians, with the least and the greatest of several runs." }
+            (table(&figures))
+        }
         @if !verdicts.is_empty() {
             h2 { "Systems compared" }
             p {

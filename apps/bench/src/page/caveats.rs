@@ -36,7 +36,7 @@ pub(super) fn list(page: &Page<'_>) -> Markup {
     let is_full_speed = |workload: &crate::workload::Workload| {
         workload.rate == Pace::Max && workload.search.is_none() && !workload.one_at_a_time && !workload.stored
     };
-    if report.points.iter().any(|point| is_full_speed(&point.workload)) {
+    if report.points.iter().any(|point| !point.systems.is_empty() && is_full_speed(&point.workload)) {
         let text = "At full speed records wait in line: how long until they are acknowledged is the length of that \
                     line, and says little of a system.";
         caveats.push((KNOWN, text.to_owned()));

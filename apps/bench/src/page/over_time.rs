@@ -82,6 +82,8 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
     let points = &page.report.points;
     match &points[..] {
         [] => html! {},
+        // A machine alone was measured.
+        [point] if point.systems.is_empty() => html! {},
         [point] => html! {
             h2 { "Over time" }
             p { "Each second of the runs. Thin lines are runs, the thick one is their median." }
