@@ -144,6 +144,9 @@ pub struct Second {
     pub read: Counts,
     /// From when a record was due to its acknowledgement.
     pub response_ns: Option<Quantiles>,
+    /// From when a record left the client to its acknowledgement.
+    #[serde(default)]
+    pub wire_ns: Option<Quantiles>,
     /// From when a record was due until it was read.
     pub end_to_end_ns: Option<Quantiles>,
     /// What it took.

@@ -44,6 +44,9 @@ pub struct Measured {
     /// From when it was taken until it was acknowledged; of readers nothing.
     #[serde(with = "whole")]
     pub service: Histogram<u64>,
+    /// From when it first left the client until it was acknowledged; of readers nothing.
+    #[serde(with = "whole")]
+    pub wire: Histogram<u64>,
     /// When the last of it came through.
     pub last: Duration,
     /// Records that were given up.
@@ -52,8 +55,8 @@ pub struct Measured {
 
 impl Default for Measured {
     fn default() -> Self {
-        let (counts, last) = (Counts::default(), Duration::ZERO);
-        Self { counts, response: histogram(), service: histogram(), last, failed: 0 }
+        let [response, service, wire] = std::array::from_fn(|_| histogram());
+        Self { counts: Counts::default(), response, service, wire, last: Duration::ZERO, failed: 0 }
     }
 }
 
@@ -63,6 +66,7 @@ impl Measured {
         self.counts.add(other.counts);
         self.response.add(&other.response).expect("they have the same bounds");
         self.service.add(&other.service).expect("they have the same bounds");
+        self.wire.add(&other.wire).expect("they have the same bounds");
         self.last = self.last.max(other.last);
         self.failed += other.failed;
     }
@@ -91,12 +95,20 @@ impl Meter {
 
 impl Slot {
     /// Counts a record that was due then and came through at `at`; taken then, if that is another time.
+    /// Whether it belongs to the steady state.
     #[inline]
-    pub(crate) fn record(&mut self, due: Duration, taken: Option<Duration>, at: Duration, bytes: u64) {
+    pub(crate) fn record(
+        &mut self,
+        due: Duration,
+        taken: Option<Duration>,
+        at: Duration,
+        bytes: u64,
+    ) -> bool {
         let response = at.saturating_sub(due).as_nanos() as u64;
         self.window.response.saturating_record(response);
         self.window.counts.add(Counts { records: 1, bytes });
-        if due >= self.steady_from {
+        let is_steady = due >= self.steady_from;
+        if is_steady {
             self.steady.response.saturating_record(response);
             if let Some(taken) = taken {
                 self.steady.service.saturating_record(at.saturating_sub(taken).as_nanos() as u64);
@@ -104,6 +116,15 @@ impl Slot {
             self.steady.counts.add(Counts { records: 1, bytes });
             self.steady.last = at;
         }
+        is_steady
+    }
+
+    /// Says when a batch left the client that came through at `at`: so many records, and those of them that
+    /// belong to the steady state. Its records left together, so that it is counted once and not for each.
+    pub(crate) fn record_left(&mut self, left: Duration, at: Duration, records: u64, steady: u64) {
+        let nanos = at.saturating_sub(left).as_nanos() as u64;
+        self.window.wire.saturating_record_n(nanos, records);
+        self.steady.wire.saturating_record_n(nanos, steady);
     }
 
     /// Counts records of which nobody knows when they were due; they count from `at` on.
@@ -127,6 +148,7 @@ impl Slot {
         self.window.counts = Counts::default();
         self.window.failed = 0;
         self.window.response.reset();
+        self.window.wire.reset();
     }
 
     pub(crate) const fn steady(&self) -> &Measured {
@@ -145,6 +167,7 @@ mod tests {
         // A cluster that stalls: due before, acknowledged behind.
         meter.lock().record(ms(900), Some(ms(950)), ms(1_100), 100);
         meter.lock().record(ms(1_000), Some(ms(1_400)), ms(1_500), 100);
+        meter.lock().record_left(ms(1_480), ms(1_500), 2, 1);
         meter.lock().record_untimed(Counts { records: 2, bytes: 7 }, ms(1_600));
         let mut window = Measured::default();
         meter.lock().take_window(&mut window);
@@ -154,6 +177,8 @@ mod tests {
         assert_eq!((steady.counts, steady.last), (Counts { records: 3, bytes: 107 }, ms(1_600)));
         assert_eq!(steady.response.max(), histogram_of(500_000_000).max());
         assert_eq!(steady.service.max(), histogram_of(100_000_000).max());
+        assert_eq!((steady.wire.max(), steady.wire.len()), (histogram_of(20_000_000).max(), 1));
+        assert_eq!(window.wire.len(), 2, "of a batch, each of its records");
         let mut next = Measured::default();
         meter.lock().take_window(&mut next);
         assert_eq!((next.counts, next.response.len()), (Counts::default(), 0), "it was taken out");

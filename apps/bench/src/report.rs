@@ -162,6 +162,9 @@ pub struct FlowReport {
     pub service_ns: Option<Quantiles>,
     /// All of the first of those, as [`histogram::encoded`] writes it.
     pub response_histogram: Option<String>,
+    /// From when a record left the client to its acknowledgement: the network's time and the cluster's.
+    #[serde(default)]
+    pub wire_ns: Option<Quantiles>,
 }
 
 impl FlowReport {
@@ -179,6 +182,7 @@ impl FlowReport {
             response_ns: Quantiles::of(&flow.measured.response),
             service_ns: Quantiles::of(&flow.measured.service),
             response_histogram: response.filter(|found| !found.is_empty()).and_then(histogram::encoded),
+            wire_ns: Quantiles::of(&flow.measured.wire),
         }
     }
 }

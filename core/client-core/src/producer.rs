@@ -95,6 +95,8 @@ pub enum Effect {
         records: usize,
         /// Whether all of the batch is done.
         is_last: bool,
+        /// When they first left for a broker; nothing if they never did.
+        left_at: Option<Duration>,
         /// What became of them.
         outcome: Result<Written, DeliveryError>,
     },
@@ -450,8 +452,8 @@ impl Producer {
         self.memory.shrink(batch.records * self.settings.kept_bytes_per_record);
         self.is_full = false;
         let is_last = self.slots.release(batch.id);
-        let batch::Closed { id, first, records, .. } = batch;
-        effects.push(Effect::Done { batch: id, first, records, is_last, outcome });
+        let batch::Closed { id, first, records, left_at, .. } = batch;
+        effects.push(Effect::Done { batch: id, first, records, is_last, left_at, outcome });
         self.let_try_again(effects);
     }
 

@@ -121,6 +121,7 @@ fn added(ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
             written: sum.written.counts,
             read: sum.read.counts,
             response_ns: Quantiles::of(&sum.written.response),
+            wire_ns: Quantiles::of(&sum.written.wire),
             end_to_end_ns: Quantiles::of(&sum.read.response),
             used,
         };

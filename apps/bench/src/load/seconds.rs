@@ -131,6 +131,7 @@ impl<'a> Watch<'a> {
             written: written.counts,
             read: read.counts,
             response_ns: Quantiles::of(&written.response),
+            wire_ns: Quantiles::of(&written.wire),
             end_to_end_ns: Quantiles::of(&read.response),
             used: used.since(&self.used),
         };

@@ -382,10 +382,13 @@ impl Account {
             let latest = self.latest.load(Ordering::Relaxed);
             return self.give_up(report.records.iter().map(|record| tag::number(record.tag, latest)), error);
         }
-        let mut meter = self.meter.lock();
+        let (mut meter, mut steady) = (self.meter.lock(), 0);
         for record in report.records {
-            let taken = Duration::from_nanos(record.taken_ns);
-            meter.record(tag::due(record.tag, report.at), Some(taken), report.at, record.value_bytes.into());
+            let (due, taken) = (tag::due(record.tag, report.at), Duration::from_nanos(record.taken_ns));
+            steady += u64::from(meter.record(due, Some(taken), report.at, record.value_bytes.into()));
+        }
+        if let Some(left) = report.left_at {
+            meter.record_left(left, report.at, report.records.len() as u64, steady);
         }
     }
 

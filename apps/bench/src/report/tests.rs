@@ -27,6 +27,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         response_ns: Some(quantiles),
         service_ns: None,
         response_histogram: None,
+        wire_ns: None,
     };
     RunReport {
         written: Some(flow),

@@ -43,6 +43,8 @@ pub(crate) struct Closed {
     pub(crate) records: usize,
     pub(crate) counted_bytes: usize,
     pub(crate) sent: Option<Sent>,
+    /// When it first left for a broker.
+    pub(crate) left_at: Option<Duration>,
     /// Whether its header says so already.
     pub(crate) is_sealed: bool,
     /// Whether a try has no answer, or one that does not say whether it was written.
@@ -123,6 +125,7 @@ impl Partition {
             body: Some(Arc::new(open.builder.close())),
             counted_bytes: open.counted_bytes,
             sent: None,
+            left_at: None,
             is_sealed: false,
             is_in_doubt: false,
             failures: 0,

@@ -118,9 +118,9 @@ impl Producer {
                 continue;
             }
             match self.readiness(place, now) {
-                Readiness::Full => self.load_from(place, &mut cargo, effects),
+                Readiness::Full => self.load_from(place, &mut cargo, now, effects),
                 Readiness::Partial | Readiness::PartialUntil(_) if is_free => {
-                    self.load_from(place, &mut cargo, effects);
+                    self.load_from(place, &mut cargo, now, effects);
                 }
                 Readiness::At(at) | Readiness::PartialUntil(at) => {
                     self.send_at = Some(self.send_at.map_or(at, |other| other.min(at)))
@@ -168,7 +168,7 @@ impl Producer {
     }
 
     /// Takes the first batch of a partition along, numbered and sealed.
-    fn load_from(&mut self, place: Place, cargo: &mut Cargo, effects: &mut Effects<Effect>) {
+    fn load_from(&mut self, place: Place, cargo: &mut Cargo, now: Now, effects: &mut Effects<Effect>) {
         if self.topics.partition(place).waiting.is_empty() {
             self.note_filling(place);
             self.close_open(place, effects);
@@ -201,7 +201,9 @@ impl Producer {
         cargo.bytes += size;
         cargo.fills.push(body.clone());
         cargo.parts.push((place, batch.id));
-        let batch = partition.waiting.pop_front().expect("it was looked at");
+        let mut batch = partition.waiting.pop_front().expect("it was looked at");
+        // What comes behind the first try, repeated ones among it, is the cluster's time and no longer ours.
+        batch.left_at.get_or_insert(now.elapsed);
         self.counters.batches += 1;
         self.counters.batch_bytes += size as u64;
         self.counters.records += batch.records as u64;

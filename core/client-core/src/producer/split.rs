@@ -56,6 +56,7 @@ impl Producer {
                 records,
                 counted_bytes,
                 sent: whole.sent.map(|sent| Sent { sequence: sequence(sent), ..sent }),
+                left_at: whole.left_at,
                 is_sealed: false,
                 is_in_doubt: whole.is_in_doubt,
                 failures: whole.failures,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::ErrorCode;
-use vltava_client_core::producer::ProducerSettings;
+use vltava_client_core::producer::{Effect, ProducerSettings};
 
 use crate::stage::Stage;
 
@@ -31,6 +31,29 @@ fn it_leaves_when_its_linger_has_passed_whatever_is_on_its_way() {
         assert_eq!(stage.sent.len(), expected, "five milliseconds are over since the first of them");
     }
     assert_eq!(stage.sent.iter().map(|sent| sent.values.len()).collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[test]
+fn what_is_sent_again_left_when_it_was_first_sent() {
+    let mut stage = known(Duration::from_millis(5));
+    stage.send_value(b"one");
+    stage.pass(Duration::from_millis(5));
+    let left = stage.now().elapsed;
+    let lost = stage.next();
+    stage.lose(&lost);
+    stage.pass(Duration::from_secs(2));
+    let again = stage.next();
+    stage.answer(&again, ErrorCode::None, 1);
+    assert_eq!(stage.left.last(), Some(&Some(left)), "what comes behind it is not the client's time");
+    // What nobody took never left.
+    stage.send_value(b"another");
+    let mut effects = base::Effects::new();
+    stage.producer.abort(&mut effects);
+    let left = |effect: Effect| match effect {
+        Effect::Done { left_at, .. } => left_at,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(effects.drain().map(left).collect::<Vec<_>>(), [None]);
 }
 
 #[test]

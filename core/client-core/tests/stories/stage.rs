@@ -57,6 +57,8 @@ pub(crate) struct Stage {
     compression: Compression,
     pub(crate) sent: VecDeque<Sent>,
     pub(crate) done: Vec<Done>,
+    /// When each of those first left.
+    pub(crate) left: Vec<Option<Duration>>,
     /// How many partitions the topic has, and as which topic.
     pub(crate) partitions: i32,
     pub(crate) topic_id: Uuid,
@@ -94,6 +96,7 @@ impl Stage {
             compression,
             sent: VecDeque::new(),
             done: Vec::new(),
+            left: Vec::new(),
             partitions: 1,
             topic_id: Uuid([1; 16]),
             leader: 1,
@@ -251,7 +254,10 @@ impl Stage {
                         let (work, spare) = work.compress(self.compression, None, &mut Scratch::default());
                         self.producer.on_compressed(work, spare, now, &mut self.effects);
                     }
-                    Effect::Done { first, records, outcome, .. } => self.done.push((first, records, outcome)),
+                    Effect::Done { first, records, left_at, outcome, .. } => {
+                        self.done.push((first, records, outcome));
+                        self.left.push(left_at);
+                    }
                 }
             }
         }

@@ -37,6 +37,9 @@ pub struct DeliveryReport<'a> {
     pub partition: PartitionIndex,
     /// The records, in their order.
     pub records: &'a [Reported],
+    /// When they first left for a broker, by the same clock; `None` if they never did. Until then they
+    /// waited in this producer.
+    pub left_at: Option<Duration>,
     /// When their fate became known, by the producer's clock ([`Producer::elapsed`](super::Producer::elapsed)).
     pub at: Duration,
     /// The offset of the first record (`None` with `acks=0`), or what went wrong.

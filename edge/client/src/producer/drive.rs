@@ -25,6 +25,7 @@ pub(super) struct Settled {
     /// Which of the batch.
     records: Range<usize>,
     is_last: bool,
+    left_at: Option<Duration>,
     outcome: Result<Written, DeliveryError>,
 }
 
@@ -105,10 +106,10 @@ impl Shared {
         let mut net = Vec::new();
         for effect in decided.drain() {
             match effect {
-                Effect::Done { batch, first, records, is_last, outcome } => {
+                Effect::Done { batch, first, records, is_last, left_at, outcome } => {
                     let records = first..first + records;
                     let (fate, reported) = state.take_done(batch.slot as usize, records.clone(), is_last);
-                    let settled = Settled { fate, reported, records, is_last, outcome };
+                    let settled = Settled { fate, reported, records, is_last, left_at, outcome };
                     match self.on_delivery {
                         Some(_) => state.unreported.push(settled),
                         None => told.settled.push(settled),
@@ -139,11 +140,11 @@ impl Shared {
         let mut spare = Vec::new();
         let mut panicked = None;
         let mut done = Vec::with_capacity(settled.len());
-        for Settled { fate, mut reported, records, is_last, outcome } in settled {
+        for Settled { fate, mut reported, records, is_last, left_at, outcome } in settled {
             if let Some(on_delivery) = &self.on_delivery {
                 let (topic, partition, at) = (&*fate.topic, fate.partition, self.clock.now().elapsed);
                 let outcome = outcome.as_ref().map(|written| written.base_offset);
-                let report = DeliveryReport { topic, partition, records: &reported, at, outcome };
+                let report = DeliveryReport { topic, partition, records: &reported, left_at, at, outcome };
                 // All the others are to learn of their records first.
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| on_delivery(&report))) {
                     panicked = Some(panic);

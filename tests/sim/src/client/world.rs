@@ -328,7 +328,7 @@ impl World {
                         let now = self.now();
                         self.producer.on_compressed(work, spare, now, &mut self.effects);
                     }
-                    Effect::Done { batch, first, records, is_last, outcome } => {
+                    Effect::Done { batch, first, records, is_last, outcome, .. } => {
                         self.settle((batch, first, is_last), records, &outcome);
                     }
                     Effect::TryAgain => {}

@@ -243,6 +243,7 @@ mod tests {
                             topic: "t",
                             partition: PartitionIndex(0),
                             records: &[record; 7],
+                            left_at: None,
                             at: Duration::ZERO,
                             outcome: Ok(None),
                         },
@@ -265,7 +266,9 @@ mod tests {
             let records = [Reported { tag, taken_ns: at_ms(80), value_bytes: 1 }];
             let (at, outcome) = (Duration::from_millis(100), Ok(None));
             let partition = PartitionIndex(0);
-            tally.on_delivery(0, &DeliveryReport { topic: "t", partition, records: &records, at, outcome });
+            let left_at = None;
+            let report = DeliveryReport { topic: "t", partition, records: &records, left_at, at, outcome };
+            tally.on_delivery(0, &report);
             tally.take_window(at);
             tally.with_result(|stats| {
                 let about = |found: u64, ms| assert!((at_ms(ms)..at_ms(ms + 1)).contains(&found), "{found}");

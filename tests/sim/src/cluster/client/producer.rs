@@ -172,7 +172,7 @@ impl ProducerClient {
                             work.compress(records::Compression::None, None, &mut self.scratch);
                         self.producer.on_compressed(work, spare, at(now_us), &mut self.effects);
                     }
-                    Effect::Done { batch, first, records, is_last, outcome } => {
+                    Effect::Done { batch, first, records, is_last, outcome, .. } => {
                         let base = outcome.as_ref().ok().and_then(|written| written.base_offset);
                         if let Err(error) = &outcome {
                             acts.push(ClientAct::Hum(format!("{records} records failed: {error}")));
