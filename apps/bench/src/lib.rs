@@ -71,3 +71,6 @@ pub mod plot;
 pub mod rows;
 
 mod yaml;
+
+#[cfg(test)]
+mod simulated; // a whole load on a stepped clock

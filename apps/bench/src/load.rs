@@ -16,7 +16,7 @@ mod part;
 mod read;
 mod seconds;
 mod send;
-mod tag;
+pub(crate) mod tag;
 mod topics;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -466,7 +466,8 @@ pub(crate) fn must_be_all(target: &Target<'_>, read: &Measured, sent: &Sent) -> 
     Ok(())
 }
 
-fn flow(measured: Measured, from: Duration) -> Flow {
+/// What was measured, from then on until the last of it came through.
+pub(crate) fn flow(measured: Measured, from: Duration) -> Flow {
     // Less than a millisecond is no time to have a rate.
     let seconds = measured.last.saturating_sub(from).as_secs_f64().max(0.001);
     Flow { measured, seconds }

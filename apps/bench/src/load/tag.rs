@@ -15,13 +15,13 @@ const DUE_SHIFT: u32 = 7;
 pub(super) const UNIT_NS: i64 = 1 << DUE_SHIFT;
 
 /// The tag of a record.
-pub(super) const fn pack(number: u64, due: Duration) -> u64 {
+pub(crate) const fn pack(number: u64, due: Duration) -> u64 {
     let units = (due.as_nanos() as u64) >> DUE_SHIFT;
     units << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
 }
 
 /// When it was due, for one who asks some time later.
-pub(super) const fn due(tag: u64, now: Duration) -> Duration {
+pub(crate) const fn due(tag: u64, now: Duration) -> Duration {
     let now = (now.as_nanos() as u64) >> DUE_SHIFT;
     Duration::from_nanos(latest(tag >> NUMBER_BITS, now, DUE_BITS) << DUE_SHIFT)
 }

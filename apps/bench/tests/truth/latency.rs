@@ -1,0 +1,81 @@
+//! Latencies: how long it takes a broker that knows how long it took.
+
+use std::time::Duration;
+
+use crate::bench::{Truth, longer_than, run};
+use crate::broker::{Acknowledged, Broker, Manner};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HALF: Duration = Duration::from_millis(500);
+
+/// From when each record was due until its answer was written, and the same from when it came.
+fn truth(acknowledged: &[Acknowledged]) -> (Truth, Truth) {
+    let of = |from: fn(&Acknowledged, u64) -> Duration| {
+        let times = acknowledged.iter().flat_map(move |batch| {
+            batch.records.iter().map(move |sent| batch.answered.saturating_sub(from(batch, sent.due_ns)))
+        });
+        Truth::of(times)
+    };
+    (of(|_, due_ns| Duration::from_nanos(due_ns)), of(|batch, _| batch.came))
+}
+
+#[test]
+fn percentiles_are_those_of_the_broker() {
+    // Answers take 5 ms, but of 200 records one is in a request that takes 50 ms.
+    let delay: fn(u64) -> Duration = |first| Duration::from_millis(if first % 200 == 0 { 50 } else { 5 });
+    let broker = Broker::start(Manner { delay: Some(delay), ..Manner::default() });
+    let found = run(&broker, "rate: 1000\nrecords: 2000\nwarmup_seconds: 0\nconsumers: 1");
+    let acknowledged = broker.acknowledged();
+    let written = found.written.expect("records were written").measured;
+    let read = found.read.expect("records were read").measured;
+    let (from_due, from_coming) = truth(&acknowledged);
+    from_due.is_least_of(&written.response, "until acknowledged");
+    from_coming.is_least_of(&written.wire, "on the wire");
+    assert!(from_coming.at(0.5) >= 5e6, "it answers as late as it was told to");
+    // Due, taken, left, answered: in this order, and so are their times.
+    for quantile in [0.1, 0.5, 0.9, 0.99] {
+        let at = |found: &hdrhistogram::Histogram<u64>| found.value_at_quantile(quantile) as f64;
+        let (response, service, wire) = (at(&written.response), at(&written.service), at(&written.wire));
+        // The time of taking is read once for records that are sent within a microsecond or two.
+        assert!(response * 1.001 + 4e3 >= service && service * 1.001 + 4e3 >= wire, "{quantile}");
+        // Whatever the machine has to do meanwhile, a median is not a tenth of a second off.
+        if quantile == 0.5 {
+            assert!(response <= from_due.at(0.5) + 1e8, "{response}: the broker took {}", from_due.at(0.5));
+        }
+    }
+    assert_eq!(read.response.len(), 2_000, "each record tells when it was due");
+    assert!(found.verdict.is_clean(), "{}", found.verdict.in_words());
+}
+
+#[test]
+fn a_broker_that_stalls_is_charged_for_all_that_waited() {
+    // One request at a time: what comes during the stall waits in the client, and not on the wire. With room
+    // for a few records only, it is the caller who waits.
+    for (room, callers_wait) in [(32 << 20, false), (8 << 10, true)] {
+        let broker = Broker::start(Manner { stall: Some((1_000, SECOND)), ..Manner::default() });
+        let settings = format!(
+            "producer: {{max.in.flight.requests.per.connection: 1, batch.size: 2048, buffer.memory: {room}}}"
+        );
+        let found = run(&broker, &format!("rate: 1000\nrecords: 3000\nwarmup_seconds: 0\n{settings}"));
+        let written = found.written.expect("records were written").measured;
+        let (from_due, from_coming) = truth(&broker.acknowledged());
+        from_due.is_least_of(&written.response, "until acknowledged");
+        from_coming.is_least_of(&written.wire, "on the wire");
+        // A thousand were due during the stall and waited for a second, for nearly none, and for what lies
+        // between: a triangle.
+        let waited = longer_than(HALF, &written.response);
+        assert!(waited >= 490, "{waited} records waited for half a second or more");
+        assert!(written.response.max() >= 999_000_000, "{}", written.response.max());
+        let mean = written.response.mean();
+        assert!(mean >= 0.98 * 1e9 * 0.5 / 3.0, "{mean}: a sixth of a second is the triangle's share");
+        // Times that begin later leave most of that out.
+        let on_the_wire = longer_than(HALF, &written.wire);
+        assert!(on_the_wire < waited / 2, "{on_the_wire} of {waited}: one request was under way");
+        if callers_wait {
+            let in_service = longer_than(HALF, &written.service);
+            assert!(in_service < waited / 2, "{in_service} of {waited}: there is no room for more");
+            let late = found.punctuality.warning().unwrap_or_default();
+            assert!(late.contains("the load fell behind"), "{late}");
+        }
+    }
+}

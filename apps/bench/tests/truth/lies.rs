@@ -1,0 +1,63 @@
+//! A broker that does not keep what it acknowledged is found out, and the first such record is named.
+
+use vltava_bench::report::RunReport;
+
+use crate::bench::{run, workload};
+use crate::broker::{Broker, Manner};
+use crate::log::Lie;
+
+#[test]
+fn what_a_broker_does_to_records_is_told() {
+    let cases = [
+        (Lie::Lose, "lost", "did not come"),
+        (Lie::Duplicate, "duplicated", "came again"),
+        (Lie::Reorder, "reordered", "came behind record"),
+        (Lie::Corrupt, "corrupt", "a record is not what was sent"),
+    ];
+    // All at once: where records are missing, the harness waits for them for a while.
+    std::thread::scope(|scope| {
+        for (lie, word, first) in cases {
+            // Read meanwhile, and read back behind the run.
+            for consumers in [1, 0] {
+                scope.spawn(move || is_found_out(lie, consumers, word, first));
+            }
+        }
+    });
+}
+
+fn is_found_out(lie: Lie, consumers: u16, word: &str, first: &str) {
+    // Without idempotence, the broker's word is all there is.
+    let broker = Broker::start(Manner { lie: Some((300, lie)), ..Manner::default() });
+    let settings = "producer: {enable.idempotence: false, batch.size: 1024}";
+    let text = format!("records: 1000\nrate: 4000\nwarmup_seconds: 0\nconsumers: {consumers}\n{settings}");
+    let run = RunReport::of(run(&broker, &text), Vec::new(), &workload(&text));
+    let about = broker.acknowledged().into_iter().find(|batch| batch.lie.is_some());
+    let about = about.expect("it lied").records;
+    let wrong = run.wrong.expect("the run fails");
+    let place = format!("{word} with {consumers} consumers: {wrong}");
+    for other in ["lost", "duplicated", "reordered", "corrupt"] {
+        // What was sent did not come where another came in its place.
+        let is_told = other == word || (lie, other) == (Lie::Corrupt, "lost");
+        assert_eq!(run.verified[other] != 0, is_told, "{place}");
+    }
+    // Of a corrupt record nobody knows which it was.
+    let (count, number) = match lie {
+        Lie::Corrupt => (1, None),
+        Lie::Lose | Lie::Duplicate | Lie::Reorder => (about.len(), Some(about[0].number)),
+    };
+    assert_eq!(run.verified[word], count, "{place}");
+    assert!(wrong.contains(&format!(" {count} {word}: ")) && wrong.contains(first), "{place}");
+    if let Some(number) = number {
+        assert!(wrong.contains(&format!(": record {number} of sender 0 of run ")), "{place}");
+    }
+}
+
+#[test]
+fn an_honest_broker_is_believed() {
+    let broker = Broker::start(Manner::default());
+    for more in ["consumers: 2\nsubscriptions: 2", "consumers: 0", "consumers: 1\nstored: true", "acks: 0"] {
+        let found = run(&broker, &format!("partitions: 4\nrecords: 1000\nwarmup_seconds: 0\n{more}"));
+        assert!(found.verdict.is_clean(), "{more}: {}", found.verdict.in_words());
+        assert_eq!((found.verdict.checked(), found.failed), (1_000, 0), "{more}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Rates: those that are kept, and the highest that can be.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use vltava_bench::driver::Driver;
+use vltava_bench::suite::Suite;
+use vltava_bench::system::Site;
+use vltava_bench::workload::Experiment;
+
+use crate::bench::run;
+use crate::broker::{Broker, Manner};
+
+#[test]
+fn a_rate_is_what_it_is_said_to_be() {
+    let broker = Broker::start(Manner::default());
+    let found = run(&broker, "rate: 1000\nproducers: 2\nwarmup_seconds: 0.5\nseconds: 2");
+    let acknowledged = broker.acknowledged();
+    let mut dues = Vec::new();
+    for batch in &acknowledged {
+        for sent in &batch.records {
+            assert!(batch.came >= Duration::from_nanos(sent.due_ns), "nothing is sent before it is due");
+            dues.push(sent.due_ns);
+        }
+    }
+    // Two and a half seconds of a thousand, however late they were: the schedule waits for nobody.
+    assert!(dues.len().abs_diff(2_500) <= 2, "{}", dues.len());
+    dues.sort_unstable();
+    let gaps = dues.windows(2).map(|pair| pair[1] - pair[0]);
+    for gap in gaps {
+        assert!(gap.abs_diff(1_000_000) <= 2, "{gap} ns between records of two senders");
+    }
+    let written = found.written.expect("records were written");
+    assert!(written.measured.counts.records.abs_diff(2_000) <= 2, "the warm-up does not count");
+    let rate = written.measured.counts.records as f64 / written.seconds;
+    // They are divided by the time up to the last acknowledgement, which may be late and not early.
+    assert!(rate <= 1_001.5, "{rate}");
+}
+
+#[test]
+fn the_highest_rate_that_is_kept_up_with_is_found() {
+    const KNEE: f64 = 2_000.0;
+    let broker = Broker::start(Manner { capacity: Some(KNEE), ..Manner::default() });
+    // Little room in the clients: what waits there at full speed has to go through the knee, too.
+    let text = "\
+name: knee
+search: {seconds: 3, within: 0.2, p99_ms: 500}
+producer: {batch.size: 2048, buffer.memory: 32768}
+consumers: 1
+warmup_seconds: 0.2
+seconds: 1
+";
+    let experiment = Experiment::read("w.yaml", text, false).expect("it is right");
+    let (drivers, stop) = ([Driver::at(&broker.servers())], AtomicBool::new(false));
+    let site = Site { vltava: "none".into(), kafka: None, dir: std::env::temp_dir(), port: 20_000 };
+    let suite = Suite {
+        experiment: &experiment,
+        drivers: &drivers,
+        runs: 1,
+        site: &site,
+        ceilings: None,
+        command: "",
+        fleet: None,
+        export: None,
+        stop: &stop,
+    };
+    let report = suite.measure(&mut |_| {}).expect("a rate is found");
+    let run = &report.points[0].systems[0].runs[0];
+    assert_eq!(run.wrong, None);
+    let goal = experiment.points[0].workload.search.expect("it searches");
+    let tried: Vec<(f64, bool)> = run.probes.iter().map(|probe| (probe.rate, probe.is_kept(&goal))).collect();
+    let kept = tried.iter().filter(|(_, is_kept)| *is_kept).map(|(rate, _)| *rate).fold(0.0, f64::max);
+    let found = run.written.as_ref().expect("records were written").records_per_sec;
+    // A busy machine keeps up with less, even with much less, and never with more. That the knee itself is
+    // found is told on a clock that is stepped.
+    assert!(kept <= KNEE * 1.02 && found <= kept * 1.02, "{found} of {KNEE}; tried {tried:?}");
+    assert!(kept >= KNEE * 0.1, "{found} of {KNEE}; tried {tried:?}");
+    assert!(tried.iter().any(|(_, is_kept)| !is_kept), "there is an end to it: {tried:?}");
+}
