@@ -159,14 +159,14 @@ pub fn names() -> Vec<&'static str> {
 }
 
 fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
+    let class = fields.get("driverClass").and_then(|class| class.as_str()).unwrap_or_default();
+    ensure!(
+        class.contains("Kafka"),
+        "{}: driverClass: {class} is not of Kafka, and this harness speaks no other protocol",
+        source.name
+    );
     source.only(fields, &yaml::names::<Theirs>())?;
     let theirs: Theirs = source.typed(fields)?;
-    ensure!(
-        theirs.driver_class.contains("Kafka"),
-        "{}: driverClass: {} is not of Kafka, and this harness speaks no other protocol",
-        source.name,
-        theirs.driver_class
-    );
     let read =
         |field: &str, text: &str| yaml::properties(text).with_context(|| format!("{}: {field}", source.name));
     let mut common = read("commonConfig", &theirs.common_config)?;

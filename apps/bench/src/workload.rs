@@ -272,7 +272,7 @@ impl Workload {
         ensure!(!self.name.is_empty(), "name: it has none");
         let bounds: [(&str, u64, u64); 8] = [
             ("brokers", self.brokers.into(), 16),
-            ("topics", self.topics.into(), 10_000),
+            ("topics", self.topics.into(), 1_000_000),
             ("partitions", self.partitions.into(), 100_000),
             ("replication_factor", self.replication_factor.into(), self.brokers.into()),
             ("record_bytes", self.record_bytes as u64, 1 << 27),

@@ -336,9 +336,8 @@ impl Producer {
     pub fn on_written(&mut self, connection: ConnectionId, now: Now, effects: &mut Effects<Effect>) {
         if let Some(Asked::Produce(asked)) = self.links.on_written(connection) {
             for (place, id) in asked.parts {
-                let written = Written { base_offset: None, append_time: None };
                 if let Some(batch) = self.topics.partition(place).take_in_flight(id) {
-                    self.done(batch, Ok(written), effects);
+                    self.done(batch, Ok(Written { base_offset: None, append_time: None }), effects);
                 }
             }
         }

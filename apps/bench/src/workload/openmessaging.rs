@@ -2,7 +2,7 @@
 //!
 //! What they say and this harness does otherwise is told in a note: nothing is passed over in silence.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -60,6 +60,8 @@ impl Default for Theirs {
 const THEIRS: [&str; 4] = ["partitionsPerTopic", "messageSize", "producersPerTopic", "producerRate"];
 /// Theirs have so many keys.
 const KEYS: u32 = 10_000;
+/// Each is a client with connections and a thread of its own.
+const CLIENTS_MAX: u64 = 256;
 
 /// Whether these are fields of one of theirs.
 pub(super) fn is_one(fields: &Fields) -> bool {
@@ -70,19 +72,8 @@ pub(super) fn is_one(fields: &Fields) -> bool {
 pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields, Vec<String>)> {
     source.only(fields, &yaml::names::<Theirs>())?;
     let theirs: Theirs = source.typed(fields)?;
-    ensure!(
-        theirs.consumer_backlog_size_gb == 0.0,
-        "{}: consumerBacklogSizeGB: a backlog that is built up and drained is not measured by this harness",
-        source.name
-    );
     let mut notes = vec!["an OpenMessaging Benchmark workload".to_owned()];
-    if theirs.producer_rate == 0.0 {
-        notes.push(
-            "producerRate 0 has their harness search for the highest rate without a backlog; here records are \
-             sent as fast as they are taken"
-                .to_owned(),
-        );
-    }
+    let backlog = backlog(&theirs, &mut notes);
     let payload = match &theirs.payload_file {
         _ if theirs.use_randomized_payloads => format!("share:{}", theirs.random_bytes_ratio),
         Some(file) => {
@@ -100,8 +91,9 @@ pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields,
             source.name
         ),
     };
-    let producers = u64::from(theirs.producers_per_topic) * u64::from(theirs.topics);
-    let fields = json!({
+    let producers = of_all_topics(&theirs, "producers", theirs.producers_per_topic, &mut notes);
+    let consumers = of_all_topics(&theirs, "consumers", theirs.consumer_per_subscription, &mut notes);
+    let mut fields = json!({
         "name": theirs.name,
         "topics": theirs.topics,
         "partitions": theirs.partitions_per_topic,
@@ -110,13 +102,50 @@ pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields,
         "keys": keys,
         "producers": producers,
         "subscriptions": theirs.subscriptions_per_topic,
-        "consumers": theirs.consumer_per_subscription,
-        "rate": if theirs.producer_rate == 0.0 { json!("max") } else { json!(theirs.producer_rate) },
+        "consumers": consumers,
         "warmup_seconds": theirs.warmup_duration_minutes * 60.0,
         "seconds": theirs.test_duration_minutes * 60.0,
     });
+    match (backlog, theirs.producer_rate == 0.0) {
+        (Some(records), _) => {
+            fields["stored"] = json!(true);
+            fields["records"] = json!(records);
+        }
+        (None, false) => fields["rate"] = json!(theirs.producer_rate),
+        (None, true) => {
+            fields["search"] = json!({});
+            notes.push(
+                "producerRate 0: the highest rate that is kept up with is searched for by trying one after the \
+                 other; their harness changes the rate while it runs"
+                    .to_owned(),
+            );
+        }
+    }
     match fields {
         serde_json::Value::Object(fields) => Ok((fields, notes)),
         _ => Ok((Fields::new(), notes)),
     }
+}
+
+/// How many records make the backlog that is to be drained, if one is.
+fn backlog(theirs: &Theirs, notes: &mut Vec<String>) -> Option<u64> {
+    /// A GB of theirs.
+    const GB: f64 = (1 << 30) as f64;
+    let size = theirs.consumer_backlog_size_gb;
+    (size > 0.0).then(|| {
+        notes.push(format!(
+            "consumerBacklogSizeGB {size}: so much is written first, and then it is measured how it is read; \
+             their harness goes on writing meanwhile"
+        ));
+        (size * GB / theirs.message_size.max(1) as f64).ceil() as u64
+    })
+}
+
+/// Theirs are of each topic, ours of all together.
+fn of_all_topics(theirs: &Theirs, what: &str, each: u16, notes: &mut Vec<String>) -> u64 {
+    let all = u64::from(each) * u64::from(theirs.topics);
+    if all > CLIENTS_MAX {
+        notes.push(format!("{what}: {all} of them become {CLIENTS_MAX}, who share the topics"));
+    }
+    all.min(CLIENTS_MAX)
 }

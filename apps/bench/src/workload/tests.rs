@@ -121,20 +121,76 @@ testDurationMinutes: 15
     let experiment = read(text).expect("it is right");
     let Workload { topics, partitions, record_bytes, payload, keys, producers, consumers, .. } =
         experiment.points[0].workload.clone();
-    assert_eq!((topics, partitions, record_bytes, producers, consumers), (2, 16, 1024, 8, 4));
+    assert_eq!((topics, partitions, record_bytes, producers, consumers), (2, 16, 1024, 8, 8));
     assert_eq!((&*payload, &*keys), ("share:0.5", "round-robin:10000"));
     let Workload { rate, seconds, warmup_seconds, .. } = &experiment.points[0].workload;
     assert_eq!((rate.to_string(), *seconds, *warmup_seconds), ("50000".to_owned(), 900.0, 60.0));
     let searching =
         read(&text.replace("50000", "0").replace("useRandomizedPayloads: true", "payloadFile: p.data"));
-    assert_eq!(searching.expect("it is right").notes.len(), 3);
+    let searching = searching.expect("it is right");
+    assert_eq!((searching.notes.len(), searching.points[0].workload.search), (3, Some(Goal::default())));
+    let draining = read(&text.replace("SizeGB: 0", "SizeGB: 10")).expect("it is right");
+    let Workload { stored, records, .. } = draining.points[0].workload;
+    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 2));
     let cases = [
-        ("consumerBacklogSizeGB: 0", "consumerBacklogSizeGB: 10", "w.yaml: consumerBacklogSizeGB: a backlog"),
         ("messageSize", "mesageSize", "w.yaml:5: unknown field `mesageSize`: did you mean `messageSize`?"),
         ("KEY_ROUND_ROBIN", "KEYS", "w.yaml: keyDistributor: KEYS is neither"),
     ];
     for (from, to, expected) in cases {
         let said = refusal(&text.replace(from, to));
         assert!(said.starts_with(expected), "{to}: {said}");
+    }
+}
+
+/// A file of theirs with what a line of the table says.
+fn file_of(line: &str) -> Option<String> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let &[
+        topics,
+        partitions,
+        bytes,
+        payload,
+        subscriptions,
+        producers,
+        consumers,
+        rate,
+        backlog,
+        minutes,
+        name,
+    ] = &fields[..]
+    else {
+        return None;
+    };
+    let payload = match payload {
+        "random" => "useRandomizedPayloads: true\nrandomBytesRatio: 0.5\nrandomizedPayloadPoolSize: 1000",
+        _ => "payloadFile: \"payload/payload-1Kb.data\"",
+    };
+    Some(format!(
+        "name: {name}\n\ntopics: {topics}\npartitionsPerTopic: {partitions}\nmessageSize: {bytes}\n{payload}\n\
+         subscriptionsPerTopic: {subscriptions}\nproducersPerTopic: {producers}\n\
+         consumerPerSubscription: {consumers}\nproducerRate: {rate}\nconsumerBacklogSizeGB: {backlog}\n\
+         testDurationMinutes: {minutes}\n"
+    ))
+}
+
+#[test]
+fn all_published_workloads_of_the_openmessaging_benchmark_are_read() {
+    let table = include_str!("../../testdata/openmessaging.txt");
+    let lines: Vec<&str> = table.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(lines.len() >= 130, "{}", lines.len());
+    for line in lines {
+        let text = file_of(line).unwrap_or_else(|| panic!("{line}"));
+        let experiment = read(&text).unwrap_or_else(|error| panic!("{line}: {error:#}"));
+        let Workload { topics, partitions, rate, search, stored, producers, .. } =
+            experiment.points[0].workload.clone();
+        let said = |at: usize| line.split(' ').nth(at).and_then(|field| field.parse::<f64>().ok());
+        assert_eq!((Some(f64::from(topics)), Some(f64::from(partitions))), (said(0), said(1)), "{line}");
+        // Each is at a rate, or searches for one, or drains what was stored.
+        assert_eq!(stored, said(8) != Some(0.0), "{line}");
+        assert_eq!(search.is_some(), !stored && said(7) == Some(0.0), "{line}");
+        assert_eq!(rate == Pace::Max, stored || search.is_some(), "{line}");
+        let is_capped =
+            said(0).zip(said(5)).is_some_and(|(topics, each)| topics * each > f64::from(producers));
+        assert_eq!(experiment.notes.iter().any(|note| note.starts_with("producers: ")), is_capped, "{line}");
     }
 }
