@@ -51,7 +51,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::StaleCommitTaken, 10),
     (Plant::HeartbeatsUnread, 5),
     (Plant::CompactIsDelete, 5),
-    (Plant::StaleEpochTaken, 5),
+    (Plant::StaleEpochTaken, 20),
     (Plant::GivenBeforeRevoked, 5),
     (Plant::AssignmentsUnloaded, 5),
     (Plant::EpochsUnloaded, 5),
