@@ -26,12 +26,21 @@ impl net::SendFile for LogFile {
 /// Stretches shorter than this are read by the one system call that sends them, cold or not.
 const PROBED_BYTES_MIN: u32 = 4 << 10;
 
+/// How much behind a stretch is wanted in the page cache with it, at least; else as much as it is long.
+const AHEAD_BYTES_MIN: u64 = 128 << 10;
+
+/// How far a stretch reaches with what its reader is likely to ask for next. To find the end of that, headers
+/// within it are read by the thread that answers, which must not wait for the disk either.
+fn reach(slice: &FileSlice) -> u64 {
+    let len = u64::from(slice.len);
+    len + len.max(AHEAD_BYTES_MIN)
+}
+
 /// Brings what is not in the page cache there, on a thread that may wait for the disk: `sendfile`
 /// would make all connections of this one wait with it.
 pub(crate) async fn warm(node: &Node, slices: &[FileSlice]) {
     let is_cold = |slice: &&FileSlice| {
-        slice.len >= PROBED_BYTES_MIN
-            && !disk::is_cached(slice.file.as_ref(), slice.position, u64::from(slice.len))
+        slice.len >= PROBED_BYTES_MIN && !disk::is_cached(slice.file.as_ref(), slice.position, reach(slice))
     };
     let cold: Vec<FileSlice> = slices.iter().filter(is_cold).cloned().collect();
     if cold.is_empty() {
@@ -41,7 +50,7 @@ pub(crate) async fn warm(node: &Node, slices: &[FileSlice]) {
     let warmed = tokio::task::spawn_blocking(move || {
         for slice in cold {
             // What cannot be read now cannot be sent either, and the writer will say so.
-            let _ = disk::warm(slice.file.as_ref(), slice.position, u64::from(slice.len));
+            let _ = disk::warm(slice.file.as_ref(), slice.position, reach(&slice));
         }
     });
     // A panic of the thread was reported by the panic hook; the writer reads for itself.

@@ -76,6 +76,8 @@ fn turn(bench: &Bench, section: &mut Section, (run, side): (usize, Side), limit:
     let mut asker = cluster.askers()?.swap_remove(0);
     let count = (bench.options.records / PEAK_PART).max(1000);
     let peak = produce(bench, &cluster, count)?;
+    // Else the kernel still writes back what the peak left, and that counts as what a whole cluster is like.
+    settle(bench)?;
     let steady = Steady { bench, to: cluster.address(), rate: peak * LOAD };
     let before = p99_ms(&steady.turns(TURNS_BEFORE)?)?;
 
