@@ -244,12 +244,14 @@ impl Groups {
         self.by_id.get(id).map_or(self.gone_to, |group| group.written_to)
     }
 
-    /// Somebody says that it is a member.
-    pub(crate) fn heard(&mut self, now: Duration, connection: ConnectionId, said: &Speaker<'_>) {
-        let Some(Group { kind, links, .. }) = self.by_id.get_mut(said.group) else { return };
-        if kind.has_member(said.member) {
+    /// Somebody says that it is a member; whether it is one.
+    pub(crate) fn heard(&mut self, now: Duration, connection: ConnectionId, said: &Speaker<'_>) -> bool {
+        let Some(Group { kind, links, .. }) = self.by_id.get_mut(said.group) else { return false };
+        let is_member = kind.has_member(said.member);
+        if is_member {
             links.heard(now, connection, said, (kind.member_count(), |id: &str| kind.has_member(id)));
         }
+        is_member
     }
 
     /// A connection is closed over which a member spoke. If it did not speak over another since, it is waited for no

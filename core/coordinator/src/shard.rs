@@ -115,6 +115,8 @@ struct Write {
     turn: Option<Turn>,
     /// Whether the next one is the same write's.
     goes_on: bool,
+    /// Who becomes a member by it, and over which connection.
+    joins: Option<(ConnectionId, Box<str>, Box<str>)>,
 }
 
 impl Shard {
@@ -292,16 +294,26 @@ impl Shard {
             }
             Request::DeleteGroup(id) => api::delete_group::handle(groups, ticket, id, o),
         }
-        if let Some(said) = request.speaker() {
-            self.groups.heard(now.elapsed, caller.connection, &said);
-        }
         let splits = matches!(request, Request::DeleteGroup(_) | Request::OffsetDelete(_));
+        let appending = self.appending.len();
         match request {
             Request::OffsetCommit(asks) if self.gathers(asks.group_id) => self.gather(now, outcome, out),
             _ => self.carry_out(now, outcome, splits, out),
         }
+        self.hear((now, caller.connection), &request, self.appending.len() > appending);
         if let Some(id) = changed {
             self.settle(id);
+        }
+    }
+
+    /// Who asked lives, if it is a member. One of the new protocol becomes one when what was written for it is in
+    /// the log.
+    fn hear(&mut self, (now, over): (Now, ConnectionId), request: &Request<'_>, has_written: bool) {
+        let Some(said) = request.speaker() else { return };
+        let is_member = self.groups.heard(now.elapsed, over, &said);
+        let joins = has_written && matches!(request, Request::ConsumerGroupHeartbeat(_));
+        if let Some(write) = self.appending.back_mut().filter(|_| joins && !is_member) {
+            write.joins = Some((over, said.group.into(), said.member.into()));
         }
     }
 

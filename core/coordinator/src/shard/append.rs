@@ -8,6 +8,7 @@ use super::{Effect, Shard, Write, coordinator_error, first_part, reply_all, turn
 use crate::group::Group;
 use crate::group_record::{GroupRecord, Record};
 use crate::outcome::Outcome;
+use crate::request::{Speaker, Speech};
 use crate::settings::Step;
 
 impl Shard {
@@ -25,11 +26,21 @@ impl Shard {
             let later = rest.split_off(first_part(&rest));
             let records: Arc<[Record]> = std::mem::replace(&mut rest, later).into();
             let (held, counts) = (vec![], vec![]);
-            let part = Write { records, held, since, counts, of_group: None, turn: None, goes_on: true };
+            let part = Write {
+                records,
+                held,
+                since,
+                counts,
+                of_group: None,
+                turn: None,
+                goes_on: true,
+                joins: None,
+            };
             self.append(part, out);
         }
         let (records, counts) = (rest.into(), counts_held);
-        self.append(Write { records, held, since, counts, of_group, turn, goes_on: false }, out);
+        let write = Write { records, held, since, counts, of_group, turn, goes_on: false, joins: None };
+        self.append(write, out);
     }
 
     pub(super) fn append(&mut self, write: Write, out: &mut Effects<Effect>) {
@@ -74,6 +85,10 @@ impl Shard {
         write.counts.into_iter().for_each(|count| out.push(Effect::Count(count)));
         let since = write.since;
         write.held.into_iter().for_each(|(ticket, it)| self.reply_once(since, end, ticket, it, out));
+        if let Some((connection, group, member)) = write.joins {
+            let said = Speaker { group: &group, member: &member, by: Speech::Heartbeat };
+            self.groups.heard(since, connection, &said);
+        }
         if let Some(id) = write.of_group {
             self.turn(now, &id, write.turn, out);
             self.settle(&id);

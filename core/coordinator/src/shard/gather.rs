@@ -50,7 +50,9 @@ impl Shard {
         }
         let Gathered { records, held, counts, since, .. } = std::mem::take(&mut self.gathered);
         let records = records.into();
-        self.append(Write { records, held, since, counts, of_group: None, turn: None, goes_on: false }, out);
+        let write =
+            Write { records, held, since, counts, of_group: None, turn: None, goes_on: false, joins: None };
+        self.append(write, out);
     }
 
     /// Whether a commit of this group is gathered. One that makes a group is not: there may be too many.

@@ -154,3 +154,26 @@ fn a_reader_of_the_new_protocol_is_missed_by_the_interval_of_its_group() {
     });
     assert_eq!(seconds, Some(11));
 }
+
+#[test]
+fn a_reader_of_the_new_protocol_that_only_joined_is_missed_no_later() {
+    let mut stage = Stage::new();
+    let (mut a, mut b) = (Reader::new("a"), Reader::new("b"));
+    for _ in 0..10 {
+        stage.over(1).read(&mut a);
+        stage.pass(SECOND);
+    }
+    assert_eq!(a.has.len(), 8);
+    stage.over(2).read(&mut b);
+    stage.disconnect(2, &b.id);
+    stage.over(1).read(&mut a);
+    stage.pass(SECOND);
+    stage.over(1).read(&mut a);
+    assert_eq!(a.has.len(), 4, "half of it is for who has joined");
+    let seconds = (2..60).find(|_| {
+        stage.pass(SECOND);
+        stage.over(1).read(&mut a);
+        a.has.len() == 8
+    });
+    assert_eq!(seconds, Some(11));
+}
