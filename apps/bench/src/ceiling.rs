@@ -79,14 +79,14 @@ const TRIES: usize = 3;
 /// Memory that no cache holds.
 const COPIED_BYTES: usize = 64 << 20;
 const COPIES: usize = 16;
-/// Of what is free on the disk so much is left to others.
+/// Of the disk so much is left to others: brokers take no more records a little before.
 const LEFT_FREE: u64 = 4 << 30;
+const LEFT_FREE_SHARE: u64 = 33;
 
 impl Extent {
     /// No more than the disk has room for; what is less than was asked for is said.
     pub fn fitting(self, dir: &Path) -> Result<(Self, Option<String>)> {
-        let free = rustix::fs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
-        let room = (free.f_bavail * free.f_frsize).saturating_sub(LEFT_FREE).max(64 << 20);
+        let room = room_bytes(dir)?.max(64 << 20);
         let disk_bytes = self.disk_bytes.min(room) >> 20 << 20;
         let note = (disk_bytes < self.disk_bytes).then(|| {
             format!(
@@ -123,6 +123,13 @@ impl Ceilings {
             copy_bytes_per_sec: streams.copy_bytes_per_sec,
         })
     }
+}
+
+/// Bytes that may be written to the disk of this directory.
+pub(crate) fn room_bytes(dir: &Path) -> Result<u64> {
+    let disk = rustix::fs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
+    let left = LEFT_FREE.max(disk.f_blocks * disk.f_frsize / LEFT_FREE_SHARE);
+    Ok((disk.f_bavail * disk.f_frsize).saturating_sub(left))
 }
 
 fn memory_copy() -> f64 {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::ceiling::{Ceilings, Done, Extent, Share};
+use crate::ceiling::{self, Ceilings, Done, Extent, Share};
 use crate::driver::{Driver, System};
 use crate::export::Export;
 use crate::fleet::Fleet;
@@ -77,7 +77,7 @@ impl Suite<'_> {
         }
         let of = self.experiment.points.len() * self.runs * self.drivers.len();
         let (mut number, mut points) = (0, Vec::new());
-        for point in &self.experiment.points {
+        for point in &self.fitting(&mut notes)? {
             let mut runs: Vec<Vec<RunReport>> = vec![Vec::new(); self.drivers.len()];
             for run in 0..self.runs {
                 for at in in_turn(run, self.drivers.len()) {
@@ -85,8 +85,12 @@ impl Suite<'_> {
                     number += 1;
                     tell(Event::Run { number, of, point, driver });
                     let done = self.run(point, driver, &mut notes, tell);
-                    let done = done.with_context(|| format!("{} did not get through it", driver.name))?;
                     ensure!(!self.stop.load(Ordering::Relaxed), "it was interrupted");
+                    // What was measured before is not lost with it; the command fails, as with records that are wrong.
+                    let done = done.unwrap_or_else(|error| RunReport {
+                        wrong: Some(format!("did not get through it: {error:#}")),
+                        ..RunReport::default()
+                    });
                     tell(Event::Done(&done));
                     runs[at].push(done);
                 }
@@ -96,6 +100,23 @@ impl Suite<'_> {
         let mut report = self.report(began, notes, points)?;
         report.load = load_before.zip(machine::load());
         Ok(report)
+    }
+
+    /// The points, each as large as this machine's disk has room for, where that is what brokers are on.
+    fn fitting(&self, notes: &mut Vec<String>) -> Result<Vec<Point>> {
+        let mut points = self.experiment.points.clone();
+        if self.drivers.iter().all(|driver| driver.system == System::Bootstrap) {
+            return Ok(points);
+        }
+        std::fs::create_dir_all(&self.site.dir)?;
+        let room = ceiling::room_bytes(&self.site.dir)?;
+        for point in &mut points {
+            let (workload, note) = point.workload.fitting(room);
+            point.workload = workload;
+            let label = point.label();
+            notes.extend(note.map(|note| format!("{label} {note}").trim_start().to_owned()));
+        }
+        Ok(points)
     }
 
     /// The machine alone, without brokers.

@@ -44,8 +44,7 @@ pub struct Cluster {
     metrics: Vec<String>,
 }
 
-const NO_KAFKA: &str = "--kafka or KAFKA_HOME must name a folder with Apache Kafka's jars in libs/, as its \
-                        distribution has it";
+const NO_KAFKA: &str = "nobody says where Apache Kafka's jars are";
 /// A cluster that is not there by then will not be.
 const READY_MAX: Duration = Duration::from_secs(90);
 /// From one look to the next.

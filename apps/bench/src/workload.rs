@@ -16,6 +16,7 @@
 
 mod openmessaging;
 mod pace;
+mod room;
 mod sweep;
 
 use std::path::Path;

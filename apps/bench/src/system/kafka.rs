@@ -16,6 +16,11 @@ pub struct Kafka {
     version: String,
 }
 
+/// The version that is fetched where nobody says where there is one.
+const VERSION: &str = "4.3.1";
+/// Its jars, and with them what they need.
+const POM: &str = include_str!("kafka.pom.xml");
+
 /// What all its nodes call their cluster: any sixteen bytes.
 const CLUSTER_ID: &str = "dmx0YXZhLWJlbmNobWFyaw";
 /// Heap and collector as in Kafka's start scripts.
@@ -43,6 +48,21 @@ impl Kafka {
         ensure!(version.is_some(), "{} has no jar of a Kafka broker, kafka_2.13-*.jar", libs.display());
         let libs = std::path::absolute(&libs)?;
         Ok(Self { libs, version: version.unwrap_or_default() })
+    }
+
+    /// The jars that Maven fetches, once for all commands of a user.
+    pub fn fetched() -> Result<Self> {
+        let cache = std::env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
+        let home = || std::env::home_dir().map(|home| home.join(".cache"));
+        let cache = cache.or_else(home).context("there is neither XDG_CACHE_HOME nor a home directory")?;
+        let folder = cache.join("vltava").join(format!("kafka-{VERSION}"));
+        let complete = folder.join("complete");
+        if !complete.exists() {
+            eprintln!("fetching Apache Kafka {VERSION} with Maven into {}", folder.display());
+            fetch(&folder).context("--kafka or KAFKA_HOME may also name a folder with its jars in libs/")?;
+            std::fs::write(&complete, "")?;
+        }
+        Self::find(&folder)
     }
 
     /// Which it is.
@@ -77,6 +97,25 @@ impl Kafka {
         words.push(properties.display().to_string());
         Process::start_kept("java", &words, log)
     }
+}
+
+/// Has Maven copy the jars into `libs` of a folder.
+fn fetch(folder: &Path) -> Result<()> {
+    let libs = folder.join("libs");
+    std::fs::create_dir_all(&libs).with_context(|| format!("cannot make {}", libs.display()))?;
+    let pom = folder.join("pom.xml");
+    std::fs::write(&pom, POM).with_context(|| format!("cannot write {}", pom.display()))?;
+    let done = Command::new("mvn")
+        .args(["--quiet", "--batch-mode", "dependency:copy-dependencies", "--file"])
+        .arg(&pom)
+        .arg(format!("-Dkafka.version={VERSION}"))
+        .arg(format!("-DoutputDirectory={}", libs.display()))
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .status()
+        .context("cannot start mvn, which fetches Apache Kafka")?;
+    ensure!(done.success(), "Maven cannot fetch Apache Kafka {VERSION}");
+    Ok(())
 }
 
 /// The version in the name of the broker's jar.

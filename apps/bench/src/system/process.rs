@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Whoever takes longer to end is killed.
-const END_MAX: Duration = Duration::from_secs(60);
+const END_MAX: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 /// So many lines of a log's end tell why a process died.
 const LINES: usize = 5;
@@ -95,12 +95,13 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has ended; one that does not in time is killed. What was measured is measured by then, and
+    /// nodes that are told to end at once may wait for a majority that is gone.
     pub(super) fn wait(mut self) -> Result<()> {
         let until = Instant::now() + END_MAX;
-        while self.child.try_wait()?.is_none() {
-            if Instant::now() >= until {
-                bail!("a broker does not end; its log is {}", self.log.display());
+        while Instant::now() < until {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
             }
             std::thread::sleep(LOOK);
         }

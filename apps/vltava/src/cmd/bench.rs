@@ -29,7 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   vltava bench list
   vltava bench run linkedin-1p-rf1 --quick
-  vltava bench run linkedin-3p-rf3-async --quick --against kafka --kafka ~/kafka --runs 5 --out results
+  vltava bench run linkedin-3p-rf3-async --quick --against kafka --runs 5 --out results
   vltava bench run workload.yaml --bootstrap-server 127.0.0.1:9092
   vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json --out results
   vltava bench report results/linkedin-1p-rf1.json";

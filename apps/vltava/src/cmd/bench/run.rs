@@ -50,7 +50,7 @@ pub(super) struct Arguments {
     /// OpenMessaging Benchmark has them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A folder with Apache Kafka's jars in libs/, as its distribution has it
+    /// A folder with Apache Kafka's jars in libs/, as its distribution has it; without one, Maven fetches them once
     #[arg(long, value_name = "DIR", env = "KAFKA_HOME")]
     kafka: Option<PathBuf>,
     /// Where brokers keep their data meanwhile; the system's folder for temporary files unless said
@@ -78,9 +78,9 @@ pub(super) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   vltava bench run linkedin-1p-rf1 --quick --out results
-  vltava bench run linkedin --quick --against kafka --kafka ~/kafka --out results
+  vltava bench run linkedin --quick --against kafka --out results
   vltava bench run quick
-  vltava bench run linkedin-record-size --quick --against kafka --kafka ~/kafka --runs 5
+  vltava bench run linkedin-record-size --quick --against kafka --runs 5
   vltava bench run liveramp-acks --bootstrap-server broker-1:9092
   vltava bench run confluent-throughput --bootstrap-server broker-1:9092 --workers load-1:7411,load-2:7411 --token-file token
   vltava bench run omb/workload.yaml --driver omb/driver.yaml";
@@ -298,10 +298,14 @@ impl Arguments {
     fn site(&self, drivers: &[Driver]) -> Result<Site> {
         // Where it is may be said once for all runs, also for those that do not need it.
         let needs_kafka = drivers.iter().any(|driver| driver.system == System::Kafka);
-        let kafka = self.kafka.as_deref().filter(|_| needs_kafka);
+        let kafka = match &self.kafka {
+            _ if !needs_kafka => None,
+            Some(folder) => Some(Kafka::find(folder)?),
+            None => Some(Kafka::fetched()?),
+        };
         Ok(Site {
             vltava: std::env::current_exe().context("cannot find this program again")?,
-            kafka: kafka.map(Kafka::find).transpose()?,
+            kafka,
             dir: self.data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("vltava-bench")),
             port: self.port,
         })
