@@ -100,13 +100,8 @@ pub(super) struct Consumer {
 }
 
 impl Consumer {
-    /// Compiles the one that reads without a group.
-    pub(super) fn compile(site: &Site, root: &Path) -> Result<Self> {
-        Self::compile_class(site, root, "AssignConsumer")
-    }
-
     /// Compiles one of those in `xtask/src/bench/java` against Kafka's jars.
-    pub(super) fn compile_class(site: &Site, root: &Path, class: &'static str) -> Result<Self> {
+    pub(super) fn compile(site: &Site, root: &Path, class: &'static str) -> Result<Self> {
         let libs = kafka_home(site)?.join("libs").join("*");
         let classes = site.dir.join("classes");
         let mut javac = Command::new("javac");
@@ -122,14 +117,6 @@ impl Consumer {
         let mut command = Command::new("java");
         command.args(JAVA_OPTIONS.split_whitespace()).args(["-cp", &self.classpath, self.class]).args(words);
         Ok(output(site, &mut command, records)?.out)
-    }
-
-    /// Reads that many records of a topic from its beginning; how many a second.
-    pub(super) fn consume(&self, site: &Site, from: SocketAddr, topic: &str, records: u64) -> Result<f64> {
-        let said = self.run(site, &[&from.to_string(), topic, &records.to_string()], records)?;
-        let fields: Vec<&str> = said.trim().lines().last().unwrap_or_default().split(", ").collect();
-        let rate = fields.get(5).and_then(|rate| rate.parse().ok());
-        rate.with_context(|| format!("cannot read {said}"))
     }
 }
 
@@ -160,9 +147,8 @@ pub(super) fn output(site: &Site, command: &mut Command, records: u64) -> Result
     std::thread::spawn(move || {
         let complaints = std::thread::spawn(move || text(&mut err));
         let out = text(&mut out);
-        // Nobody listens any more if it took too long.
-        // Nobody listens any more if it took too long.
         let complaints = complaints.join().unwrap_or_else(|_| (String::new(), Instant::now()));
+        // Nobody listens any more if it took too long.
         let _ = to_main.send((out, complaints));
     });
     let (since, mut rss_peak_mib) = (Instant::now(), 0.0);

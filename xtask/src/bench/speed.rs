@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 
-use super::broker::{Broker, Side};
+use super::broker::Side;
 use super::clients::{Client, JAVA, LIBRDKAFKA, OURS, PAIRS, Pair, RATIOS, Ran, Records, fill, limits};
 use super::figures::{Bound, Measure, Section};
 use super::options::Part;
 use super::process::{Clocks, Used};
-use super::throughput::{PARTITIONS, RECORD_BYTES, TOPIC, WARM_TOPIC, ensure_there, warm_records, warmed};
+use super::throughput::{PARTITIONS, RECORD_BYTES, TOPIC, ensure_there, read, warm_records, warmed};
 use super::{Bench, in_turn};
 
 /// What a record of 100 bytes takes in a full batch.
@@ -86,13 +86,6 @@ pub(super) fn consume(bench: &Bench) -> Result<Vec<Section>> {
     section.want_ratio(RATE, (OURS, JAVA), Bound::AtLeast(4.0));
     section.want_ratio(RATE, (OURS, LIBRDKAFKA), Bound::AtLeast(3.0));
     Ok(vec![section])
-}
-
-fn read(bench: &Bench, broker: &Broker<'_>, client: Client, warm: u64) -> Result<(Ran, Used)> {
-    client.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
-    let before = Clocks::read(&[broker.pid()])?;
-    let ran = client.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
-    Ok((ran, before.used()?))
 }
 
 fn records(bench: &Bench) -> Records {

@@ -4,8 +4,9 @@ use anyhow::{Result, ensure};
 
 use super::Bench;
 use super::broker::{ACK, Broker, KAFKA, OS, Side};
+use super::clients::{Client, Ran};
 use super::figures::{Bound, Measure, Section};
-use super::load::{Consumer, Payload, Produced, produce};
+use super::load::{Payload, Produced, produce};
 use super::options::Part;
 use super::process::{Clocks, Used, rss_mib};
 use super::requests::{PATIENCE, await_ends, await_leaders, create_topic};
@@ -32,19 +33,15 @@ const CLIENT_CPU: &str = "client CPU, its start included";
 pub(super) fn in_and_out(bench: &Bench) -> Result<Vec<Section>> {
     let mut produced = section(bench, Part::Produce, "Produce, acks=1", &[OS, KAFKA]);
     let mut consumed = section(bench, Part::Consume, "Consume", &[OS, KAFKA]);
-    let consumer = Consumer::compile(&bench.site, &bench.root)?;
     bench.alternate(&[Side::Vltava("os"), Side::Kafka], |run, side| {
         let (broker, warm) = warmed(bench, side, "acks=1")?;
         let (result, used) = measured_produce(bench, &broker, warm, "acks=1")?;
         bench.say(Part::Produce, run, side.column(), &words(result.records_per_second, used));
         note_produce(&mut produced, side, result, used, rss_mib(broker.pid())?);
         if bench.options.wants(Part::Consume) {
-            consumer.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
-            let before = Clocks::read(&[broker.pid()])?;
-            let rate = consumer.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
-            let used = before.used()?;
-            bench.say(Part::Consume, run, side.column(), &words(rate, used));
-            note(&mut consumed, side, rate, used, rss_mib(broker.pid())?);
+            let (ran, used) = read(bench, &broker, Client::Java, warm)?;
+            bench.say(Part::Consume, run, side.column(), &words(ran.records_per_second, used));
+            note(&mut consumed, side, ran.records_per_second, used, rss_mib(broker.pid())?);
         }
         broker.remove()
     })?;
@@ -74,12 +71,12 @@ fn section(bench: &Bench, part: Part, title: &str, columns: &[&str]) -> Section 
     let records = bench.options.records;
     let warm = warm_records(records);
     let load = match part {
-        Part::Consume => {
-            "`java -cp 'libs/*' xtask/src/bench/java/AssignConsumer.java BOOTSTRAP measured RECORDS` on what \
-             Produce wrote. Kafka's ConsumerPerformance joins a group, which this node does not serve yet; \
-             that program has its settings and its poll loop, and assigns itself the partitions."
-                .to_owned()
-        }
+        Part::Consume => format!(
+            "{} on what Produce wrote, each time in a group of its own, as the reading of what warmed the node \
+             was before. What it calls its fetch rate leaves out its start and the joining of the group; the \
+             CPU of the broker includes them.",
+            Client::Java.words_of_consume(TOPIC, records)
+        ),
         _ => {
             let acks = if part == Part::Durable { "all" } else { "1" };
             format!(
@@ -131,6 +128,14 @@ fn measured_produce(bench: &Bench, broker: &Broker<'_>, warm: u64, acks: &str) -
     let used = before.used()?;
     ensure_there(broker, warm + records)?;
     Ok((result, used))
+}
+
+/// Reads what warmed a broker, which does not count, and then what was written there.
+pub(super) fn read(bench: &Bench, broker: &Broker<'_>, client: Client, warm: u64) -> Result<(Ran, Used)> {
+    client.consume(&bench.site, broker.address, WARM_TOPIC, warm)?;
+    let before = Clocks::read(&[broker.pid()])?;
+    let ran = client.consume(&bench.site, broker.address, TOPIC, bench.options.records)?;
+    Ok((ran, before.used()?))
 }
 
 /// Sees to it that a warmed broker has so many records, the warming included.

@@ -29,7 +29,7 @@ const PROTOCOLS: [(&str, &str); 2] =
 /// Measures the joining of one.
 pub(in crate::bench) fn join(bench: &Bench) -> Result<Vec<Section>> {
     let mut section = section();
-    let java = Consumer::compile_class(&bench.site, &bench.root, JAVA_CLASS)?;
+    let java = Consumer::compile(&bench.site, &bench.root, JAVA_CLASS)?;
     bench.alternate(&SIDES, |run, side| {
         let (broker, mut asker) = started(&bench.site, side, TOPIC, 1)?;
         produce_to_each(&mut asker, TOPIC, 1)?;
