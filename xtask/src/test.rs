@@ -164,6 +164,8 @@ fn checks(root: &Path, report: &mut Report) {
     let started = Instant::now();
     let codegen = crate::codegen::run(root, &["--check"]);
     report.add("codegen --check", Outcome::of_check(codegen, started));
+    let started = Instant::now();
+    report.add("lock of the fuzz targets", Outcome::of_check(fuzz::check_lock(root), started));
 }
 
 /// Builds the binary as users run it, the simulator, and every test program; `None` if something does not compile.

@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 
+use super::build::cargo;
 use super::report::{Outcome, Report};
 use super::run::to_end;
 
+/// Where the targets are declared.
+const MANIFEST: &str = "tests/fuzz/Cargo.toml";
 /// How long each target runs.
 const TIME: Duration = Duration::from_secs(20);
 /// What one input may take altogether, in MiB: the targets count what the code under test allocates.
@@ -54,6 +57,19 @@ pub(super) fn run(root: &Path, filter: &[&str], report: &mut Report) {
         let none = Err(anyhow!("there is no target with `{}` in its name", filter.join("` or `")));
         report.add("fuzz", Outcome::of_step(none, started));
     }
+}
+
+/// Fails if the lock of the targets does not have what our crates depend on now: nothing else that is built
+/// every day would say so.
+pub(super) fn check_lock(root: &Path) -> Result<()> {
+    let mut command = cargo(root);
+    command.args(["metadata", "--locked", "--format-version", "1", "--manifest-path"]).arg(MANIFEST);
+    let asked = command.stdout(Stdio::null()).stderr(Stdio::piped()).output()?;
+    if !asked.status.success() {
+        let complaint = String::from_utf8_lossy(&asked.stderr);
+        bail!("cargo update --workspace --manifest-path {MANIFEST} may mend it: {}", complaint.trim());
+    }
+    Ok(())
 }
 
 /// What the nightly compiler builds for, if there is one.
@@ -111,4 +127,34 @@ fn one(folder: &Path, name: &str, program: &Path) -> Outcome {
 /// A folder with a separator behind it, as libFuzzer wants it.
 fn prefix(folder: &Path) -> PathBuf {
     folder.join("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_lacks_a_dependency_is_told() -> Result<()> {
+        let root = tempfile::tempdir()?;
+        let folder = root.path().join("tests/fuzz");
+        for name in ["", "new"] {
+            std::fs::create_dir_all(folder.join(name).join("src"))?;
+            std::fs::write(folder.join(name).join("src/lib.rs"), "")?;
+        }
+        let declare = |dependencies: &str| {
+            let package = "[package]\nname = \"targets\"\nedition = \"2024\"\n[workspace]\n";
+            std::fs::write(folder.join("Cargo.toml"), format!("{package}[dependencies]\n{dependencies}"))
+        };
+        std::fs::write(folder.join("new/Cargo.toml"), "[package]\nname = \"new\"\n")?;
+        std::fs::write(
+            folder.join("Cargo.lock"),
+            "version = 4\n[[package]]\nname = \"targets\"\nversion = \"0.0.0\"\n",
+        )?;
+        declare("")?;
+        check_lock(root.path())?;
+        declare("new = { path = \"new\" }\n")?;
+        let refused = check_lock(root.path()).expect_err("it has no `new`").to_string();
+        assert!(refused.contains("--locked") && refused.contains("cargo update"), "{refused}");
+        Ok(())
+    }
 }
