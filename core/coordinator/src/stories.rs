@@ -1,7 +1,7 @@
 //! Stories of groups, told on a shard whose log commits when the story says so.
 //!
 //! Tests named `g27` and so on, here and of groups of the new protocol, are what trips those who write a Kafka broker
-//! anew; the numbers are those of the list of gotchas that the protocol notes keep.
+//! anew: the name says the rule, and tests with one number, here and in `core/broker/tests/api`, belong together.
 
 mod stage;
 

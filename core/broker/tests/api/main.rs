@@ -1,7 +1,10 @@
 //! What the broker answers, over a world of plain values.
 //!
-//! Tests named `g01` and so on are what trips those who write a Kafka broker anew; the numbers are those of
-//! the list of gotchas that the protocol notes keep. Bytes in hex were captured from Apache Kafka 4.4.
+//! Tests named `g01` and so on are what trips those who write a Kafka broker anew: the name says the rule, and tests
+//! with one number, here and in `core/coordinator/src/stories.rs`, belong together. Two are tested where the code is:
+//! 13, the epoch of a fetch session goes from the highest to 1 (`core/broker/src/fetch_session.rs`:
+//! `the_epoch_wraps_to_one`), and 35, no array has more than a million elements and no field list more than 10 000 tags
+//! (`core/wire/src/decoder/tests.rs`). Bytes in hex were captured from Apache Kafka 4.4.
 
 mod requests;
 mod world;
