@@ -90,6 +90,19 @@ fn clients_cannot_write_lines_of_their_own() {
 }
 
 #[test]
+fn what_would_end_a_label_is_escaped_in_both_formats() {
+    let metrics = metrics();
+    metrics.watch(WatchKind::Gauge, "vltava_dir_retired", "Retired.", &[("dir", "a\"b\\c\nd")], || 4);
+    metrics.watch(WatchKind::Counter, "vltava_dir_flushes", "Flushes.", &[("dir", "a\"b\\c\nd")], || 5);
+    for format in [TextFormat::Prometheus, TextFormat::OpenMetrics] {
+        let page = metrics.render(format);
+        let gauge = value(&page, r#"vltava_dir_retired{dir="a\"b\\c\nd"}"#);
+        let counter = value(&page, r#"vltava_dir_flushes_total{dir="a\"b\\c\nd"}"#);
+        assert_eq!((gauge, counter), (Some("4"), Some("5")), "{format:?}\n{page}");
+    }
+}
+
+#[test]
 fn groups_are_told_of_by_whoever_knows_them() {
     let metrics = metrics();
     assert!(!metrics.render(TextFormat::Prometheus).contains("vltava_groups"), "nobody knows any");
