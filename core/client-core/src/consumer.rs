@@ -20,6 +20,7 @@ mod chunk; // what is lent
 mod fetch; // what is asked, and what came back
 mod position;
 mod session;
+mod silence; // of brokers
 mod upkeep; // metadata, offsets
 
 mod error;
@@ -282,6 +283,7 @@ impl Consumer {
             self.links.on_late(connection, now);
             self.close_connection(connection, now);
         }
+        self.leave_the_silent(now);
         for (peer, unanswered) in std::mem::take(&mut self.moved) {
             self.on_unanswered(Some(peer), unanswered, now);
         }
@@ -296,7 +298,8 @@ impl Consumer {
 
     /// When to step it although nothing happens.
     pub fn deadline(&self, now: Now) -> Option<Duration> {
-        let all = [self.retry_at, self.links.deadline(now), self.metadata.deadline(now)];
+        let silence = self.links.ask_others_at(self.told_at, now);
+        let all = [self.retry_at, self.links.deadline(now), self.metadata.deadline(now), silence];
         all.into_iter().flatten().min()
     }
 

@@ -38,6 +38,7 @@ mod reconcile;
 mod answers;
 mod coordinator;
 mod offsets;
+mod silence; // of coordinators
 mod topics;
 
 mod error;
@@ -189,6 +190,8 @@ pub struct Membership {
     chance: Chance,
     coordinator: Option<BrokerId>,
     finding: Inquiry,
+    /// When somebody last said who keeps the group, or why nobody does.
+    found_at: Duration,
     subscription: Option<Subscription>,
     life: Life,
     /// Counts lives, to know answers for an earlier one.
@@ -223,6 +226,7 @@ impl Membership {
             chance,
             coordinator: None,
             finding: Inquiry::default(),
+            found_at: Duration::ZERO,
             subscription: None,
             life: Life::Out,
             life_number: 0,
@@ -334,6 +338,7 @@ impl Membership {
         for (peer, unanswered) in std::mem::take(&mut self.moved) {
             self.on_unanswered(Some(peer), unanswered, now);
         }
+        self.pass_questions_on(now);
         self.watch_owner(now);
         self.find_coordinator(now);
         self.reconcile(now);
@@ -361,6 +366,7 @@ impl Membership {
         let all = [
             self.links.deadline(now),
             self.finding.deadline(now),
+            self.silence_deadline(now),
             self.topics.inquiry.deadline(now),
             later(self.retry_at),
             heartbeat.and_then(later),

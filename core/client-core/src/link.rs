@@ -89,13 +89,22 @@ enum State {
     Greeted,
 }
 
+/// How long an answer may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waits {
+    /// When a peer that is well has answered, but for the way: at once, unless it was asked to wait.
+    pub(crate) from: Duration,
+    /// When the answer is late.
+    pub(crate) until: Duration,
+}
+
 /// A request without its answer.
 #[derive(Debug)]
 struct Due<T> {
     correlation_id: i32,
     key: ApiKey,
     version: i16,
-    until: Duration,
+    waits: Waits,
     /// `None`: the greeting.
     about: Option<T>,
 }
@@ -131,7 +140,7 @@ impl<T> Link<T> {
             ..ApiVersionsRequest::default()
         };
         self.state = State::Greeting(version);
-        self.encode(&request, version, until, Some(None))
+        self.encode(&request, version, Waits { from: until, until }, Some(None))
     }
 
     /// Whether requests may be sent.
@@ -151,7 +160,12 @@ impl<T> Link<T> {
 
     /// When the oldest answer is late.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.due.front().map(|due| due.until)
+        self.due.front().map(|due| due.waits.until)
+    }
+
+    /// When a peer that is well would have given the oldest answer.
+    pub(crate) fn waits_from(&self) -> Option<Duration> {
+        self.due.front().map(|due| due.waits.from)
     }
 
     /// The version in which to ask.
@@ -164,10 +178,10 @@ impl<T> Link<T> {
         &mut self,
         request: &R,
         version: i16,
-        until: Duration,
+        waits: Waits,
         about: T,
     ) -> Result<Frame, LinkError> {
-        self.encode(request, version, until, Some(Some(about)))
+        self.encode(request, version, waits, Some(Some(about)))
     }
 
     /// A request to send that gets no answer: Produce with acks=0.
@@ -176,21 +190,24 @@ impl<T> Link<T> {
         request: &R,
         version: i16,
     ) -> Result<Frame, LinkError> {
-        self.encode(request, version, Duration::ZERO, None)
+        self.encode(request, version, Waits { from: Duration::ZERO, until: Duration::ZERO }, None)
     }
 
     fn encode<'a, R: Request<'a>>(
         &mut self,
         request: &R,
         version: i16,
-        until: Duration,
+        waits: Waits,
         due: Option<Option<T>>,
     ) -> Result<Frame, LinkError> {
         let correlation_id = self.correlation_id_next;
         let frame = encode_request(correlation_id, Some(&self.client_id), version, request)?;
         self.correlation_id_next = correlation_id.wrapping_add(1) & i32::MAX;
         if let Some(about) = due {
-            self.due.push_back(Due { correlation_id, key: R::KEY, version, until, about });
+            // What was asked before is answered before.
+            let before = self.due.back().map_or(Duration::ZERO, |last| last.waits.from);
+            let waits = Waits { from: waits.from.max(before), ..waits };
+            self.due.push_back(Due { correlation_id, key: R::KEY, version, waits, about });
         }
         Ok(frame)
     }
@@ -205,7 +222,7 @@ impl<T> Link<T> {
         let due = self.due.pop_front().expect("it was looked at");
         match due.about {
             Some(about) => Ok(Heard::Answer(Answer { about, version: due.version, body })),
-            None => self.on_versions(body, due.version, due.until).map(Heard::Greeting),
+            None => self.on_versions(body, due.version, due.waits.until).map(Heard::Greeting),
         }
     }
 
@@ -298,7 +315,8 @@ mod tests {
         let frame = link.greet(Duration::ZERO).expect("it can be said");
         assert!(matches!(link.on_frame(&broker(&frame, 5)), Ok(Heard::Greeting(None))));
         for about in [1, 2] {
-            link.request(&MetadataRequest::default(), 9, Duration::ZERO, about).expect("it can be said");
+            let waits = Waits { from: Duration::ZERO, until: Duration::ZERO };
+            link.request(&MetadataRequest::default(), 9, waits, about).expect("it can be said");
         }
         let answer = |id| {
             let framed = encode_response(id, ApiKey::Metadata, 9, &MetadataResponse::default());

@@ -1,6 +1,7 @@
 //! A client's connections: to whom, since when, and when to try again.
 
 mod about_topics;
+mod anyone;
 mod silence;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +16,9 @@ use wire::{ApiKey, Frame, Request};
 use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::cluster::Address;
-use crate::link::{Answer, Heard, Link, LinkError};
+use crate::link::{Answer, Heard, Link, LinkError, Waits};
+
+pub(crate) use silence::ASK_EVERY;
 
 /// One connection, from the wish for it to its end. No other ever has the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -145,8 +148,6 @@ struct PeerState<T> {
 #[derive(Debug)]
 pub struct Links<T> {
     settings: LinksSettings,
-    /// How long a peer may owe an answer before it is silent.
-    patience: Duration,
     chance: Chance,
     peers: BTreeMap<Peer, PeerState<T>>,
     open: BTreeMap<ConnectionId, Peer>,
@@ -163,7 +164,6 @@ impl<T> Links<T> {
         let peers = peers.map(|(index, address)| (Peer::Bootstrap(index), PeerState::new(address)));
         Self {
             settings,
-            patience: Duration::MAX,
             chance,
             peers: peers.collect(),
             open: BTreeMap::new(),
@@ -238,39 +238,6 @@ impl<T> Links<T> {
         false
     }
 
-    /// A peer that anything can be asked of now: the one with the fewest answers due. Without one, a
-    /// connection to the next that may know the cluster is begun, unless one is coming. Those that are silent
-    /// are not asked, and not waited for.
-    pub fn want_any(&mut self, now: Now, effects: &mut Effects<NetEffect>) -> Option<Peer> {
-        let is_silent = |open: &Open<T>| self.is_silent(open, now);
-        let usable = self.peers.iter().filter_map(|(&peer, state)| {
-            let open = state.open.as_ref()?;
-            let usable = open.link.is_greeted() && open.muted_until <= now.elapsed && !is_silent(open);
-            usable.then(|| (open.link.in_flight(), peer))
-        });
-        if let Some((_, peer)) = usable.min() {
-            return Some(peer);
-        }
-        let is_coming =
-            self.peers.values().filter_map(|state| state.open.as_ref()).any(|open| !is_silent(open));
-        if !is_coming {
-            let peers: Vec<Peer> = self.peers.keys().copied().collect();
-            for _ in 0..peers.len() {
-                self.bootstrap_next += 1;
-                let peer = peers[self.bootstrap_next % peers.len()];
-                let is_open = |peers: &BTreeMap<Peer, PeerState<T>>| peers[&peer].open.is_some();
-                if is_open(&self.peers) {
-                    continue;
-                }
-                self.want(peer, now, effects);
-                if is_open(&self.peers) {
-                    break;
-                }
-            }
-        }
-        None
-    }
-
     /// Whom a connection leads to, while it is open.
     pub fn peer(&self, connection: ConnectionId) -> Option<Peer> {
         self.open.get(&connection).copied()
@@ -300,24 +267,24 @@ impl<T> Links<T> {
         asking: Asking<T>,
         effects: &mut Effects<NetEffect>,
     ) -> Result<(), LinkError> {
-        let until = now.elapsed + self.settings.request_timeout;
-        self.send_until((peer, until), request, asking, effects)
+        let waits = Waits { from: now.elapsed, until: now.elapsed + self.settings.request_timeout };
+        self.send_patiently((peer, waits), request, asking, effects)
     }
 
-    /// [`Links::send`] of what a broker may take its time to answer: until then.
-    pub(crate) fn send_until<'a, R: Request<'a>>(
+    /// [`Links::send`] of what a broker may take its time to answer.
+    pub(crate) fn send_patiently<'a, R: Request<'a>>(
         &mut self,
-        (peer, until): (Peer, Duration),
+        (peer, waits): (Peer, Waits),
         request: &R,
         Asking { version, about, fills, is_answered }: Asking<T>,
         effects: &mut Effects<NetEffect>,
     ) -> Result<(), LinkError> {
         let open = self.usable(peer);
         let frame = if is_answered {
-            open.link.request(request, version, until, about)?
+            open.link.request(request, version, waits, about)?
         } else {
             let frame = open.link.request_unanswered(request, version)?;
-            open.unwritten.push_back((until, about));
+            open.unwritten.push_back((waits.until, about));
             frame
         };
         let outgoing = Outgoing { frame, fills, is_unanswered: !is_answered };
@@ -442,10 +409,9 @@ impl<T> Links<T> {
         let due = self.peers.values().filter_map(|state| match &state.open {
             Some(open) => {
                 let unmuted = Some(open.muted_until).filter(|&until| until > now.elapsed);
-                // Then another may be tried.
-                let unheard = Some(open.since.saturating_add(self.patience));
-                let unheard = unheard.filter(|&at| !open.link.is_greeted() && at > now.elapsed);
-                [open.deadline(), unmuted, unheard].into_iter().flatten().min()
+                // Then others may be asked.
+                let silent = open.silent_at().filter(|&at| at > now.elapsed);
+                [open.deadline(), unmuted, silent].into_iter().flatten().min()
             }
             None => Some(state.retry_at).filter(|&at| self.wanted && at > now.elapsed),
         });
@@ -465,12 +431,6 @@ impl<T> PeerState<T> {
 }
 
 impl<T> Open<T> {
-    /// When what it owes the oldest answer to was asked.
-    fn asked_at(&self, settings: &LinksSettings) -> Option<Duration> {
-        let until = self.link.deadline().filter(|_| self.link.is_greeted())?;
-        Some(until.saturating_sub(settings.request_timeout))
-    }
-
     fn deadline(&self) -> Option<Duration> {
         let unwritten = self.unwritten.front().map(|&(until, _)| until);
         let in_flight = [self.link.deadline(), unwritten].into_iter().flatten().min();

@@ -233,8 +233,7 @@ impl Producer {
     /// If idempotence is asked for without [`Acks::All`].
     pub fn new(settings: ProducerSettings, bootstrap: Vec<Address>, mut chance: Chance) -> Self {
         assert!(!settings.idempotence || settings.acks == Acks::All, "idempotence needs acks=all");
-        let mut links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
-        links.set_patience(silence::PATIENCE);
+        let links = Links::new(settings.links.clone(), bootstrap, Chance::new(chance.next_u64()));
         Self {
             memory: Memory::new(settings.memory_bytes_max, settings.batch_bytes_max),
             settings,

@@ -18,7 +18,7 @@ use super::position::Position;
 use super::session::{Saying, Told};
 use super::{Asked, ConsumeError, Consumer, Effect, Isolation};
 use crate::cluster::Leader;
-use crate::link::Answer;
+use crate::link::{Answer, Waits};
 use crate::links::{Asking, ConnectionId, Peer};
 
 /// The last version that names topics by name.
@@ -105,7 +105,10 @@ impl Consumer {
             ..FetchRequest::default()
         };
         let asking = Asking { version, about: Asked::Fetch, fills: Vec::new(), is_answered: true };
-        let sent = self.links.send((Peer::Broker(broker), now), &request, asking, &mut self.net);
+        // With too little to send, it takes as long.
+        let from = now.elapsed + self.settings.fetch_wait_max;
+        let waits = Waits { from, until: now.elapsed + self.settings.links.request_timeout };
+        let sent = self.links.send_patiently((Peer::Broker(broker), waits), &request, asking, &mut self.net);
         sent.expect("a request of names that the cluster said can be written");
     }
 

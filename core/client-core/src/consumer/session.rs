@@ -102,6 +102,11 @@ impl Session {
         said(one) == said(other) && (!self.has_ids || one.topic_id == other.topic_id)
     }
 
+    /// What the broker was told to send.
+    pub(super) fn partitions(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.told.keys()
+    }
+
     /// What a partition's answer is to.
     pub(super) fn told(&self, of: &TopicPartition) -> Option<Told> {
         self.told.get(of).copied()

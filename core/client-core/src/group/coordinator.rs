@@ -28,9 +28,12 @@ impl Membership {
     }
 
     pub(super) fn find_coordinator(&mut self, now: Now) {
-        let is_of_use = !matches!(self.life, Life::Out | Life::Resting | Life::Failed);
-        self.finding.is_wanted =
-            self.coordinator.is_none() && (is_of_use || self.leaving.is_some() || !self.offsets.is_idle());
+        let is_of_use = !matches!(self.life, Life::Out | Life::Resting | Life::Failed)
+            || self.leaving.is_some()
+            || self.is_goodbye_asked
+            || !self.offsets.is_idle();
+        let is_missing = self.coordinator.is_none() || self.is_coordinator_in_doubt(now);
+        self.finding.is_wanted = is_missing && is_of_use;
         if !self.finding.is_due(now) {
             return;
         }
@@ -62,9 +65,10 @@ impl Membership {
         let code = ErrorCode::from_i16(code).unwrap_or(ErrorCode::UnknownServerError);
         self.topics.coordinator_code = code;
         let found = code.is_none().then(|| self.cluster.learn_broker(id, host, port)).flatten();
-        if found.is_some() {
-            self.coordinator = found;
+        self.found_at = now.elapsed;
+        if let Some(found) = found {
             self.finding = Inquiry::default();
+            self.follow_coordinator(found, now);
             self.learn_brokers();
             return;
         }

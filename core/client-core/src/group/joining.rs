@@ -1,7 +1,5 @@
 //! JoinGroup and SyncGroup: how the members of a classic group meet.
 
-use std::time::Duration;
-
 use base::{ErrorCode, Now};
 use wire::ApiKey;
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
@@ -15,8 +13,6 @@ use crate::links::Asking;
 const PROTOCOL_TYPE: &str = "consumer";
 /// From here on JoinGroup can say the instance id (KIP-345).
 const JOIN_VERSION_INSTANCE_MIN: i16 = 5;
-/// A coordinator waits for the slowest member, and then answers; so much later it is late.
-const REBALANCE_SLACK: Duration = Duration::from_secs(5);
 
 impl Membership {
     /// Joins, once the owner has given up what has to be.
@@ -32,6 +28,7 @@ impl Membership {
             return;
         };
         let Some(peer) = self.usable_coordinator(now) else { return };
+        let waits = self.meeting(now);
         let Life::Classic(classic) = &mut self.life else { return };
         let (owned, generation) = (self.ownership.owned.clone(), classic.generation);
         let said = Member { instance_id: None, topics, owned, generation };
@@ -54,11 +51,9 @@ impl Membership {
             protocols: protocols.collect(),
             reason: None,
         };
-        let rebalance = self.settings.poll_interval_max.saturating_add(REBALANCE_SLACK);
-        let until = now.elapsed.saturating_add(rebalance.max(self.settings.links.request_timeout));
         let about = Asked::Join(self.life_number);
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
-        match self.links.send_until((peer, until), &request, asking, &mut self.net) {
+        match self.links.send_patiently((peer, waits), &request, asking, &mut self.net) {
             Ok(()) => {
                 classic.stage = Stage::Joining;
                 classic.wants_rejoin = false;
@@ -111,6 +106,7 @@ impl Membership {
             return;
         }
         let Some(peer) = self.usable_coordinator(now) else { return };
+        let waits = self.meeting(now);
         let Life::Classic(classic) = &mut self.life else { return };
         let Stage::Assigned(assignments) = &classic.stage else { return };
         let Ok(version) = self.links.version(peer, ApiKey::SyncGroup) else {
@@ -129,11 +125,9 @@ impl Membership {
             protocol_name: Some(&classic.protocol),
             assignments: assignments.collect(),
         };
-        let rebalance = self.settings.poll_interval_max.saturating_add(REBALANCE_SLACK);
-        let until = now.elapsed.saturating_add(rebalance.max(self.settings.links.request_timeout));
         let about = Asked::Sync(self.life_number);
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
-        match self.links.send_until((peer, until), &request, asking, &mut self.net) {
+        match self.links.send_patiently((peer, waits), &request, asking, &mut self.net) {
             Ok(()) => classic.stage = Stage::Syncing,
             Err(_) => self.fail(GroupError::Unsayable),
         }

@@ -1,30 +1,20 @@
-//! Brokers that say nothing: cut off, stopped, or hung. Their connections stand, and their answers would be waited for
-//! as long as `request.timeout.ms` says.
+//! Brokers that say nothing: cut off, stopped, or hung.
 //!
-//! Others know sooner whether somebody else leads in their stead. So they are asked, also what the silent one was
-//! asked about the cluster, and if it is so, the connection is given up: what it carried may have been written, and
-//! goes to the new leader, who knows it again.
+//! Others are asked whether somebody else leads in their stead, also what the silent one was asked about the cluster,
+//! and if it is so, the connection is given up: what it carried may have been written, and goes to the new leader,
+//! who knows it again.
 
 use std::time::Duration;
 
 use base::{Effects, Now};
 
 use super::{Asked, Effect, Producer};
-use crate::links::{ConnectionId, Peer};
-
-/// How long a broker may owe an answer before others are asked about it. A leader that waits for its followers
-/// answers sooner as long as all is well.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How long after an answer others are asked again: as long as nobody knows better.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+use crate::links::{ASK_EVERY, Peer};
 
 impl Producer {
     /// Asks others about brokers that are silent, and leaves those that lead no more what they were sent.
     pub(super) fn leave_the_silent(&mut self, now: Now, effects: &mut Effects<Effect>) {
-        let silent = self.links.silent().filter(|&(since, ..)| since <= now.elapsed);
-        let silent: Vec<(ConnectionId, Peer)> =
-            silent.map(|(_, connection, peer)| (connection, peer)).collect();
+        let silent = self.links.silent(now);
         if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
             self.metadata.is_wanted = true;
             self.metadata.is_asked &= self.links.is_owed(now, |asked| matches!(asked, Asked::Metadata));
@@ -57,9 +47,8 @@ impl Producer {
         })
     }
 
-    /// When the next broker is silent, or others can be asked again about one that is.
+    /// When others can be asked again about a broker that is silent.
     pub(super) fn silence_deadline(&self, now: Now) -> Option<Duration> {
-        let since = self.links.silent().map(|(since, ..)| since).min()?;
-        Some(since.max(self.told_at + ASK_EVERY)).filter(|&at| at > now.elapsed)
+        self.links.ask_others_at(self.told_at, now)
     }
 }

@@ -9,4 +9,5 @@ mod world; // members, brokers, and what is on its way between them
 mod offsets; // committed, and begun from
 mod one_owner; // the property
 mod rebalances; // what members are told, with either protocol
+mod silent;
 mod trouble; // what brokers and owners do wrong

@@ -58,6 +58,7 @@ impl World {
                 let (key, host) = (said.coordinator_keys[0], ["one", "two"][self.keeper as usize - 1]);
                 let found =
                     Found { key, node_id: self.keeper, host, port: 1, error_code: 0, error_message: None };
+                self.found += 1;
                 let said = FindCoordinatorResponse { coordinators: vec![found], ..Default::default() };
                 self.answer(reply, &said);
             }

@@ -46,6 +46,10 @@ pub(crate) struct World {
     /// Which broker keeps the group.
     pub(crate) keeper: i32,
     pub(crate) down: BTreeSet<&'static str>,
+    /// Where connections stand, and nothing is answered.
+    pub(crate) hung: BTreeSet<&'static str>,
+    /// How often a broker said who keeps the group.
+    pub(crate) found: usize,
     pub(crate) now_ms: u64,
     queue: BTreeMap<(u64, u64), (usize, Event)>,
     order: u64,
@@ -67,6 +71,8 @@ impl World {
             brokers: Coordinator::new(speaks_epochs),
             keeper: 1,
             down: BTreeSet::new(),
+            hung: BTreeSet::new(),
+            found: 0,
             now_ms: 1_000,
             queue: BTreeMap::new(),
             order: 0,
@@ -163,6 +169,11 @@ impl World {
                 self.break_off(who, connection);
             }
         }
+    }
+
+    /// The connections of a member to a broker.
+    pub(crate) fn connections(&self, who: usize, host: &str) -> Vec<ConnectionId> {
+        self.all[who].open.iter().filter(|(_, to)| &***to == host).map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn break_off(&mut self, who: usize, connection: ConnectionId) {
@@ -286,6 +297,10 @@ impl World {
                 self.all[who].open.remove(&connection);
             }
             Effect::Net(NetEffect::Send { connection, outgoing }) => {
+                let host = self.all[who].open.get(&connection);
+                if host.is_some_and(|host| self.hung.contains(&**host)) {
+                    return;
+                }
                 if self.lost_one_in > 0 && self.chance.below(self.lost_one_in) == 0 {
                     return self.break_off(who, connection);
                 }

@@ -1,0 +1,4 @@
+//! Stories of a consumer with brokers that stop talking.
+
+mod silent;
+mod stage;
