@@ -20,6 +20,7 @@ mod ask; // start here
 mod call;
 mod coordinators;
 mod resource;
+mod silence; // of brokers
 mod world;
 
 mod alter_configs;
@@ -199,13 +200,11 @@ impl Admin {
     /// Does what can be done now: after a call was begun, and when [`Admin::deadline`] is over.
     pub fn step(&mut self, now: Now, effects: &mut Effects<Effect>) {
         for connection in self.world.links.late(now) {
-            if let Some(peer) = self.world.links.peer(connection) {
-                self.world.trouble = Some((now.elapsed, format!("{peer} does not answer in time")));
-            }
-            self.close_connection(connection, now);
+            self.close_late(connection, now);
         }
-        for (_, unanswered) in std::mem::take(&mut self.moved) {
-            self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+        self.leave_the_silent(now);
+        for (peer, unanswered) in std::mem::take(&mut self.moved) {
+            self.on_unanswered(peer, unanswered, &Cause::NoAnswer, now);
         }
         for call in self.calls.values_mut() {
             call.step(&mut self.world, now);
@@ -227,9 +226,10 @@ impl Admin {
         let calls = self.calls.values().filter_map(|call| call.deadline(now)).min();
         // Without a call nothing is waited for but idle connections, which need no care.
         calls?;
-        let World { links, metadata, coordinators, .. } = &self.world;
-        let all = [calls, links.deadline(now), metadata.deadline(now), coordinators.inquiry.deadline(now)];
-        all.into_iter().flatten().min()
+        let World { links, metadata, coordinators, told_at, .. } = &self.world;
+        let links = [links.deadline(now), links.ask_others_at(*told_at, now)];
+        let all = [calls, metadata.deadline(now), coordinators.inquiry.deadline(now)];
+        all.into_iter().chain(links).flatten().min()
     }
 
     /// A connection stands.
@@ -247,8 +247,10 @@ impl Admin {
         effects: &mut Effects<Effect>,
     ) {
         self.world.trouble = Some((now.elapsed, why));
-        let unanswered = self.world.links.on_closed(connection, now);
-        self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+        if let Some(peer) = self.world.links.peer(connection) {
+            let unanswered = self.world.links.on_closed(connection, now);
+            self.on_unanswered(peer, unanswered, &Cause::NoAnswer, now);
+        }
         self.step(now, effects);
     }
 
@@ -278,7 +280,7 @@ impl Admin {
     fn on_answer(&mut self, peer: Peer, answer: Answer<'_, Asked>, now: Now) -> Result<(), LinkError> {
         let id = match &answer.about {
             Asked::Items(id, _) => *id,
-            Asked::Coordinators(_) => return self.on_coordinators(answer, now),
+            Asked::Coordinators(_) => return self.on_coordinators(peer, answer, now),
             Asked::Metadata => {
                 let (about, said) = answer.read::<MetadataResponse<'_>>();
                 return match said {
@@ -287,7 +289,7 @@ impl Admin {
                         Ok(())
                     }
                     Err(error) => {
-                        self.on_unanswered(vec![about], &Cause::Unreadable, now);
+                        self.on_unanswered(peer, vec![about], &Cause::Unreadable, now);
                         Err(error)
                     }
                 };
@@ -298,13 +300,21 @@ impl Admin {
         call.on_answer(peer, answer, &mut self.world, now)
     }
 
+    fn close_late(&mut self, connection: ConnectionId, now: Now) {
+        if let Some(peer) = self.world.links.peer(connection) {
+            self.world.trouble = Some((now.elapsed, format!("{peer} does not answer in time")));
+        }
+        self.close_connection(connection, now);
+    }
+
     fn close_connection(&mut self, connection: ConnectionId, now: Now) {
+        let Some(peer) = self.world.links.peer(connection) else { return };
         let unanswered = self.world.links.close(connection, now, &mut self.world.net);
-        self.on_unanswered(unanswered, &Cause::NoAnswer, now);
+        self.on_unanswered(peer, unanswered, &Cause::NoAnswer, now);
     }
 
     /// What was asked gets no answer.
-    fn on_unanswered(&mut self, unanswered: Vec<Asked>, cause: &Cause, now: Now) {
+    fn on_unanswered(&mut self, peer: Peer, unanswered: Vec<Asked>, cause: &Cause, now: Now) {
         // Whoever was to answer, or could not be reached, may not be the one to ask any more.
         self.world.metadata.is_wanted = true;
         for asked in unanswered {
@@ -318,7 +328,7 @@ impl Admin {
                 }
                 Asked::Items(id, places) => {
                     let Some(call) = self.calls.get_mut(&id) else { continue };
-                    call.on_lost(&places, cause, &mut self.world, now);
+                    call.on_lost((peer, &places), cause, &mut self.world, now);
                 }
             }
         }
@@ -357,12 +367,13 @@ impl Admin {
         }
     }
 
-    fn on_coordinators(&mut self, answer: Answer<'_, Asked>, now: Now) -> Result<(), LinkError> {
+    fn on_coordinators(&mut self, peer: Peer, answer: Answer<'_, Asked>, now: Now) -> Result<(), LinkError> {
         let (about, said) = answer.read::<FindCoordinatorResponse<'_>>();
         let (Asked::Coordinators(groups), Ok(said)) = (&about, &said) else {
-            self.on_unanswered(vec![about], &Cause::Unreadable, now);
+            self.on_unanswered(peer, vec![about], &Cause::Unreadable, now);
             return said.map(|_| ());
         };
+        self.world.told_at = now.elapsed;
         let World { coordinators, settings, chance, cluster, .. } = &mut self.world;
         let (refused, is_again) = coordinators.learn(groups, said, cluster);
         if is_again {
@@ -379,7 +390,7 @@ impl Admin {
     }
 
     fn on_metadata(&mut self, said: &MetadataResponse<'_>, now: Now) {
-        let refused = self.world.learn(said);
+        let refused = self.world.learn(said, now);
         let mut is_incomplete = false;
         for call in self.calls.values_mut() {
             is_incomplete |= call.on_metadata(&refused, &self.world, now);

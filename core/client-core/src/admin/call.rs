@@ -31,8 +31,13 @@ pub(super) trait Running: fmt::Debug + Send {
         world: &mut World,
         now: Now,
     ) -> Result<(), LinkError>;
-    /// These items get no answer.
-    fn on_lost(&mut self, places: &[usize], cause: &Cause, world: &mut World, now: Now);
+    /// These items get no answer of the one who was asked.
+    fn on_lost(&mut self, of: (Peer, &[usize]), cause: &Cause, world: &mut World, now: Now);
+    /// A broker says nothing: questions that others can answer are theirs. Whether something else that it was asked
+    /// is another's by now.
+    fn leave(&mut self, silent: Peer, world: &World) -> bool;
+    /// Wants to know anew who does what a broker was said to do.
+    fn doubt(&self, silent: Peer, world: &mut World);
     /// The cluster was described, but for these topics. Whether it must be again.
     fn on_metadata(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, world: &World, now: Now) -> bool;
     /// Nobody keeps these groups, for good.
@@ -75,7 +80,7 @@ struct Item<A: Ask> {
 #[derive(Debug)]
 enum State<S> {
     Wanted,
-    Asked,
+    Asked(Peer),
     Done(Result<S, AdminError>),
 }
 
@@ -121,7 +126,7 @@ impl<A: Ask> Call<A> {
     pub(super) fn into_results(self) -> Vec<Result<A::Said, AdminError>> {
         let results = self.items.into_iter().map(|item| match item.state {
             State::Done(result) => result,
-            State::Wanted | State::Asked => Err(AdminError::Closed),
+            State::Wanted | State::Asked(_) => Err(AdminError::Closed),
         });
         results.collect()
     }
@@ -139,17 +144,17 @@ impl<A: Ask> Call<A> {
     }
 
     /// Whether what an item asks for may have been done, now that its last word is an error.
-    fn doubt(&self, place: usize) -> bool {
+    fn is_in_doubt(&self, place: usize) -> bool {
         let item = &self.items[place];
-        self.ask.is_change() && (item.is_lost || matches!(item.state, State::Asked))
+        self.ask.is_change() && (item.is_lost || matches!(item.state, State::Asked(_)))
     }
 
     fn time_out(&mut self, world: &World) {
         for place in 0..self.items.len() {
-            let (what, may_have_been_done) = (self.what(place), self.doubt(place));
+            let (what, may_have_been_done) = (self.what(place), self.is_in_doubt(place));
             let after = self.until.saturating_sub(self.began);
             let cause = match &self.items[place] {
-                Item { state: State::Asked, .. } => Cause::NoAnswer,
+                Item { state: State::Asked(_), .. } => Cause::NoAnswer,
                 item => item.cause.clone(),
             };
             let is_net = matches!(cause, Cause::NotReached | Cause::NoAnswer | Cause::Unreadable);
@@ -198,7 +203,7 @@ impl<A: Ask> Call<A> {
         match self.try_send(peer, version, &sayable, world, now) {
             Ok(()) => {
                 for place in sayable {
-                    self.items[*place].state = State::Asked;
+                    self.items[*place].state = State::Asked(peer);
                 }
             }
             Err(LinkError::Encode(error)) if sayable.len() == 1 => self.unsayable(*sayable[0], error),
@@ -232,12 +237,18 @@ impl<A: Ask> Call<A> {
         world.links.send((peer, now), &request, asking, &mut world.net)
     }
 
-    /// A group may be kept by another by now.
-    fn note_coordinator(&self, place: usize, code: ErrorCode, world: &mut World) {
+    /// A group may be kept by another by now than the one who was asked.
+    fn note_coordinator(&self, (peer, place): (Peer, usize), code: ErrorCode, world: &mut World) {
         let has_moved = matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable);
-        if let (Route::Coordinator(group), true) = (self.ask.route(&self.items[place].about), has_moved) {
+        if let (Route::Coordinator(group), true) = (self.ask.route(&self.items[place].about), has_moved)
+            && world.coordinators.of(group).map(Peer::Broker) == Some(peer)
+        {
             world.coordinators.lose(group);
         }
+    }
+
+    fn is_asked(&self, place: usize, of: Peer) -> bool {
+        matches!(self.items[place].state, State::Asked(peer) if peer == of)
     }
 
     fn try_again(&mut self, world: &mut World, now: Now) {
@@ -250,7 +261,7 @@ impl<A: Ask> Call<A> {
         let Refusal { code, message } = refusal;
         let item = &mut self.items[place];
         let is_open = matches!(code, ErrorCode::RequestTimedOut | ErrorCode::UnknownServerError);
-        item.is_lost |= is_open && matches!(item.state, State::Asked);
+        item.is_lost |= is_open && matches!(item.state, State::Asked(_));
         item.state = State::Wanted;
         let is_unknown = matches!(code, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
         let again = if is_unknown {
@@ -261,7 +272,7 @@ impl<A: Ask> Call<A> {
         if again {
             item.cause = Cause::Refused(code, message);
         } else {
-            let (what, may_have_been_done) = (self.what(place), self.doubt(place));
+            let (what, may_have_been_done) = (self.what(place), self.is_in_doubt(place));
             self.settle(place, Err(AdminError::Refused { what, code, message, may_have_been_done }));
         }
         again
@@ -301,7 +312,7 @@ impl<A: Ask> Running for Call<A> {
         let said = match said {
             Ok(said) => said,
             Err(error) => {
-                self.on_lost(&places, &Cause::Unreadable, world, now);
+                self.on_lost((peer, &places), &Cause::Unreadable, world, now);
                 return Err(error);
             }
         };
@@ -318,20 +329,21 @@ impl<A: Ask> Running for Call<A> {
         world.links.throttle(peer, now, throttle_ms);
         let mut is_again = false;
         for (place, result) in results {
-            // What is said of it twice counts the first time.
-            if !matches!(self.items[place].state, State::Asked) {
+            // What is said of it twice counts the first time. Who was left, since it took so long, may answer first.
+            let is_answer = !self.ask.is_change() && result.is_ok();
+            if !self.is_asked(place, peer) && !is_answer {
                 continue;
             }
             match result {
                 Ok(said) => self.settle(place, Ok(said)),
                 Err(refusal) => {
-                    self.note_coordinator(place, refusal.code, world);
+                    self.note_coordinator((peer, place), refusal.code, world);
                     is_again |= self.on_refusal(place, refusal, now);
                 }
             }
         }
         for place in places {
-            if matches!(self.items[place].state, State::Asked) {
+            if self.is_asked(place, peer) {
                 let (what, may_have_been_done) = (self.what(place), self.ask.is_change());
                 self.settle(place, Err(AdminError::Missing { what, may_have_been_done }));
             }
@@ -344,17 +356,53 @@ impl<A: Ask> Running for Call<A> {
         Ok(())
     }
 
-    fn on_lost(&mut self, places: &[usize], cause: &Cause, world: &mut World, now: Now) {
+    fn on_lost(&mut self, (peer, places): (Peer, &[usize]), cause: &Cause, world: &mut World, now: Now) {
         for &place in places {
-            let item = &mut self.items[place];
-            if matches!(item.state, State::Asked) {
+            if self.is_asked(place, peer) {
+                let item = &mut self.items[place];
                 item.state = State::Wanted;
                 item.is_lost = true;
                 item.cause = cause.clone();
             }
-            self.note_coordinator(place, ErrorCode::NotCoordinator, world);
+            self.note_coordinator((peer, place), ErrorCode::NotCoordinator, world);
         }
         self.try_again(world, now);
+    }
+
+    fn leave(&mut self, silent: Peer, world: &World) -> bool {
+        let mut is_replaced = false;
+        for place in 0..self.items.len() {
+            if !self.is_asked(place, silent) {
+                continue;
+            }
+            let route = self.ask.route(&self.items[place].about);
+            let is_others = world.known(route).is_some_and(|id| Peer::Broker(id) != silent);
+            match route {
+                Route::Leader(..) | Route::Coordinator(_) => is_replaced |= is_others,
+                // Who takes commands is any broker to some clusters, each time another: what was sent stays sent.
+                Route::Controller if self.ask.is_change() || !is_others => {}
+                Route::Any | Route::Controller => {
+                    let item = &mut self.items[place];
+                    (item.state, item.cause) = (State::Wanted, Cause::NoAnswer);
+                }
+                Route::Broker(_) => {}
+            }
+        }
+        is_replaced
+    }
+
+    fn doubt(&self, silent: Peer, world: &mut World) {
+        for item in self.items.iter().filter(|item| !matches!(item.state, State::Done(_))) {
+            let route = self.ask.route(&item.about);
+            if world.known(route).map(Peer::Broker) != Some(silent) {
+                continue;
+            }
+            match route {
+                Route::Coordinator(group) => world.coordinators.want(group),
+                Route::Leader(..) | Route::Controller => world.metadata.is_wanted = true,
+                Route::Any | Route::Broker(_) => {}
+            }
+        }
     }
 
     fn on_no_coordinator(&mut self, refused: &BTreeMap<Arc<str>, ErrorCode>, now: Now) {

@@ -19,6 +19,7 @@ use super::*;
 
 mod cluster;
 mod groups;
+mod silent;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -23,6 +23,8 @@ pub(super) struct World {
     controller: Option<BrokerId>,
     pub(super) coordinators: Coordinators,
     pub(super) metadata: Inquiry,
+    /// When somebody last said who does what.
+    pub(super) told_at: Duration,
     pub(super) chance: Chance,
     /// What went wrong last with a connection, for people, and when.
     pub(super) trouble: Option<(Duration, String)>,
@@ -39,6 +41,7 @@ impl World {
             controller: None,
             coordinators: Coordinators::default(),
             metadata: Inquiry::default(),
+            told_at: Duration::ZERO,
             chance,
             trouble: None,
         }
@@ -77,11 +80,11 @@ impl World {
         peer
     }
 
-    /// Whether metadata has said what this route needs.
-    pub(super) fn is_found(&self, route: Route<'_>) -> bool {
-        let broker = match route {
-            // It is not metadata that says it.
-            Route::Any | Route::Coordinator(_) => return true,
+    /// The broker that a route leads to, as far as that is known.
+    pub(super) fn known(&self, route: Route<'_>) -> Option<BrokerId> {
+        match route {
+            Route::Any => None,
+            Route::Coordinator(group) => self.coordinators.of(group),
             Route::Broker(id) => Some(id),
             Route::Controller => self.controller,
             Route::Leader(topic, index) => {
@@ -93,9 +96,17 @@ impl World {
                     .and_then(|(topic, index)| topic.partitions.get(index));
                 part.and_then(|part| part.broker)
             }
-        };
+        }
+    }
+
+    /// Whether metadata has said what this route needs.
+    pub(super) fn is_found(&self, route: Route<'_>) -> bool {
+        // It is not metadata that says it.
+        if matches!(route, Route::Any | Route::Coordinator(_)) {
+            return true;
+        }
         // A broker that nobody says the address of is as good as none.
-        broker.is_some_and(|id| self.cluster.brokers().contains_key(&id))
+        self.known(route).is_some_and(|id| self.cluster.brokers().contains_key(&id))
     }
 
     pub(super) fn ask_metadata(&mut self, topics: &BTreeSet<&str>, now: Now) {
@@ -108,7 +119,8 @@ impl World {
     }
 
     /// Learns from an answer; which topics it does not tell of.
-    pub(super) fn learn(&mut self, said: &MetadataResponse<'_>) -> BTreeMap<Arc<str>, ErrorCode> {
+    pub(super) fn learn(&mut self, said: &MetadataResponse<'_>, now: Now) -> BTreeMap<Arc<str>, ErrorCode> {
+        self.told_at = now.elapsed;
         self.controller = Some(BrokerId(said.controller_id)).filter(|id| id.0 >= 0);
         self.cluster.absorb(said).into_iter().collect()
     }

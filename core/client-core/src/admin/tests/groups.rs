@@ -10,11 +10,11 @@ use wire::messages::offset_commit::{
 use super::*;
 
 /// Which broker keeps a group, or why that is not said.
-type Kept = (&'static str, Result<i32, ErrorCode>);
+pub(super) type Kept = (&'static str, Result<i32, ErrorCode>);
 
 impl Brokers {
     /// Says who keeps which groups; which were asked for.
-    fn say_coordinators(&mut self, kept: &[Kept]) -> Vec<String> {
+    pub(super) fn say_coordinators(&mut self, kept: &[Kept]) -> Vec<String> {
         let mut frame = Vec::new();
         let bytes = self.asked.first().expect("somebody was asked").2.clone();
         let (connection, _, request) =
