@@ -134,6 +134,11 @@ impl Admin {
         Self { timeout: timeout.min(LONGEST), ..self.clone() }
     }
 
+    /// How long a call may take.
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The same admin, whose commands change nothing and only find out whether they could be carried out.
     /// Only what a broker can try is tried like that: topics, partitions, settings and features. The rest is
     /// refused.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 use anyhow::Result;
 use base::BrokerId;
 use client::Admin;
-use client::admin::{OngoingReassignment, Partition, QuorumDescription, QuorumMember};
+use client::admin::{AdminError, OngoingReassignment, Partition, QuorumDescription, QuorumMember};
 use serde_json::{Value, json};
 
 use super::super::admin::say_failures;
@@ -19,6 +20,9 @@ use crate::output::{Table, size};
 
 /// A voter that lives says something several times a second.
 const SILENT_MS: i64 = 3_000;
+
+/// A broker that is well says within this time what it has: what is known of the others is not to wait for it.
+const DISKS_MAX: Duration = Duration::from_millis(1_500);
 
 /// What there is to say of one node.
 struct Node<'a> {
@@ -34,6 +38,21 @@ struct Node<'a> {
     leads: usize,
     replicas: usize,
     disks: Option<&'a Disks>,
+    /// It is said to be up, and says nothing.
+    is_unheard: bool,
+}
+
+impl Node<'_> {
+    fn state(&self) -> &'static str {
+        match self.is_up {
+            Some(true) if self.disks.is_some_and(|disks| disks.failed_dirs > 0) => "up, a disk failed",
+            Some(true) if self.disks.is_some_and(|disks| disks.is_cordoned) => "drained",
+            Some(true) if self.is_unheard => "not heard",
+            Some(true) => "up",
+            Some(false) => "down",
+            None => "no broker",
+        }
+    }
 }
 
 /// How partitions are.
@@ -48,7 +67,7 @@ struct Health {
 
 pub(super) fn run(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result<()> {
     let quorum = quorum(admin)?;
-    let survey = Survey::take(admin)?;
+    let survey = Survey::take_soon(admin, DISKS_MAX)?;
     let ongoing = admin.list_reassignments().wait()?;
     let nodes = nodes(&survey, quorum.as_ref());
     let health = health(&survey);
@@ -58,7 +77,10 @@ pub(super) fn run(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result<(
     } else {
         show(&survey, quorum.as_ref(), &nodes, &health, &ongoing, out)?;
     }
-    say_failures(survey.failures, Asked::Cluster)
+    // Of those that are not heard the table tells.
+    let failures = survey.failures.into_values();
+    let failures = failures.filter(|error| !matches!(error, AdminError::TimedOut { .. }));
+    say_failures(failures.collect(), Asked::Cluster)
 }
 
 fn nodes<'a>(survey: &'a Survey, quorum: Option<&QuorumDescription>) -> Vec<Node<'a>> {
@@ -94,6 +116,7 @@ fn nodes<'a>(survey: &'a Survey, quorum: Option<&QuorumDescription>) -> Vec<Node
             leads: leads.get(&broker.id).copied().unwrap_or(0),
             replicas: replicas.get(&broker.id).copied().unwrap_or(0),
             disks: survey.disks.get(&broker.id),
+            is_unheard: matches!(survey.failures.get(&broker.id), Some(AdminError::TimedOut { .. })),
         });
     }
     let members = quorum.into_iter().flat_map(|quorum| quorum.voters.iter().chain(&quorum.observers));
@@ -153,6 +176,7 @@ fn no_broker<'a>(member: &QuorumMember, role: &'static str, behind: Option<i64>)
         leads: 0,
         replicas: 0,
         disks: None,
+        is_unheard: false,
     }
 }
 
@@ -187,18 +211,11 @@ fn show(
         "node", "state", "quorum", "behind", "address", "rack", "leads", "replicas", "bytes", "free",
     ]);
     for node in nodes {
-        let state = match node.is_up {
-            Some(true) if node.disks.is_some_and(|disks| disks.failed_dirs > 0) => "up, a disk failed",
-            Some(true) if node.disks.is_some_and(|disks| disks.is_cordoned) => "drained",
-            Some(true) => "up",
-            Some(false) => "down",
-            None => "no broker",
-        };
         let bytes = node.disks.map(|disks| size(disks.bytes())).unwrap_or_default();
         let free = node.disks.and_then(|disks| disks.usable_bytes).map(size).unwrap_or_default();
         table.row([
             node.id.to_string(),
-            state.to_owned(),
+            node.state().to_owned(),
             node.role.to_owned(),
             node.behind.map(|behind| behind.to_string()).unwrap_or_default(),
             node.address.clone(),
@@ -243,6 +260,7 @@ fn as_value(
             "id": node.id.0,
             "broker": node.is_up.is_some(),
             "up": node.is_up,
+            "heard": node.is_up.map(|is_up| is_up && !node.is_unheard),
             "quorum": Some(node.role).filter(|role| !role.is_empty()),
             "records_behind": node.behind,
             "address": node.address,
@@ -311,6 +329,38 @@ mod tests {
         let mut shown = Vec::new();
         show_quorum(&quorum, &mut shown).expect("it is written to memory");
         String::from_utf8(shown).expect("it is text")
+    }
+
+    #[test]
+    fn a_broker_that_says_nothing_is_told_from_one_that_is_down_and_from_one_that_refuses() {
+        let broker = |id, is_fenced| client::admin::Broker {
+            id: BrokerId(id),
+            host: "h".to_owned(),
+            port: 1,
+            rack: None,
+            is_fenced,
+        };
+        let silence = AdminError::TimedOut {
+            what: "broker 2".to_owned(),
+            after: DISKS_MAX,
+            cause: client::admin::Cause::NoAnswer,
+            trouble: None,
+            may_have_been_done: false,
+        };
+        let brokers = vec![broker(1, false), broker(2, false), broker(3, true), broker(4, false)];
+        let cluster = client::admin::ClusterDescription { id: "c".to_owned(), controller: None, brokers };
+        let survey = Survey {
+            cluster,
+            topics: Vec::new(),
+            disks: BTreeMap::from([(BrokerId(1), Disks::default())]),
+            failures: BTreeMap::from([(BrokerId(2), silence), (BrokerId(4), AdminError::Closed)]),
+        };
+        let nodes = nodes(&survey, None);
+        let states: Vec<_> = nodes.iter().map(Node::state).collect();
+        assert_eq!(states, ["up", "not heard", "down", "up"]);
+        let said = as_value(&survey, None, &nodes, &Health::default(), &[]);
+        let heard: Vec<_> = (0..4).map(|place| said["nodes"][place]["heard"].as_bool()).collect();
+        assert_eq!(heard, [Some(true), Some(false), Some(false), Some(true)]);
     }
 
     #[test]

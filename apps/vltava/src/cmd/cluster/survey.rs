@@ -1,6 +1,7 @@
 //! What a cluster says of itself, put together: brokers, what is on their disks, partitions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Result;
 use base::BrokerId;
@@ -14,7 +15,7 @@ pub(in crate::cmd) struct Survey {
     pub(super) topics: Vec<Topic>,
     pub(super) disks: BTreeMap<BrokerId, Disks>,
     /// Brokers that did not say what is on their disks.
-    pub(super) failures: Vec<AdminError>,
+    pub(super) failures: BTreeMap<BrokerId, AdminError>,
 }
 
 /// What a broker has on its disks.
@@ -38,11 +39,16 @@ impl Disks {
 impl Survey {
     /// Asks who is there, and each broker that is up what it has.
     pub(in crate::cmd) fn take(admin: &Admin) -> Result<Self> {
+        Self::take_soon(admin, admin.timeout())
+    }
+
+    /// [`Survey::take`]; a broker that does not say what it has is waited for so long at most.
+    pub(super) fn take_soon(admin: &Admin, disks_max: Duration) -> Result<Self> {
         let cluster = admin.describe_cluster().wait()?;
         let topics = admin.list_topics().wait()?;
         let up: Vec<BrokerId> =
             cluster.brokers.iter().filter(|broker| !broker.is_fenced).map(|broker| broker.id).collect();
-        let (disks, failures) = disks(admin, &up);
+        let (disks, failures) = disks(&admin.within(disks_max.min(admin.timeout())), &up);
         Ok(Self { cluster, topics, disks, failures })
     }
 
@@ -83,13 +89,16 @@ impl Survey {
 }
 
 /// What these brokers have, of those that say so.
-pub(super) fn disks(admin: &Admin, brokers: &[BrokerId]) -> (BTreeMap<BrokerId, Disks>, Vec<AdminError>) {
-    let (mut found, mut failures) = (BTreeMap::new(), Vec::new());
+pub(super) fn disks(
+    admin: &Admin,
+    brokers: &[BrokerId],
+) -> (BTreeMap<BrokerId, Disks>, BTreeMap<BrokerId, AdminError>) {
+    let (mut found, mut failures) = (BTreeMap::new(), BTreeMap::new());
     for (id, said) in brokers.iter().zip(admin.describe_log_dirs(brokers.iter().copied()).wait()) {
         let dirs = match said {
             Ok(dirs) => dirs,
             Err(error) => {
-                failures.push(error);
+                failures.insert(*id, error);
                 continue;
             }
         };
