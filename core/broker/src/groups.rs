@@ -15,12 +15,11 @@ mod write;
 
 use base::PartitionIndex;
 
+pub use metadata::settings::OFFSETS_TOPIC;
+
 pub use desk::{Desk, ShardLog};
 pub use speakers::Speakers;
 pub use write::{await_committed, write};
-
-/// The topic that keeps what groups are and what they commit.
-pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// The partition that keeps a group, of so many, as Kafka has it: Java's hash of its id.
 pub fn partition_of(group: &str, partitions: usize) -> PartitionIndex {

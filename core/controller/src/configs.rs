@@ -1,12 +1,13 @@
 //! Settings of topics and brokers, changed while the cluster runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use metadata::settings::{
     INSYNC_MIN, Kind, Layers, Setting, SettingError, describe_broker, describe_group, describe_topic,
-    find_broker, find_group, find_topic, insync_replicas_min, validate_broker, validate_group,
-    validate_topic,
+    find_broker, find_group, find_topic, insync_replicas_min, keep, validate_broker, validate_group,
+    validate_topic, with_kept,
 };
 use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord, Partition, PartitionChange};
 
@@ -129,7 +130,7 @@ impl Controller {
         asked: &ResourceConfigs<(ConfigOp, Option<String>)>,
     ) -> Result<ConfigMap, ControllerError> {
         refuse_nulls(asked, |(op, value)| *op != ConfigOp::Delete && value.is_none())?;
-        let mut target = self.image.configs(&asked.resource).clone();
+        let mut target = self.own(&asked.resource).into_owned();
         for (name, (op, value)) in &asked.entries {
             match (op, value) {
                 (ConfigOp::Delete, _) | (_, None) => {
@@ -173,14 +174,23 @@ impl Controller {
         Ok(list.join(","))
     }
 
+    /// What is set for a resource itself; for a topic of the cluster's books, as it always is.
+    fn own(&self, resource: &ConfigResource) -> Cow<'_, ConfigMap> {
+        let own = self.image.configs(resource);
+        match resource {
+            ConfigResource::Topic(topic) => with_kept(topic.as_str(), own),
+            _ => Cow::Borrowed(own),
+        }
+    }
+
     /// What a setting is at present, wherever that comes from.
     fn effective(&self, resource: &ConfigResource, name: &str) -> Option<String> {
-        let own = self.image.configs(resource);
+        let own = &*self.own(resource);
         if let Some(value) = own.get(name) {
             return Some(value.clone());
         }
         let mut described: Box<dyn Iterator<Item = _>> = match resource {
-            ConfigResource::Topic(_) => Box::new(describe_topic(own, self.layers())),
+            ConfigResource::Topic(topic) => Box::new(describe_topic(topic.as_str(), own, self.layers())),
             ConfigResource::Broker(_) | ConfigResource::DefaultBroker => {
                 Box::new(describe_broker(self.layers()))
             }
@@ -196,10 +206,13 @@ impl Controller {
     }
 
     /// The records that lead from what is set to the target, if the target is sound.
-    fn changes(&self, resource: &ConfigResource, target: ConfigMap) -> Changed {
+    fn changes(&self, resource: &ConfigResource, mut target: ConfigMap) -> Changed {
         target.values().try_for_each(|value| check_len(value))?;
         match resource {
-            ConfigResource::Topic(_) => validate_topic(&target)?,
+            ConfigResource::Topic(topic) => {
+                validate_topic(&target)?;
+                keep(topic.as_str(), &mut target)?;
+            }
             ConfigResource::Group(_) => validate_group(&target, self.layers().fixed)?,
             ConfigResource::Broker(_) if target.contains_key(INSYNC_MIN) => {
                 let why = format!("Broker-level {INSYNC_MIN} cannot be altered: set it for all brokers.");

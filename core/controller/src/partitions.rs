@@ -1,6 +1,7 @@
 //! Partitions, added to topics that are there.
 
 use base::PartitionIndex;
+use metadata::settings::is_book;
 use metadata::{MetadataRecord, NewPartition, Topic};
 
 use crate::PARTITIONS_PER_COMMAND_MAX;
@@ -9,10 +10,6 @@ use crate::controller::Controller;
 use crate::error::ControllerError;
 use crate::placement::{Placement, check_assignment, in_sync_at_first};
 use crate::topics::named_twice;
-
-/// Topics that keep something in the partition that its id falls on, of as many as there are: with one more, what is
-/// there would be looked for elsewhere.
-const KEPT_BY_ID: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
 
 impl Controller {
     pub(crate) fn create_partitions(
@@ -57,7 +54,7 @@ impl Controller {
     fn grow(&self, growth: &TopicGrowth) -> Result<(PartitionsCreated, Vec<NewPartition>), ControllerError> {
         let name = &growth.name;
         let topic = self.image.topic(name).ok_or_else(|| ControllerError::UnknownTopic(name.clone()))?;
-        if KEPT_BY_ID.contains(&name.as_str()) {
+        if is_book(name) {
             let why = format!(
                 "The number of partitions of {name} cannot be changed: what is kept there would not be found any more."
             );

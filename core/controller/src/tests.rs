@@ -11,6 +11,8 @@ use metadata::{ConfigMap, ConfigResource, Delta, Endpoint, Image};
 
 use super::*;
 
+mod kept;
+
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1_000));
 
 /// A controller whose records are replayed as soon as they are made, and which checks after each command

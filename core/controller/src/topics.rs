@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{BrokerId, LeaderEpoch, PartitionIndex, TopicId, TopicName, Uuid};
-use metadata::settings::{INSYNC_MIN, SettingError, validate_topic};
+use metadata::settings::{INSYNC_MIN, SettingError, keep, validate_topic, with_kept};
 use metadata::{
     ConfigChange, ConfigMap, ConfigResource, Image, MetadataRecord, NewPartition, NewTopic as TopicRecord,
 };
@@ -90,6 +90,7 @@ impl Controller {
             return Err(ControllerError::InvalidRequest(format!("The topic id {id} is in use.")));
         }
         let mut configs = check_configs(&topic.configs)?;
+        keep(&topic.name, &mut configs)?;
         let partitions = if topic.assignments.is_empty() {
             self.place_topic(topic, id)?
         } else {
@@ -238,7 +239,11 @@ impl Controller {
         };
         let records = match known {
             Some(_) => partitions.into_iter().map(MetadataRecord::Partition).collect(),
-            None => topic_records(command.name.clone(), command.id, ConfigMap::new(), partitions),
+            None => {
+                // What it was set to lies on no disk; what the cluster keeps books in is as it always is.
+                let configs = with_kept(command.name.as_str(), &ConfigMap::new()).into_owned();
+                topic_records(command.name.clone(), command.id, configs, partitions)
+            }
         };
         Ok((created, records))
     }

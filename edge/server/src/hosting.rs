@@ -280,7 +280,7 @@ impl Hosting {
             fixed: &self.settings.fixed,
         };
         let overrides = image.configs(&ConfigResource::Topic(topic.name.clone()));
-        Arc::new(TopicSettings::resolve(overrides, layers))
+        Arc::new(TopicSettings::resolve(topic.name.as_str(), overrides, layers))
     }
 
     /// Leads or follows with a log that is open, committed up to an offset at least.

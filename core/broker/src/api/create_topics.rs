@@ -74,7 +74,7 @@ fn finish(
     let settings: Vec<Vec<Told>> = asked
         .iter()
         .zip(&outcomes)
-        .map(|(asked, outcome)| if outcome.is_ok() { told(context, &asked.configs) } else { Vec::new() })
+        .map(|(asked, outcome)| if outcome.is_ok() { told(context, asked) } else { Vec::new() })
         .collect();
     let topics = asked
         .iter()
@@ -129,11 +129,11 @@ impl Told {
     }
 }
 
-fn told(context: &Context<'_>, configs: &[(String, Option<String>)]) -> Vec<Told> {
+fn told(context: &Context<'_>, asked: &Asked) -> Vec<Told> {
     let overrides: ConfigMap =
-        configs.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
+        asked.configs.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
     let layers = context.layers();
-    metadata::settings::describe_topic(&overrides, layers)
+    metadata::settings::describe_topic(&asked.name, &overrides, layers)
         .map(|described| Told {
             name: described.setting.name,
             value: described.value,

@@ -91,9 +91,9 @@ fn describe(
             let message = format!("This server does not host the topic {name}.");
             Err((ErrorCode::UnknownTopicOrPartition, message))
         }
-        ConfigResource::Topic(_) => {
+        ConfigResource::Topic(name) => {
             let overrides = context.image.configs(&resource);
-            Ok(describe_topic(overrides, layers).filter(is_wanted).map(tell).collect())
+            Ok(describe_topic(name.as_str(), overrides, layers).filter(is_wanted).map(tell).collect())
         }
         ConfigResource::Group(_) => {
             let overrides = context.image.configs(&resource);

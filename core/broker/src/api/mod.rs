@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use ::metadata::settings::is_book;
 use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, excerpt};
 use controller::ControllerError;
 use wire::{ApiKey, DecodeError, Decoder, Message};
 
 use crate::call::{Call, CloseReason, Context, Outcome};
-use crate::groups::OFFSETS_TOPIC;
 use crate::host::HostedPartition;
 
 pub mod add_raft_voter;
@@ -173,7 +173,7 @@ const WORDS_MAX: usize = 1000;
 
 /// Whether Kafka keeps books of its own in the topic.
 fn is_internal(topic: &str) -> bool {
-    matches!(topic, OFFSETS_TOPIC | "__transaction_state" | "__share_group_state")
+    is_book(topic) || topic == "__share_group_state"
 }
 
 /// Who leads a partition, for a client that asked somebody else or long ago (KIP-951).

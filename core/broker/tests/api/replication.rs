@@ -55,6 +55,7 @@ impl Follower {
         for name in topics {
             let topic = world.image().topic(name).unwrap();
             let settings = TopicSettings::resolve(
+                name,
                 world.image().configs(&metadata::ConfigResource::Topic(topic.name.clone())),
                 metadata::settings::Layers {
                     broker: &metadata::ConfigMap::new(),

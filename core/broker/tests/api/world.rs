@@ -452,7 +452,7 @@ impl World {
             let overrides = self.image.configs(&ConfigResource::Topic(topic.name.clone()));
             let none = ConfigMap::new();
             let layers = Layers { broker: &none, default_broker: &none, fixed: &self.settings.fixed };
-            let settings = Arc::new(TopicSettings::resolve(overrides, layers));
+            let settings = Arc::new(TopicSettings::resolve(topic.name.as_str(), overrides, layers));
             for partition in
                 topic.partitions().iter().filter(|known| known.replicas.contains(&self.settings.node_id))
             {

@@ -1,5 +1,6 @@
 //! Where a value comes from: what `DescribeConfigs` answers.
 
+use super::kept::with_kept;
 use super::setting::{INSYNC_MIN, Setting};
 use super::{broker_settings, find_broker, group_settings, topic_settings};
 use crate::parts::ConfigMap;
@@ -63,11 +64,13 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
 }
 
-/// A topic's settings, by name.
+/// A topic's settings, by name: those of a topic that is called so.
 pub fn describe_topic<'a>(
+    topic: &str,
     overrides: &'a ConfigMap,
     layers: Layers<'a>,
 ) -> impl Iterator<Item = Described> + 'a {
+    let overrides = with_kept(topic, overrides);
     topic_settings().iter().map(move |setting| {
         let own = overrides.get(setting.name).map(|value| Synonym {
             name: setting.name,
@@ -76,7 +79,7 @@ pub fn describe_topic<'a>(
         });
         let synonyms: Vec<Synonym> = own.into_iter().chain(layers.of_topic(setting)).collect();
         let source = synonyms.first().map_or(Source::Default, |first| first.source);
-        let value = resolve(setting, overrides, layers);
+        let value = resolve(setting, &overrides, layers);
         Described { setting, value: Some(value), source, synonyms }
     })
 }

@@ -138,6 +138,16 @@ pub enum SettingError {
     /// Values that fit alone do not fit together.
     #[error("{0}")]
     Conflict(String),
+    /// A topic in which the cluster keeps its books is always set so.
+    #[error("{name} of {topic} is always {value}: with anything else, what is kept there could be lost")]
+    Kept {
+        /// The topic.
+        topic: String,
+        /// The setting.
+        name: String,
+        /// What it always is.
+        value: String,
+    },
     /// It is read at start and never again.
     #[error("Cannot update these configs dynamically: [{0}]")]
     ReadOnly(String),

@@ -56,7 +56,7 @@ fn map(entries: &[(&str, &str)]) -> ConfigMap {
 
 fn resolve(topic: &[(&str, &str)], broker: &[(&str, &str)], fixed: &[(&str, &str)]) -> TopicSettings {
     let (topic, broker, fixed) = (map(topic), map(broker), map(fixed));
-    TopicSettings::resolve(&topic, Layers { broker: &broker, default_broker: &map(&[]), fixed: &fixed })
+    TopicSettings::resolve("t", &topic, Layers { broker: &broker, default_broker: &map(&[]), fixed: &fixed })
 }
 
 /// Kafka's words for a range, in the form of ours.
@@ -246,8 +246,8 @@ fn the_minimum_in_sync_is_the_same_on_nodes_that_were_given_different_ones() {
         for fixed in [&given, &nothing] {
             let layers = Layers { broker: &nothing, default_broker, fixed };
             assert_eq!(insync_replicas_min(&nothing, layers).to_string(), value);
-            assert_eq!(TopicSettings::resolve(&nothing, layers).insync_replicas_min.to_string(), value);
-            let described = describe_topic(&nothing, layers).find(|it| it.setting.name == name);
+            assert_eq!(TopicSettings::resolve("t", &nothing, layers).insync_replicas_min.to_string(), value);
+            let described = describe_topic("t", &nothing, layers).find(|it| it.setting.name == name);
             let described = described.expect("every setting is described");
             assert_eq!((described.value.as_deref(), described.source), (Some(value), source));
             assert!(described.synonyms.iter().all(|synonym| synonym.source != Source::Static));
@@ -268,13 +268,36 @@ fn a_topic_says_how_it_is_flushed() {
     assert_eq!((level.compression, level.compression_level), (CompressionType::Zstd, Some(9)));
 }
 
+/// Whoever made it, and whatever it and its node were set to.
+#[test]
+fn a_topic_of_the_clusters_books_is_compacted_and_flushed() {
+    let none = map(&[]);
+    let fixed = map(&[("flush.policy", "os"), ("log.cleanup.policy", "delete")]);
+    let layers = Layers { broker: &none, default_broker: &none, fixed: &fixed };
+    for own in [map(&[]), map(&[("flush.policy", "interval"), ("cleanup.policy", "compact,delete")])] {
+        for topic in [OFFSETS_TOPIC, TRANSACTIONS_TOPIC] {
+            let settings = TopicSettings::resolve(topic, &own, layers);
+            let cleanup = Cleanup { delete: false, compact: true };
+            assert_eq!((settings.cleanup, settings.flush_policy), (cleanup, FlushPolicy::Ack), "{topic}");
+            let told: Vec<_> = describe_topic(topic, &own, layers).collect();
+            for (name, value) in [("cleanup.policy", "compact"), ("flush.policy", "ack")] {
+                let told = told.iter().find(|it| it.setting.name == name).expect("all are told");
+                assert_eq!((told.value.as_deref(), told.source), (Some(value), Source::Topic), "{topic}");
+            }
+        }
+        let other = TopicSettings::resolve("orders", &own, layers);
+        assert_ne!(other.flush_policy, FlushPolicy::Ack, "others are what they are set to");
+        assert!(other.cleanup.delete);
+    }
+}
+
 #[test]
 fn a_description_says_where_each_value_is_from() {
     let overrides = map(&[("retention.ms", "1")]);
     let (broker, default) = (map(&[("log.retention.ms", "2")]), map(&[("log.retention.ms", "3")]));
     let fixed = map(&[("log.retention.hours", "4")]);
     let layers = Layers { broker: &broker, default_broker: &default, fixed: &fixed };
-    let described = describe_topic(&overrides, layers).find(|d| d.setting.name == "retention.ms");
+    let described = describe_topic("t", &overrides, layers).find(|d| d.setting.name == "retention.ms");
     let described = described.expect("every setting is described");
     assert_eq!((described.value.as_deref(), described.source), (Some("1"), Source::Topic));
     let chain: Vec<(&str, &str, i8)> =
@@ -290,7 +313,7 @@ fn a_description_says_where_each_value_is_from() {
 
     let none = map(&[]);
     let layers = Layers { broker: &none, default_broker: &none, fixed: &none };
-    let described = describe_topic(&none, layers).find(|d| d.setting.name == "segment.bytes");
+    let described = describe_topic("t", &none, layers).find(|d| d.setting.name == "segment.bytes");
     let described = described.expect("every setting is described");
     assert_eq!((described.value.as_deref(), described.source), (Some("1073741824"), Source::Default));
     let of_broker: Vec<Described> = describe_broker(layers).collect();

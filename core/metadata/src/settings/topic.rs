@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::{BrokerId, PartitionIndex};
 
 use super::describe::{Layers, resolve};
+use super::kept::with_kept;
 use super::setting::{INSYNC_MIN, SettingError, Value};
 use super::{find_broker, find_topic};
 use crate::parts::ConfigMap;
@@ -138,8 +139,10 @@ pub enum TimestampType {
 }
 
 impl TopicSettings {
-    /// What a topic's settings are: its own, else the broker's, else the default.
-    pub fn resolve(overrides: &ConfigMap, layers: Layers<'_>) -> Self {
+    /// What the settings of a topic are that is called so: what it always is, else its own, else the broker's, else
+    /// the default.
+    pub fn resolve(topic: &str, overrides: &ConfigMap, layers: Layers<'_>) -> Self {
+        let overrides = &*with_kept(topic, overrides);
         let reader = Reader { overrides, layers };
         let compression = reader.compression();
         let flush_policy = reader.flush_policy();

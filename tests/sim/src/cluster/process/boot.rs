@@ -139,6 +139,7 @@ impl Process {
             default_broker: self.image.configs(&ConfigResource::DefaultBroker),
             fixed: &self.settings.fixed,
         };
-        TopicSettings::resolve(self.image.configs(&ConfigResource::Topic(topic.name.clone())), layers)
+        let overrides = self.image.configs(&ConfigResource::Topic(topic.name.clone()));
+        TopicSettings::resolve(topic.name.as_str(), overrides, layers)
     }
 }
