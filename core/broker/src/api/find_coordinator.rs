@@ -58,9 +58,9 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     }))
 }
 
-/// The command that makes the topic of committed offsets. What is in it is as safe as any record can be: compacted,
-/// never deleted by age, and flushed before it counts.
-fn making(context: &Context<'_>) -> Command {
+/// The command that makes the topic of committed offsets. The controller sees to it that it is compacted, never deleted
+/// by age, and flushed before anything counts.
+pub(super) fn making(context: &Context<'_>) -> Command {
     let settings = &context.settings.group;
     let config = |name: &str, value: String| (name.to_owned(), Some(value));
     let topic = NewTopic {
@@ -69,9 +69,7 @@ fn making(context: &Context<'_>) -> Command {
         replication_factor: settings.topic_replication_factor.unwrap_or(-1),
         assignments: Vec::new(),
         configs: vec![
-            config("cleanup.policy", "compact".to_owned()),
             config("compression.type", "producer".to_owned()),
-            config("flush.policy", "ack".to_owned()),
             config("segment.bytes", settings.topic_segment_bytes.to_string()),
         ],
         random: context.host.random(),

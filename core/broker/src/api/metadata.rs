@@ -50,9 +50,9 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         topics.iter_mut().for_each(|topic| topic.topic_authorized_operations = operations::OF_TOPIC);
     }
     if request.allow_auto_topic_creation && call.context.settings.auto_create_topics {
-        let host = call.context.host;
+        let context = &call.context;
         let missing = missing.iter().take(CREATED_ON_DEMAND_MAX);
-        call.background.extend(missing.map(|name| super::create_topics::on_demand(name, host.random())));
+        call.background.extend(missing.map(|name| super::create_topics::on_demand(context, name)));
     }
     let brokers = brokers(&call.context);
     let response = MetadataResponse {

@@ -22,6 +22,7 @@ use wire::messages::offset_fetch::{
 use wire::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
+use crate::requests::metadata_of;
 use crate::world::{Reaction, World, batch, read};
 
 /// A world that has a topic and the topic of committed offsets, as the first member makes it.
@@ -190,6 +191,22 @@ fn a_coordinator_is_found_and_its_topic_made() {
             assert_eq!((response.coordinators[0].error_code, response.coordinators[0].node_id), (code, -1));
         });
     }
+}
+
+/// Somebody may ask for the topic by its name before anybody looks for a coordinator.
+#[test]
+fn the_topic_of_committed_offsets_is_the_same_if_it_is_made_on_demand() {
+    let mut found = World::with(&[("num.partitions", "3"), ("offsets.topic.num.partitions", "7")]);
+    found.ask(3, &FindCoordinatorRequest { key: "billing", ..Default::default() }, |_| ());
+    let mut asked = World::with(&[("num.partitions", "3"), ("offsets.topic.num.partitions", "7")]);
+    asked.request(9, &metadata_of(OFFSETS_TOPIC, true)).bytes();
+    let made = |world: &World| {
+        let topic = world.image().topic(OFFSETS_TOPIC).expect("it was made");
+        let set = world.image().configs(&ConfigResource::Topic(topic.name.clone()));
+        (topic.partitions().len(), set.clone())
+    };
+    assert_eq!(made(&asked), made(&found));
+    assert_eq!(made(&asked).0, 7);
 }
 
 /// Two ask for the first time: the second is told that the topic is there before its broker has heard of it.
