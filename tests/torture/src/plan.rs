@@ -51,6 +51,8 @@ impl Round {
 const QUIET_MS: std::ops::Range<u64> = 1_000..6_000;
 const LASTS_MS: std::ops::Range<u64> = 500..14_000;
 const APART_MS: std::ops::Range<u64> = 0..4_000;
+/// Until groups have members that read.
+const SETTLING: Duration = Duration::from_secs(8);
 
 /// The plan of a seed.
 pub fn plan(seed: u64, limits: &Limits) -> Vec<Round> {
@@ -59,7 +61,11 @@ pub fn plan(seed: u64, limits: &Limits) -> Vec<Round> {
     let mut rounds = Vec::new();
     let mut time = Duration::ZERO;
     while time < limits.time {
-        let round = round(&kinds, limits, &mut chance);
+        let is_sure = rounds.is_empty() && limits.groups > 0 && limits.kinds.contains(&Kind::Kill);
+        let round = match is_sure {
+            true => kill_of_a_coordinator(limits, &mut chance),
+            false => round(&kinds, limits, &mut chance),
+        };
         // To be whole again takes some time that nobody can plan.
         time += round.time() + Duration::from_secs(if round.whole_after { 4 } else { 0 });
         rounds.push(round);
@@ -74,6 +80,18 @@ fn drawn(kinds: &[Kind], swarm: bool, chance: &mut Chance) -> Vec<Kind> {
     }
     let sure = *chance.one_of(kinds);
     kinds.iter().copied().filter(|kind| !chance.one_in(4) || *kind == sure).collect()
+}
+
+/// What every run with groups begins with, however short it is and whatever else it draws.
+fn kill_of_a_coordinator(limits: &Limits, chance: &mut Chance) -> Round {
+    let fault = Planned {
+        kind: Kind::Kill,
+        target: Target::Coordinator(chance.pick(0..u64::from(limits.groups)) as u32),
+        after: Duration::ZERO,
+        lasts: Duration::from_millis(chance.pick(LASTS_MS)),
+        seed: chance.draw(),
+    };
+    Round { quiet: SETTLING, faults: vec![fault], whole_after: true }
 }
 
 fn round(kinds: &[Kind], limits: &Limits, chance: &mut Chance) -> Round {
@@ -163,6 +181,23 @@ mod tests {
             hit.collect::<BTreeSet<_>>()
         };
         assert_eq!((hits(0).len(), hits(3)), (0, BTreeSet::from([0, 1, 2])));
+    }
+
+    #[test]
+    fn a_coordinator_is_killed_in_every_run_with_groups() {
+        let is_killed = |seed, limits: &Limits| {
+            let first = plan(seed, limits).swap_remove(0).faults;
+            matches!(first[..], [Planned { kind: Kind::Kill, target: Target::Coordinator(_), .. }])
+        };
+        let short = Limits { time: Duration::from_secs(1), groups: 3, ..limits(Flush::Ack) };
+        assert!((0..40).all(|seed| is_killed(seed, &short)));
+        let without = [
+            Limits { groups: 0, ..short.clone() },
+            Limits { kinds: vec![Kind::Pause, Kind::Loss], ..short.clone() },
+        ];
+        for limits in without {
+            assert!(!(0..40).any(|seed| is_killed(seed, &limits)), "{limits:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::world::Setup;
 
 pub use failover::Blow;
 pub use groups::Protocols;
+pub use nemesis::KILL_OF_COORDINATOR;
 
 /// A run that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

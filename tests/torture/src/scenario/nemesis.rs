@@ -13,6 +13,8 @@ use crate::stop::Stop;
 use crate::system::Flush;
 use crate::world::{Expect, Setup, World};
 
+/// What a report calls it in the silences of its groups.
+pub const KILL_OF_COORDINATOR: &str = "kill -9 of the coordinator";
 /// Between rounds; a cluster that needs longer is hit again as it is.
 const WHOLE_MAX: Duration = Duration::from_secs(20);
 /// Between two looks at who still lives.
@@ -118,7 +120,7 @@ fn begin(world: &mut World, fault: &Planned, ongoing: &[Option<Ongoing>]) -> Res
 /// What a fault is to the groups of whom it hits.
 const fn to_coordinator(kind: Kind) -> &'static str {
     match kind {
-        Kind::Kill => "kill -9 of the coordinator",
+        Kind::Kill => KILL_OF_COORDINATOR,
         Kind::Pause => "pause of the coordinator",
         Kind::Partition => "the coordinator cut off",
         Kind::Loss | Kind::Connections => "a bad network of the coordinator",
