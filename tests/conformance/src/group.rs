@@ -17,7 +17,7 @@ pub const QUICK: &[(&str, &str)] = &[
     ("group.consumer.heartbeat.interval.ms", "500"),
 ];
 /// How long a member that says nothing is taken for alive: the shortest that a server allows of itself.
-const SESSION: Duration = Duration::from_secs(6);
+pub const SESSION: Duration = Duration::from_secs(6);
 /// Between two heartbeats of a member.
 pub const HEARTBEAT: Duration = Duration::from_millis(500);
 
@@ -75,6 +75,13 @@ impl<'a> Joining<'a> {
             session_ms: SESSION.as_millis() as u64,
             heartbeat_ms: HEARTBEAT.as_millis() as u64,
         }
+    }
+
+    /// With another session than [`SESSION`]; members of the consumer protocol have what their server says.
+    #[must_use]
+    pub fn with_session(mut self, session: Duration) -> Self {
+        self.session_ms = session.as_millis() as u64;
+        self
     }
 }
 

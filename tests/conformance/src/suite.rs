@@ -45,6 +45,12 @@ impl Suite {
         self
     }
 
+    /// Whether the node is known to be of ours.
+    pub fn is_ours(&self) -> Result<bool> {
+        let asked = self.program.clone().map_or_else(Program::from_env, Ok)?;
+        Ok(matches!(asked, Program::Vltava(_) | Program::Cluster(_)))
+    }
+
     /// Where clients connect.
     pub fn bootstrap(&self) -> Result<String> {
         let mut node = lock(&self.node);

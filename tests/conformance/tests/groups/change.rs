@@ -1,10 +1,10 @@
 //! Members come, go, crash and come back: who has which partition, and what it is told.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use vltava_conformance::driver::Driver;
-use vltava_conformance::group::{HEARTBEAT, Joining, Protocol};
+use vltava_conformance::group::{HEARTBEAT, Joining, Protocol, SESSION};
 use vltava_conformance::suite::Suite;
 
 use crate::scene::{PARTITIONS, Part, Scene, wait};
@@ -39,17 +39,22 @@ pub(crate) fn life(suite: &Suite, name: &str, first: &Part, second: &Part) -> Re
     })
 }
 
+/// Of classic members that crash: so long that what takes a session cannot be taken for what takes heartbeats.
+const LONG_SESSION: Duration = Duration::from_secs(20);
+
 /// What a member had that crashes is another's, once it had the time of two heartbeats to be heard over another
-/// connection: its machine tells that it hung up.
+/// connection: its machine tells that it hung up. Others than our nodes wait for the end of its session.
 pub(crate) fn crash(suite: &Suite, part: &Part) -> Result<()> {
     let mut scene = Scene::new(suite, "crash", part, 1)?;
     let mut crashing = Driver::start(&part.client, &suite.bootstrap()?)?;
+    let session = if part.protocol == Protocol::Classic { LONG_SESSION } else { SESSION };
+    // It comes first, so that how often it is heard is known: who was never heard has two thirds of its session.
+    crashing.join(&scene.joining(part).with_session(session))?;
+    scene.wait_until_shared(&mut [&mut crashing])?;
+    scene.wait_until_read(&mut [&mut crashing], 0)?;
+    scene.commit(&mut [&mut crashing])?;
     suite.tell(&part.client, |left| {
-        left.join(&scene.joining(part))?;
-        scene.wait_until_shared(&mut [left])?;
-        scene.wait_until_read(&mut [left], 0)?;
-        scene.commit(&mut [left])?;
-        crashing.join(&scene.joining(part))?;
+        left.join(&scene.joining(part).with_session(session))?;
         scene.wait_until_shared(&mut [left, &mut crashing])?;
 
         let killed = Instant::now();
@@ -57,8 +62,12 @@ pub(crate) fn crash(suite: &Suite, part: &Part) -> Result<()> {
         scene.wait_until_shared(&mut [left])?;
         let passed = killed.elapsed();
         ensure!(passed > 2 * HEARTBEAT, "its partitions are another's after {passed:?}");
+        ensure!(
+            passed < session || !suite.is_ours()?,
+            "its partitions are another's after {passed:?}: its session was waited for"
+        );
         scene.write(1)?;
-        scene.wait_until_read(&mut [left], 0)?;
+        scene.wait_until_read(&mut [left], 1)?;
         left.leave()
     })
 }
