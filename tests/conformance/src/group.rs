@@ -6,16 +6,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Settings of a server on which members come, go and crash quickly.
-///
-/// The time that a classic group waits for its first members is measured elsewhere.
+/// Settings of a server on which members come, go and crash quickly. No classic group waits for its first members.
 pub const QUICK: &[(&str, &str)] = &[
-    ("group.initial.rebalance.delay.ms", "0"),
+    (DELAY, "0"),
     ("group.consumer.min.session.timeout.ms", "1000"),
     ("group.consumer.session.timeout.ms", "6000"),
     ("group.consumer.min.heartbeat.interval.ms", "100"),
     ("group.consumer.heartbeat.interval.ms", "500"),
 ];
+const DELAY: &str = "group.initial.rebalance.delay.ms";
+
+/// The same, but a classic group waits for its first members as it does by default.
+pub fn patient() -> Vec<(&'static str, &'static str)> {
+    QUICK.iter().copied().filter(|(name, _)| *name != DELAY).collect()
+}
+
 /// How long a member that says nothing is taken for alive: the shortest that a server allows of itself.
 pub const SESSION: Duration = Duration::from_secs(6);
 /// Between two heartbeats of a member.

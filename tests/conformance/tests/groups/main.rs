@@ -5,6 +5,7 @@ mod change; // start here
 mod offsets;
 mod scene;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,10 +39,18 @@ fn main() -> ExitCode {
     let mut clients = matrix::clients().expect("matrix.toml is part of the tree");
     clients.retain(|client| client.can(Feature::Groups));
     let suite = Arc::new(Suite::default().with(group::QUICK));
+    let patient = Arc::new(Suite::default().with(&group::patient()));
     let started = Instant::now();
-    let trials = [each_alone(&suite, &clients), mixed(&suite, &clients), migrations(&suite, &clients)];
+    let trials = [
+        each_alone(&suite, &clients),
+        mixed(&suite, &clients),
+        migrations(&suite, &clients),
+        waited_for(&patient, &clients),
+    ];
     let conclusion = libtest_mimic::run(&arguments, trials.into_iter().flatten().collect());
-    for words in suite.end(conclusion.has_failed()) {
+    let words = [suite, patient].map(|suite| suite.end(conclusion.has_failed()));
+    // Both name the clients.
+    for words in words.into_iter().flatten().collect::<BTreeSet<_>>() {
         eprintln!("{words}");
     }
     eprintln!("{:.1} s", started.elapsed().as_secs_f32());
@@ -106,6 +115,16 @@ fn migrations(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
         trial(suite, &name, move |suite| change::life(suite, "migration", &first, &second))
     };
     pairs.map(story).collect()
+}
+
+/// Groups whose coordinator waits for more of the first members, as it does by default (ADR 0022).
+fn waited_for(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
+    let story = |client: &Client| {
+        let part = Part { client: client.clone(), protocol: Protocol::Classic };
+        let name = format!("{}::{}::life_with_delay", client.name, part.protocol);
+        trial(suite, &name, move |suite| change::life(suite, "delay", &part, &part))
+    };
+    clients.iter().map(story).collect()
 }
 
 fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {
