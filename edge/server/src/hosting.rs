@@ -10,7 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base::{BrokerId, Offset, PartitionIndex, TopicId, TopicPartition, Uuid};
 use broker::directories::begins_anew;
-use broker::partition::{assignment, flush_policy, log_settings, partition_settings};
+use broker::partition::{assignment, flush_policy, log_settings};
 use metadata::settings::{BrokerSettings, INSYNC_MIN, Layers, TopicSettings};
 use metadata::{ConfigResource, Delta, Image, Topic};
 use replica::Partition;
@@ -36,7 +36,8 @@ use crate::throttles::Throttles;
 /// Threads that make logs: each waits for the disk most of the time, and their waits are shared.
 const MAKING_THREADS: usize = 16;
 
-/// Writes down which logs are about to count records that are not on media yet.
+/// Writes down which logs are about to count records that are not on media yet. If that fails, they count what is
+/// durable until housekeeping can write it down.
 pub(crate) fn note_lax(dir: &LogDirectory, names: Vec<TopicPartition>) {
     if !names.is_empty() {
         dir.mark(|marks| marks.note_lax(names));
@@ -159,18 +160,25 @@ impl Hosting {
         new: Vec<Unmade<'_>>,
         producer_expiry: Duration,
     ) -> Vec<Arc<PartitionCell>> {
-        let placed: Vec<_> = new.into_iter().map(|new| (self.reserve(), new)).collect();
+        let mut placed: Vec<_> = new.into_iter().map(|new| (self.reserve(), new)).collect();
         for dir in &self.dirs {
-            let here = placed.iter().filter(|(place, _)| place.is_some_and(|place| Arc::ptr_eq(place, dir)));
-            let names: Vec<_> = here.map(|(_, new)| new.name()).collect();
-            if !names.is_empty() {
-                // What was noted of an earlier topic of the name would cut or hide the new one's records.
-                // If it fails, so will the rest: nothing can be written to this directory.
-                dir.mark(|marks| marks.forget(names));
+            let is_here = |place: &Option<&Arc<_>>| place.is_some_and(|place| Arc::ptr_eq(place, dir));
+            let here = || placed.iter().filter(|(place, _)| is_here(place)).map(|(_, new)| new);
+            let names: Vec<_> = here().map(Unmade::name).collect();
+            if names.is_empty() {
+                continue;
             }
-            let here = placed.iter().filter(|(place, _)| place.is_some_and(|place| Arc::ptr_eq(place, dir)));
-            let lax = here.filter(|(_, new)| !flush_policy(&new.settings).counts_durable());
-            note_lax(dir, lax.map(|(_, new)| new.name()).collect());
+            let lax = here().filter(|new| !flush_policy(&new.settings).counts_durable());
+            let lax = lax.map(Unmade::name).collect();
+            // What was noted of an earlier topic of the name would cut or hide the new one's records.
+            if dir.mark(|marks| marks.forget(names)).is_some() {
+                note_lax(dir, lax);
+                continue;
+            }
+            for (place, _) in placed.iter_mut().filter(|(place, _)| is_here(place)) {
+                *place = None;
+                dir.partitions.fetch_sub(1, Ordering::Relaxed);
+            }
         }
         let made = on_threads(MAKING_THREADS, &placed, |(dir, new)| self.make(*dir, new, producer_expiry));
         made.into_iter().flatten().collect()
@@ -291,10 +299,9 @@ impl Hosting {
         partition: &metadata::Partition,
         settings: &Arc<TopicSettings>,
     ) -> Arc<PartitionCell> {
-        let topic = log.topic_id();
-        let opened = Partition::open(self.node, log, high_watermark, partition_settings(settings));
         let outside = (self.clock, Arc::clone(&self.outbox));
-        let cell = PartitionCell::new(name, topic, Arc::clone(dir), opened, Arc::clone(settings), outside);
+        let opened = |own| Partition::open(self.node, log, high_watermark, own);
+        let cell = PartitionCell::new(name, Arc::clone(dir), opened, Arc::clone(settings), outside);
         cell.assign(&assignment(partition));
         cell.throttle(&partition.isr);
         cell

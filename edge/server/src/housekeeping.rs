@@ -154,6 +154,7 @@ impl Housekeeping {
         if due.write.is_some_and(|write| now >= write) {
             due.write = None;
             write_checkpoints(&self.table, &self.dir);
+            note_lax_again(&self.table, &self.dir);
             if self.table.len() > self.open_logs_max {
                 // The first call only asks whether the log was used since the last.
                 (0..2).for_each(|_| self.rest());
@@ -206,6 +207,23 @@ fn write_starts(table: &PartitionTable, dir: &LogDirectory, asked: &BTreeSet<(To
     });
     if saved.is_some() {
         starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
+    }
+}
+
+/// Writes down again which logs are to count records before they are durable, where it failed before.
+fn note_lax_again(table: &PartitionTable, dir: &LogDirectory) {
+    let wait = || table.some_in_dir(dir.id, PartitionCell::waits_for_note);
+    if wait().is_empty() {
+        return;
+    }
+    let mut noted = Vec::new();
+    let saved = dir.mark(|marks| {
+        // Looked up while nobody else can write, as above.
+        noted = wait();
+        marks.note_lax(noted.iter().map(|cell| cell.name.clone()))
+    });
+    if saved.is_some() {
+        noted.iter().for_each(|cell| cell.on_noted());
     }
 }
 

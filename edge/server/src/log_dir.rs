@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use base::{PartitionIndex, TopicId, Uuid};
+use base::{PartitionIndex, TopicId, TopicPartition, Uuid};
 use disk::{DirHealth, DirLock, FlushPool};
 use parking_lot::Mutex;
 use storage::dirs::{LogDir, remove_deleted};
@@ -164,13 +164,18 @@ impl LogDirectory {
         self.health.retired().is_some()
     }
 
+    /// Whether it is on the media that a log here may count records before they are.
+    pub(crate) fn is_noted_lax(&self, partition: &TopicPartition) -> bool {
+        self.marks.lock().checkpoints().lax.contains_key(partition)
+    }
+
     /// Does something with checkpoints and marks; `None` if it failed, which was told.
     pub(crate) fn mark<T>(&self, act: impl FnOnce(&mut LogDir) -> Result<T, DiskError>) -> Option<T> {
         let done = act(&mut self.marks.lock());
         if let Err(why) = &done
             && !self.on_error(why)
         {
-            error!(dir = %self.path.display(), error = %why, "could not be written; it is tried again");
+            error!(dir = %self.path.display(), error = %why, "could not be written");
         }
         done.ok()
     }

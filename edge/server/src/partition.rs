@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base::{BrokerId, Effects, Offset, TopicId, TopicPartition};
 use broker::host::{Effect, Hosted, HostedPartition};
-use broker::partition::{log_settings, partition_settings};
+use broker::partition::{flush_policy, log_settings, partition_settings};
 use broker::replication::PartitionKey;
 use disk::{FlushJob, FlushTicket};
 use metadata::settings::TopicSettings;
 use parking_lot::Mutex;
-use replica::{Assignment, Partition};
-use storage::FlushScope;
+use replica::{Assignment, FlushPolicy, Partition, PartitionSettings};
 use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
+use storage::{FlushScope, LogSettings};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
@@ -36,6 +36,9 @@ pub(crate) struct PartitionCell {
     follows: ArcSwapOption<FetchBell>,
     state: Mutex<Hosted>,
     settings: ArcSwap<TopicSettings>,
+    /// Whether it is on the media that records may count here before they are: until then none does, or a power
+    /// cut could take what was acknowledged and nobody would look for it.
+    is_noted_lax: AtomicBool,
     flush: FlushTicket,
     /// Whether the next flush is to cover the tables, too.
     checkpoint_asked: AtomicBool,
@@ -52,12 +55,14 @@ pub(crate) struct PartitionCell {
 impl PartitionCell {
     pub(crate) fn new(
         name: TopicPartition,
-        topic: TopicId,
         dir: Arc<LogDirectory>,
-        partition: Partition,
+        open: impl FnOnce(PartitionSettings) -> Partition,
         settings: Arc<TopicSettings>,
         (clock, outbox): (Clock, Arc<Outbox>),
     ) -> Arc<Self> {
+        let is_noted_lax = !flush_policy(&settings).counts_durable() && dir.is_noted_lax(&name);
+        let partition = open(own_settings(&settings, is_noted_lax));
+        let topic = partition.log().topic_id();
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             flush: dir.flushes.register(me.clone() as Weak<dyn FlushJob>),
             name,
@@ -68,6 +73,7 @@ impl PartitionCell {
             follows: ArcSwapOption::empty(),
             state: Mutex::new(Hosted::new(partition)),
             settings: ArcSwap::new(settings),
+            is_noted_lax: AtomicBool::new(is_noted_lax),
             checkpoint_asked: AtomicBool::new(false),
             syncing: Mutex::new(()),
             offline: AtomicBool::new(false),
@@ -93,9 +99,31 @@ impl PartitionCell {
     }
 
     pub(crate) fn reconfigure(&self, settings: Arc<TopicSettings>, producer_expiry: Duration) {
-        let (log, own) = (log_settings(&settings, producer_expiry), partition_settings(&settings));
+        let log = log_settings(&settings, producer_expiry);
         self.settings.store(settings);
-        self.act(|partition, out| partition.reconfigure(log, own, out));
+        self.take_settings(Some(log));
+    }
+
+    /// Whether it only counts what is durable because it is not written down that it may count more.
+    pub(crate) fn waits_for_note(&self) -> bool {
+        !self.is_noted_lax.load(Ordering::Acquire) && !flush_policy(&self.settings.load()).counts_durable()
+    }
+
+    /// That is written down now.
+    pub(crate) fn on_noted(&self) {
+        self.take_settings(None);
+    }
+
+    fn take_settings(&self, log: Option<LogSettings>) {
+        if self.waits_for_note() {
+            self.is_noted_lax.fetch_or(self.dir.is_noted_lax(&self.name), Ordering::AcqRel);
+        }
+        self.act(|partition, out| {
+            let log = log.unwrap_or_else(|| partition.log().settings().clone());
+            // Read under the lock: whoever puts others in force meanwhile comes after.
+            let own = own_settings(&self.settings.load(), self.is_noted_lax.load(Ordering::Acquire));
+            partition.reconfigure(log, own, out);
+        });
     }
 
     /// Whether it is filled no faster than this node's limit, if there is one.
@@ -300,6 +328,13 @@ impl HostedPartition for PartitionCell {
     fn save_start(&self) {
         self.dir.ask_start(self.topic, self.name.partition);
     }
+}
+
+/// What the settings of its topic mean to a replica, of which it is noted that it may count records before they
+/// are durable, or not yet.
+fn own_settings(settings: &TopicSettings, is_noted_lax: bool) -> PartitionSettings {
+    let own = partition_settings(settings);
+    if is_noted_lax { own } else { PartitionSettings { policy: FlushPolicy::Ack, ..own } }
 }
 
 /// A step that panicked leaves a partition of which nothing is known: it takes no more writes. One that

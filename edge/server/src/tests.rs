@@ -1,6 +1,7 @@
 //! Stories of a node over its lives: started, stopped, killed, its directories moved and damaged.
 
 mod compaction;
+mod notes;
 mod replicas;
 mod shards;
 
