@@ -143,13 +143,31 @@ impl Hosting {
         self.make_all(new, self.producer_expiry(image))
     }
 
-    /// What has lost its log and can be filled again by now.
+    /// Logs of replicas that were taken from this node and given back before it heard of either, from a snapshot
+    /// say: the metadata do not know any more where they are.
+    pub(crate) fn given_back(&self, image: &Image, delta: &Delta) -> Vec<Arc<PartitionCell>> {
+        let changed = delta.partitions_changed.iter().filter(|(topic, index)| {
+            image.partition(*topic, *index).is_some_and(|partition| self.is_unassigned(partition))
+        });
+        let cells = changed.filter_map(|(topic, index)| self.table.get(*topic, *index));
+        // What failed alone is given up, and that is said elsewhere.
+        cells.filter(|cell| !cell.is_offline() || cell.dir.is_retired()).collect()
+    }
+
+    fn is_unassigned(&self, partition: &metadata::Partition) -> bool {
+        partition.directory_of(self.node) == Some(metadata::Partition::DIRECTORY_UNASSIGNED)
+    }
+
+    /// What has lost its log and can be filled again by now, or was taken from this node and given back.
     fn begun_anew(&self, image: &Image) -> Vec<(TopicId, PartitionIndex)> {
         let gone = self.table.gone();
         let ids: Vec<Uuid> = self.dirs.iter().map(|dir| dir.id).collect();
         let can_be_filled = |(topic, index): &(TopicId, PartitionIndex)| {
             let partition = image.partition(*topic, *index);
-            partition.is_some_and(|partition| begins_anew(self.node, image, partition, &ids))
+            partition.is_some_and(|partition| {
+                let is_given_back = self.is_unassigned(partition) && !partition.isr.contains(&self.node);
+                is_given_back || begins_anew(self.node, image, partition, &ids)
+            })
         };
         gone.into_iter().filter(can_be_filled).collect()
     }

@@ -106,6 +106,7 @@ impl HostingThread {
             self.hosting.count_changes(&image, delta);
             let made = self.hosting.make_new(&image, delta);
             self.serve(&image, made)?;
+            self.say_where(&image, &self.hosting.given_back(&image, delta))?;
             self.hosting.reconfigure(&image, delta);
             self.hosting.take_roles(&image, delta, true);
             self.hosting.image.store(Arc::clone(&image));
@@ -150,6 +151,15 @@ impl HostingThread {
     /// Puts partitions whose logs were just made or opened in service, once it is durable in which
     /// directories they are: a log that takes records and is not there later must be missed.
     pub(crate) fn serve(&self, image: &Image, cells: Vec<Arc<PartitionCell>>) -> Result<(), Stopping> {
+        self.say_where(image, &cells)?;
+        if !cells.is_empty() {
+            self.hosting.table.add(cells);
+        }
+        Ok(())
+    }
+
+    /// Has it written down in which directories these are, where the metadata do not say so.
+    fn say_where(&self, image: &Image, cells: &[Arc<PartitionCell>]) -> Result<(), Stopping> {
         let is_known = |cell: &&Arc<PartitionCell>| {
             let partition = image.partition(cell.topic, cell.name.partition);
             partition.and_then(|partition| partition.directory_of(self.hosting.node)) == Some(cell.dir.id)
@@ -160,9 +170,6 @@ impl HostingThread {
             let replicas = some.iter().map(place).collect();
             let command = AssignReplicasToDirs { broker: self.hosting.node, epoch: self.epoch, replicas };
             self.must(&Command::AssignReplicasToDirs(command))?;
-        }
-        if !cells.is_empty() {
-            self.hosting.table.add(cells);
         }
         Ok(())
     }

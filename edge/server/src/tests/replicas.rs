@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use base::{BrokerId, Offset, TopicName};
 use broker::replication::{FetcherLimits, LeaderAnswer, Next};
 use controller::{
-    AlterConfigs, AlterReassignments, BrokerHeartbeat, ElectLeaders, ElectionKind, InDoubt, Reassignment,
-    RegisterBroker, ResourceConfigs,
+    AlterConfigs, AlterReassignments, AssignReplicasToDirs, BrokerHeartbeat, ElectLeaders, ElectionKind,
+    InDoubt, Reassignment, RegisterBroker, ResourceConfigs,
 };
 use metadata::{ConfigResource, Endpoint, MetadataRecord, NewPartition, Partition};
 use replica::{Assignment, FromLeader, NextFetch};
@@ -243,6 +243,28 @@ fn a_topic_that_comes_with_the_end_of_one_of_its_name_keeps_its_log() {
         !fs::read_dir(site.at("a")).unwrap().map(Result::unwrap).any(is_stray),
         "the old one is nobody's"
     );
+    life.stop();
+}
+
+/// As if a replica had been taken from a node and given back, and the node had heard of neither.
+#[test]
+fn a_log_of_which_it_is_not_known_any_more_where_it_is_is_told_of_again() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 1).id;
+    life.append(topic, 0, 5);
+    let image = life.started.node.image.load_full();
+    let home = image.partition(topic, PartitionIndex(0)).unwrap().directories[0];
+    life.decide(Command::AssignReplicasToDirs(AssignReplicasToDirs {
+        broker: life.me(),
+        epoch: image.broker(life.me()).unwrap().epoch,
+        replicas: vec![(topic, PartitionIndex(0), Partition::DIRECTORY_UNASSIGNED)],
+    }));
+    life.wait_for(topic, "its directory is known", |partition| {
+        partition.partition_epoch > image.partition(topic, PartitionIndex(0)).unwrap().partition_epoch
+            && partition.directories[0] == home
+    });
+    assert_eq!(life.bounds(topic, 0), Some((0, 5)));
     life.stop();
 }
 
