@@ -77,6 +77,8 @@ pub struct Answer {
     pub frame: wire::Frame,
     /// What fills the holes, in their order; several slices may fill one hole.
     pub slices: Vec<FileSlice>,
+    /// What it answers.
+    pub reply: ReplyTo,
 }
 
 /// What became of a request.
@@ -203,7 +205,7 @@ impl ReplyTo {
     /// Makes the answer of a response whose records are in files.
     pub fn answer_with<'m>(self, response: &impl Message<'m>, slices: Vec<FileSlice>) -> Outcome {
         match wire::encode_response(self.correlation_id, self.key, self.version, response) {
-            Ok(frame) => Outcome::Answer(Answer { frame, slices }),
+            Ok(frame) => Outcome::Answer(Answer { frame, slices, reply: self }),
             Err(error) => Outcome::Close(error.into()),
         }
     }

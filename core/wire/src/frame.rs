@@ -37,6 +37,22 @@ impl Frame {
         self.holes.iter().fold(self.bytes.len(), |len, hole| len + hole.len as usize)
     }
 
+    /// All of it, with zeroes in the holes.
+    pub fn with_zeroes(&self) -> Vec<u8> {
+        let mut whole = vec![0; self.wire_len()];
+        let mut at = 0;
+        for part in self.parts() {
+            match part {
+                Part::Bytes(bytes) => {
+                    whole[at..at + bytes.len()].copy_from_slice(bytes);
+                    at += bytes.len();
+                }
+                Part::Hole(hole) => at += hole.len as usize,
+            }
+        }
+        whole
+    }
+
     /// The pieces in the order of sending; none of them is empty.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let ends = self.holes.iter().map(|hole| hole.at).chain([self.bytes.len()]);
@@ -93,5 +109,7 @@ mod tests {
         ];
         assert_eq!(parts, expected);
         assert_eq!(frame.wire_len(), 22);
+        let zeroes = |count| vec![0; count];
+        assert_eq!(frame.with_zeroes(), [vec![1, 2], zeroes(11), vec![3, 4], zeroes(7)].concat());
     }
 }

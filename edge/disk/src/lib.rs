@@ -19,4 +19,4 @@ pub use flush_pool::{FlushJob, FlushPool, FlushTicket};
 pub use fs_disk::FsDisk;
 pub use health::DirHealth;
 pub use lock::{DirLock, LockError};
-pub use warm::{is_cached, warm};
+pub use warm::{advise, is_cached, warm};

@@ -85,7 +85,7 @@ pub fn warm(file: &dyn DiskFile, position: u64, len: u64) -> Result<(), DiskErro
 }
 
 /// Tells the kernel the whole range at once, so that the disk sees large reads.
-fn advise(file: &dyn DiskFile, position: u64, len: u64) {
+pub fn advise(file: &dyn DiskFile, position: u64, len: u64) {
     let Some(descriptor) = file.descriptor() else { return };
     // SAFETY: a `DiskFile` keeps its descriptor open, and `file` outlives this function.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };

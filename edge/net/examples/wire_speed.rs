@@ -38,6 +38,8 @@ impl SendFile for Segment {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         self.0.read_exact_at(buffer, position).map(|()| buffer.len())
     }
+
+    fn on_unreadable(&self) {}
 }
 
 /// A request: how many ranges of how many bytes to answer with.

@@ -11,6 +11,8 @@ pub trait SendFile: Send + Sync + Debug {
     fn descriptor(&self) -> Option<i32>;
     /// Reads from `position` until the buffer is full or the file ends; how many bytes were read.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+    /// A part of it that was promised could not be sent: it cannot be read, or is not there.
+    fn on_unreadable(&self);
 }
 
 /// A part of a file.

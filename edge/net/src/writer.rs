@@ -262,7 +262,7 @@ impl AnswerWriter {
             Step::SentFile(sent) => {
                 let Some(Piece::File(range)) = self.pieces.front_mut() else { return Ok(()) };
                 if sent == 0 {
-                    return Err(WriteError::Short { file: range.name(), missing: range.len });
+                    return Err(cut_short(range, range.len));
                 }
                 let sent = u32::try_from(sent).expect("at most a range");
                 self.bytes_waiting -= u64::from(sent);
@@ -309,13 +309,11 @@ impl AnswerWriter {
     fn read_range(&mut self, index: usize) -> Result<usize, WriteError> {
         let Piece::File(range) = &mut self.pieces[index] else { return Ok(0) };
         let mut buffer = vec![0; (range.len as usize).min(GATHER_BYTES_MAX)];
-        let read = range
-            .file
-            .read_at(&mut buffer, range.position)
-            .map_err(|source| WriteError::File { file: range.name(), source })?;
+        let read =
+            range.file.read_at(&mut buffer, range.position).map_err(|source| unreadable(range, source))?;
         if read < buffer.len() {
             let missing = range.len - u32::try_from(read).unwrap_or(0);
-            return Err(WriteError::Short { file: range.name(), missing });
+            return Err(cut_short(range, missing));
         }
         range.position += read as u64;
         range.len -= u32::try_from(read).expect("at most a range");
@@ -343,8 +341,18 @@ fn send_file(socket: &TcpStream, range: &FileRange) -> Result<usize, WriteError>
         if is_of_socket(&error) {
             return WriteError::Io(error);
         }
-        WriteError::File { file: range.name(), source: error }
+        unreadable(range, error)
     })
+}
+
+fn cut_short(range: &FileRange, missing: u32) -> WriteError {
+    range.file.on_unreadable();
+    WriteError::Short { file: range.name(), missing }
+}
+
+fn unreadable(range: &FileRange, source: io::Error) -> WriteError {
+    range.file.on_unreadable();
+    WriteError::File { file: range.name(), source }
 }
 
 /// Whether it is the socket that failed and not the file, of the two that a `sendfile` touches.

@@ -333,7 +333,9 @@ impl Connection {
                 }
                 Settled::Answer(answer) => {
                     parked.inspect(|parked| parked.sub(1));
-                    node.count_answer(key, since.elapsed(), &answer);
+                    let took = since.elapsed();
+                    let answer = files::readable(&node, answer).await?;
+                    node.count_answer(key, took, &answer);
                     self.held.unqueued(bytes);
                     self.push(answer).await?;
                     // The bell may have rung for the next one while it was not the front.
@@ -350,8 +352,7 @@ impl Connection {
     }
 
     async fn push(&mut self, answer: Answer) -> Result<(), Ended> {
-        files::warm(&self.node, &answer.slices).await;
-        let answer = files::for_socket(answer);
+        let answer = files::for_socket(&self.node, answer);
         self.held.sending(self.writer.memory_of(&answer));
         self.writer.push(answer);
         if self.writer.bytes_waiting() >= ANSWER_BYTES_MAX { self.flush().await } else { Ok(()) }

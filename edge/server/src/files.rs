@@ -1,25 +1,66 @@
-//! Where two crates that do not know each other meet: the log's files and the socket's.
+//! Where two crates that do not know each other meet: the log's files and the socket.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
-use broker::call::Answer;
+use broker::call::{Answer, CloseReason};
+use parking_lot::Mutex;
 use storage::FileSlice;
 use storage::disk::DiskFile;
+use tracing::error;
 
 use crate::node::Node;
 
+/// Files of which something could not be read: the kernel may say of a page that it has it, and have tried in vain to
+/// read it. What is sent of them is read before.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    any: AtomicBool,
+    files: Mutex<Vec<Weak<dyn DiskFile>>>,
+}
+
+impl Suspects {
+    /// A disk with more of them is to be replaced. One that was pushed out costs a connection, and is here again.
+    const FILES_MAX: usize = 1_000;
+
+    fn has(&self, file: &Arc<dyn DiskFile>) -> bool {
+        let is_it = |suspect: &Weak<dyn DiskFile>| std::ptr::addr_eq(suspect.as_ptr(), Arc::as_ptr(file));
+        self.any.load(Ordering::Relaxed) && self.files.lock().iter().any(is_it)
+    }
+
+    fn add(&self, file: &Arc<dyn DiskFile>) {
+        if self.has(file) {
+            return;
+        }
+        let mut files = self.files.lock();
+        files.retain(|file| file.strong_count() > 0);
+        if files.len() >= Self::FILES_MAX {
+            files.remove(0);
+        }
+        files.push(Arc::downgrade(file));
+        self.any.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A file of the log, as the socket wants it.
 #[derive(Debug)]
-struct LogFile(Arc<dyn DiskFile>);
+struct LogFile {
+    file: Arc<dyn DiskFile>,
+    suspects: Arc<Suspects>,
+}
 
 impl net::SendFile for LogFile {
     fn descriptor(&self) -> Option<i32> {
-        self.0.descriptor()
+        self.file.descriptor()
     }
 
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, position).map_err(io::Error::other)
+        self.file.read_at(buffer, position).map_err(io::Error::other)
+    }
+
+    fn on_unreadable(&self) {
+        self.suspects.add(&self.file);
     }
 }
 
@@ -36,30 +77,71 @@ fn reach(slice: &FileSlice) -> u64 {
     len + len.max(AHEAD_BYTES_MIN)
 }
 
-/// Brings what is not in the page cache there, on a thread that may wait for the disk: `sendfile`
-/// would make all connections of this one wait with it.
-pub(crate) async fn warm(node: &Node, slices: &[FileSlice]) {
-    let is_cold = |slice: &&FileSlice| {
-        slice.len >= PROBED_BYTES_MIN && !disk::is_cached(slice.file.as_ref(), slice.position, reach(slice))
+/// Brings what is not in the page cache there, on a thread that may wait for the disk: `sendfile` would make all
+/// connections of this one wait with it. What cannot be read is left out of the answer: if it were found only when it
+/// is sent, the connection would have to end, and with it all else that is asked for there.
+pub(crate) async fn readable(node: &Node, answer: Answer) -> Result<Answer, CloseReason> {
+    let slow = |(_, slice): &(usize, &FileSlice)| {
+        let is_suspect = node.suspects.has(&slice.file);
+        is_suspect || (slice.len >= PROBED_BYTES_MIN && (is_short(slice) || !is_cached(slice)))
     };
-    let cold: Vec<FileSlice> = slices.iter().filter(is_cold).cloned().collect();
+    let slices = answer.slices.iter().enumerate();
+    let cold: Vec<(usize, FileSlice)> = slices.filter(slow).map(|(at, slice)| (at, slice.clone())).collect();
     if cold.is_empty() {
-        return;
+        return Ok(answer);
     }
     node.metrics.fetch.cold_reads.add(cold.len() as u64);
-    let warmed = tokio::task::spawn_blocking(move || {
-        for slice in cold {
-            // What cannot be read now cannot be sent either, and the writer will say so.
-            let _ = disk::warm(slice.file.as_ref(), slice.position, reach(&slice));
-        }
+    let read = tokio::task::spawn_blocking(move || {
+        cold.into_iter().filter_map(|(at, slice)| Some((at, read(&slice).err()?, slice))).collect()
     });
     // A panic of the thread was reported by the panic hook; the writer reads for itself.
-    let _ = warmed.await;
+    let failed: Vec<(usize, String, FileSlice)> = read.await.unwrap_or_default();
+    if failed.is_empty() {
+        return Ok(answer);
+    }
+    let mut is_unreadable = vec![false; answer.slices.len()];
+    for (at, why, slice) in failed {
+        is_unreadable[at] = true;
+        node.suspects.add(&slice.file);
+        node.metrics.fetch.failed_reads.inc();
+        if let Some(unsaid) = node.complaints.next(node.clock.now().elapsed) {
+            error!(%why, unsaid, "records cannot be read: whoever asks for them is told that the storage failed");
+        }
+    }
+    answer.without_unreadable(&is_unreadable)
+}
+
+fn is_cached(slice: &FileSlice) -> bool {
+    disk::is_cached(slice.file.as_ref(), slice.position, reach(slice))
+}
+
+/// Whether the file ends before the stretch does.
+fn is_short(slice: &FileSlice) -> bool {
+    slice.file.len().is_ok_and(|len| len < slice.position + u64::from(slice.len))
+}
+
+/// Reads a stretch, and what is likely to be asked for next. Says why the stretch cannot be read.
+fn read(slice: &FileSlice) -> Result<(), String> {
+    const AT_ONCE: usize = 256 << 10;
+    disk::advise(slice.file.as_ref(), slice.position, reach(slice));
+    let mut buffer = vec![0; AT_ONCE.min(slice.len as usize)];
+    let (mut at, end) = (slice.position, slice.position + u64::from(slice.len));
+    while at < end {
+        let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let read = slice.file.read_at(&mut buffer[..wanted], at).map_err(|why| why.to_string())?;
+        if read < wanted {
+            return Err(format!("{:?} ends {} bytes before them", slice.file, end - at - read as u64));
+        }
+        at += wanted as u64;
+    }
+    // What cannot be read of the rest, whoever asks for it will hear.
+    let _ = disk::warm(slice.file.as_ref(), end, reach(slice) - u64::from(slice.len));
+    Ok(())
 }
 
 /// Fills the holes of an answer with the slices that belong there.
-pub(crate) fn for_socket(answer: Answer) -> net::Answer {
-    let Answer { frame, slices } = answer;
+pub(crate) fn for_socket(node: &Node, answer: Answer) -> net::Answer {
+    let Answer { frame, slices, .. } = answer;
     let mut files = Vec::with_capacity(slices.len());
     let mut slices = slices.into_iter();
     for hole in frame.holes {
@@ -67,7 +149,7 @@ pub(crate) fn for_socket(answer: Answer) -> net::Answer {
         while missing > 0 {
             let slice = slices.next().expect("the slices of an answer fill its holes");
             missing = missing.checked_sub(slice.len).expect("a slice lies within its hole");
-            let file = Arc::new(LogFile(slice.file));
+            let file = Arc::new(LogFile { file: slice.file, suspects: Arc::clone(&node.suspects) });
             files.push((hole.at, net::FileRange { file, position: slice.position, len: slice.len }));
         }
     }

@@ -22,6 +22,7 @@ use crate::clock::Clock;
 use crate::complaints::Complaints;
 use crate::control::Control;
 use crate::coordinators::Coordinators;
+use crate::files::Suspects;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
 use crate::table::PartitionTable;
@@ -47,6 +48,8 @@ pub(crate) struct Node {
     pub(crate) coordinators: Arc<Coordinators>,
     pub(crate) waiters: AtomicU64,
     pub(crate) complaints: Complaints,
+    /// Files that answers cannot be sent from without a look.
+    pub(crate) suspects: Arc<Suspects>,
 }
 
 impl Node {

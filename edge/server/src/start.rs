@@ -384,6 +384,7 @@ fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control
         fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
         waiters: AtomicU64::new(1),
         complaints: Complaints::default(),
+        suspects: Arc::default(),
         image: Arc::clone(&hosting.image),
         partitions: Arc::clone(&hosting.table),
         dirs: hosting.dirs.clone(),

@@ -4,6 +4,7 @@ mod compaction;
 mod notes;
 mod replicas;
 mod shards;
+mod unreadable;
 
 use std::fs;
 use std::io::ErrorKind;

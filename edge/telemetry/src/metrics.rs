@@ -274,7 +274,7 @@ impl Metrics {
             ("vltava_fetch_cold_reads", "Reads that waited for the disk.", &fetch.cold_reads),
             (
                 "vltava_fetch_failed_reads",
-                "Answers broken off because their records could not be read.",
+                "Times that records which were asked for could not be read.",
                 &fetch.failed_reads,
             ),
         ] {

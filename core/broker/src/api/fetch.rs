@@ -15,6 +15,7 @@
 //! Records are not read here: the answer has holes, and the edge fills them from the files.
 
 mod found;
+mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

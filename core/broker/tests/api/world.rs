@@ -514,7 +514,7 @@ impl World {
     pub(crate) fn react(&mut self, outcome: Outcome) -> Reaction {
         match outcome {
             Outcome::Answer(answer) => {
-                let Answer { frame, slices } = answer;
+                let Answer { frame, slices, .. } = answer;
                 let mut records = Vec::new();
                 for slice in slices {
                     let mut bytes = vec![0; slice.len as usize];

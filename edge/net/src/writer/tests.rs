@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use socket2::SockRef;
@@ -19,6 +20,8 @@ struct Segment {
     file: File,
     /// Whether it shows its number.
     sendfile: bool,
+    /// Whether it was said that it cannot be read.
+    unreadable: Arc<AtomicBool>,
 }
 
 impl SendFile for Segment {
@@ -36,6 +39,10 @@ impl SendFile for Segment {
         }
         Ok(read)
     }
+
+    fn on_unreadable(&self) {
+        self.unreadable.store(true, Ordering::Relaxed);
+    }
 }
 
 const SEGMENT_BYTES: usize = 400_000;
@@ -47,7 +54,7 @@ fn content() -> Vec<u8> {
 fn segment(sendfile: bool) -> Arc<dyn SendFile> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&content()).unwrap();
-    Arc::new(Segment { file, sendfile })
+    Arc::new(Segment { file, sendfile, unreadable: Arc::default() })
 }
 
 fn range(file: &Arc<dyn SendFile>, position: usize, len: usize) -> FileRange {
@@ -235,12 +242,14 @@ async fn a_file_that_cannot_be_read_is_named() {
     let (mut writer, _reader) =
         connect(WriteLimits { sendfile_bytes_min: 1, ..WriteLimits::default() }, false).await;
     // A directory can be opened and not read.
+    let (file, unreadable) = (File::open("/proc/self").unwrap(), Arc::<AtomicBool>::default());
     let file: Arc<dyn SendFile> =
-        Arc::new(Segment { file: File::open("/proc/self").unwrap(), sendfile: true });
+        Arc::new(Segment { file, sendfile: true, unreadable: Arc::clone(&unreadable) });
     let answer = Answer { bytes: b"head".to_vec(), files: vec![(4, range(&file, 0, 100))] };
     let error = writer.write(answer).await.unwrap_err();
     let WriteError::File { file, .. } = error else { panic!("{error}") };
     assert!(file.contains("/proc"), "{file}");
+    assert!(unreadable.load(Ordering::Relaxed), "who has the file hears of it");
 }
 
 /// What an answer takes of memory: its bytes, and short ranges up to what one write gathers.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use broker::call::{Answer, Outcome, ReplyTo};
 use coordinator::GroupRecord;
 use coordinator::consumer::ConsumerGroupRecord;
 use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
@@ -225,12 +226,15 @@ impl Heard {
 }
 
 /// The answer to a request, if it is one that a node with the bug answers without looking.
-pub(crate) fn answer_blindly(plant: Option<Plant>, frame: &[u8]) -> Option<wire::Frame> {
+pub(crate) fn answer_blindly(plant: Option<Plant>, frame: &[u8]) -> Option<Answer> {
     if plant != Some(Plant::HeartbeatsUnread) {
         return None;
     }
     let (header, _) = wire::decode_request_header(frame).ok()?;
     let key = ApiKey::from_i16(header.api_key).filter(|key| *key == ApiKey::Heartbeat)?;
-    let all_is_well = HeartbeatResponse::default();
-    wire::encode_response(header.correlation_id, key, header.api_version, &all_is_well).ok()
+    let reply = ReplyTo { key, version: header.api_version, correlation_id: header.correlation_id };
+    match reply.answer(&HeartbeatResponse::default()) {
+        Outcome::Answer(all_is_well) => Some(all_is_well),
+        _ => None,
+    }
 }

@@ -106,8 +106,8 @@ impl Process {
         let mut scratch = std::mem::take(&mut self.scratch);
         let frame = alter_request(self.plant, incoming.purpose, frame);
         let frame = self.heard.alter(self.plant, incoming.purpose, frame);
-        if let Some(frame) = answer_blindly(self.plant, &frame) {
-            incoming.queue.push_back(Waiting::Answer(Answer { frame, slices: Vec::new() }));
+        if let Some(answer) = answer_blindly(self.plant, &frame) {
+            incoming.queue.push_back(Waiting::Answer(answer));
             self.scratch = scratch;
             self.incoming.insert(conn, incoming);
             return;
@@ -224,7 +224,7 @@ impl Process {
 
 /// A frame with its holes filled from files, without its size.
 fn bytes_of(answer: Answer) -> Result<Vec<u8>, DiskError> {
-    let Answer { frame, slices } = answer;
+    let Answer { frame, slices, .. } = answer;
     let mut records = Vec::new();
     for slice in slices {
         let start = records.len();
