@@ -217,7 +217,10 @@ impl Session {
         Self {
             waiter,
             peer,
-            fetch: FetchSessions::default(),
+            fetch: match peer {
+                Peer::Client => FetchSessions::default(),
+                Peer::Node(_) => FetchSessions::of_node(),
+            },
             host: Box::default(),
             speakers: Speakers::default(),
             software: None,

@@ -101,9 +101,16 @@ pub struct FetchScope {
 }
 
 /// The session of one connection, if it has one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FetchSessions {
     live: Option<Live>,
+    partitions_max: usize,
+}
+
+impl Default for FetchSessions {
+    fn default() -> Self {
+        Self { live: None, partitions_max: SESSION_PARTITIONS_MAX }
+    }
 }
 
 #[derive(Debug)]
@@ -122,7 +129,16 @@ const NO_SESSION: i32 = -1;
 /// Partitions of one session at most. A fetch of more is answered without a session.
 pub const SESSION_PARTITIONS_MAX: usize = 100_000;
 
+/// The same of a node of the cluster, which follows all that others lead and has a few such sessions: what a broker
+/// cannot have many more of.
+pub const NODE_SESSION_PARTITIONS_MAX: usize = 1_000_000;
+
 impl FetchSessions {
+    /// Those of a connection that comes from a node of the cluster.
+    pub fn of_node() -> Self {
+        Self { live: None, partitions_max: NODE_SESSION_PARTITIONS_MAX }
+    }
+
     /// Decides what a request reads.
     ///
     /// `new_id` gives the id of a new session, or `None` if there is no room for one.
@@ -146,7 +162,7 @@ impl FetchSessions {
             partitions.extend(change.partitions.into_iter().map(new));
         }
         let wants_session = change.session_epoch == NEW_SESSION && !partitions.is_empty();
-        let room = partitions.len() <= SESSION_PARTITIONS_MAX;
+        let room = partitions.len() <= self.partitions_max;
         let Some(id) = (wants_session && room).then(new_id).flatten() else {
             return Ok(FetchScope { session_id: 0, incremental: false, partitions });
         };
@@ -172,7 +188,7 @@ impl FetchSessions {
         }
         live.change(&change.partitions, &change.forgotten);
         live.epoch_next = if live.epoch_next == i32::MAX { 1 } else { live.epoch_next + 1 };
-        if live.order.len() > SESSION_PARTITIONS_MAX || live.order.is_empty() {
+        if live.order.len() > self.partitions_max || live.order.is_empty() {
             let partitions = self.live.take().map(|live| live.order).unwrap_or_default();
             return Ok(FetchScope { session_id: 0, incremental: false, partitions });
         }

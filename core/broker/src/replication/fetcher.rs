@@ -6,9 +6,10 @@
 //! keep the question for long: it would be asked for the rest only after that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
-use base::{ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TopicId};
+use base::{ErrorCode, LeaderEpoch, Now, Offset, PartitionIndex, TopicId, Uuid};
 use replica::{FollowerFetch, FollowerId, FromLeader, NextFetch};
 use wire::messages::fetch::{
     FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData, ReplicaState,
@@ -21,7 +22,15 @@ pub type PartitionKey = (TopicId, PartitionIndex);
 /// The version of Fetch that nodes speak to each other.
 const VERSION: i16 = 18;
 
-/// How long the leader may keep a question while a partition waits for its own disk to be asked for.
+/// How many partitions one request names or forgets at most; the next one goes on. Each may be the only one of its
+/// topic, which counts like another, and a broker takes no more than twice as much from anybody.
+const NAMED_MAX: usize = 50_000;
+
+/// Comes before every partition.
+const BEFORE_ALL: PartitionKey = (TopicId(Uuid([0; 16])), PartitionIndex(-1));
+
+/// How long the leader may keep a question while a partition waits for its own disk to be asked for, or for the next
+/// request to be named.
 const WAIT_WHILE_BEHIND: Duration = Duration::from_millis(10);
 
 /// How much to ask for at a time, and how long to wait for it.
@@ -92,6 +101,8 @@ pub struct Fetcher {
     asked: BTreeMap<PartitionKey, FollowerFetch>,
     /// Where `wanted` and `asked` may differ.
     changed: BTreeSet<PartitionKey>,
+    /// The last one that had its turn to be named, if others still wait for theirs.
+    turn: Option<PartitionKey>,
     /// What to leave alone for a while, of what is wanted.
     resting: BTreeMap<PartitionKey, Rest>,
     session: Session,
@@ -103,6 +114,14 @@ struct Rest {
     until: Duration,
     /// Whether it may not be asked for, rather than being of no use.
     is_held: bool,
+}
+
+/// What a request names.
+struct Named {
+    named: Vec<PartitionKey>,
+    forgotten: Vec<PartitionKey>,
+    /// The last of them, if others have to wait for the next request.
+    turn: Option<PartitionKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +147,7 @@ impl Fetcher {
             behind: BTreeSet::new(),
             asked: BTreeMap::new(),
             changed: BTreeSet::new(),
+            turn: None,
             resting: BTreeMap::new(),
             session: Session::NEW,
         }
@@ -198,10 +218,10 @@ impl Fetcher {
         if self.due_at() != Some(Duration::ZERO) {
             return Ok(None);
         }
-        let (named, forgotten) = self.named();
+        let Named { named, forgotten, turn } = self.named();
         // The leader must not keep what is to be asked again sooner.
         let rest = self.deadline().map_or(Duration::MAX, |until| until.saturating_sub(now.elapsed));
-        let wait_max = if self.is_behind() { rest.min(WAIT_WHILE_BEHIND) } else { rest };
+        let wait_max = if self.is_behind() || turn.is_some() { rest.min(WAIT_WHILE_BEHIND) } else { rest };
         let request = FetchRequest {
             replica_state: ReplicaState { replica_id: self.me.broker.0, replica_epoch: self.me.epoch.0 },
             max_wait_ms: i32::try_from(wait_max.min(self.limits.wait_max).as_millis()).unwrap_or(i32::MAX),
@@ -216,28 +236,47 @@ impl Fetcher {
         let frame = wire::encode_request(correlation_id, Some("replica"), VERSION, &request)?;
         if self.session == Session::NEW {
             self.asked.clear();
+            self.changed.extend(self.wanted.keys());
         }
-        self.asked.retain(|key, _| !forgotten.contains(key));
+        match turn {
+            None => self.changed.clear(),
+            Some(_) => named.iter().chain(&forgotten).for_each(|key| {
+                self.changed.remove(key);
+            }),
+        }
+        self.turn = turn;
+        for key in &forgotten {
+            self.asked.remove(key);
+        }
         self.asked.extend(named.into_iter().map(|key| (key, self.wanted[&key])));
-        self.changed.clear();
         Ok(Some(frame))
     }
 
-    /// What is to be named, and what taken out of the session.
-    fn named(&self) -> (Vec<PartitionKey>, Vec<PartitionKey>) {
+    /// What is to be named, and what taken out of the session. Where that is too much for one request, all have
+    /// their turn.
+    fn named(&self) -> Named {
         let is_wanted = |key: &PartitionKey| self.wanted.contains_key(key) && !self.resting.contains_key(key);
-        if self.session == Session::NEW {
-            return (self.wanted.keys().copied().filter(is_wanted).collect(), Vec::new());
-        }
+        let turn = self.turn.unwrap_or(BEFORE_ALL);
+        let ranges = [(Bound::Excluded(turn), Bound::Unbounded), (Bound::Unbounded, Bound::Included(turn))]
+            .into_iter();
         let (mut named, mut forgotten) = (Vec::new(), Vec::new());
-        for key in &self.changed {
+        let is_new = self.session == Session::NEW;
+        let wanted = is_new.then(|| ranges.clone().flat_map(|range| self.wanted.range(range)));
+        let changed = (!is_new).then(|| ranges.flat_map(|range| self.changed.range(range)));
+        let wanted = wanted.into_iter().flatten().map(|(key, _)| key);
+        let mut in_turn = wanted.chain(changed.into_iter().flatten()).peekable();
+        while let Some(key) = in_turn.next() {
             match (is_wanted(key), self.asked.get(key)) {
-                (true, asked) if asked != self.wanted.get(key) => named.push(*key),
-                (false, Some(_)) => forgotten.push(*key),
+                (true, asked) if is_new || asked != self.wanted.get(key) => named.push(*key),
+                (false, Some(_)) if !is_new => forgotten.push(*key),
                 _ => {}
             }
+            if named.len() + forgotten.len() == NAMED_MAX {
+                let turn = in_turn.peek().is_some().then_some(*key);
+                return Named { named, forgotten, turn };
+            }
         }
-        (named, forgotten)
+        Named { named, forgotten, turn: None }
     }
 
     fn topics(&self, named: &[PartitionKey]) -> Vec<FetchTopic<'static>> {

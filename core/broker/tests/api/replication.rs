@@ -1,15 +1,15 @@
 //! A follower and its leader, with all that is between them but the socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerEpoch, BrokerId, Effects, ErrorCode, Offset, PartitionIndex, Uuid};
+use base::{BrokerEpoch, BrokerId, Effects, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId, Uuid};
 use metadata::settings::TopicSettings;
 use metadata::{MetadataRecord, PartitionChange};
 use records::BatchOptions;
-use replica::{Effect, FollowerId, IsrAnswer, NextFetch, Partition};
+use replica::{Effect, FollowerFetch, FollowerId, IsrAnswer, NextFetch, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log};
 use vltava_broker::call::{ParkedRequest, Peer, Session};
@@ -423,4 +423,45 @@ fn what_was_held_back_is_due_when_it_may_be_taken_in_or_as_soon_as_nobody_holds_
     assert!(follower.fetcher.request(world.now, 9).unwrap().is_none());
     keys.iter().for_each(|key| follower.fetcher.set(*key, NextFetch::Nothing));
     assert_eq!(follower.fetcher.due_at(), None, "nothing is wanted");
+}
+
+/// Each partition is the only one of its topic, and the leader knows none: it answers each time it is asked.
+#[test]
+fn a_follower_of_more_than_one_request_may_name_asks_for_all_of_them() {
+    const PARTITIONS: u32 = 120_000;
+    let mut world = World::new();
+    let Follower { mut fetcher, mut session, .. } = Follower::of(&world, &[]);
+    let next = NextFetch::Ask(FollowerFetch {
+        leader: BrokerId(1),
+        current_epoch: LeaderEpoch(0),
+        from: Offset(0),
+        last_epoch: LeaderEpoch::NONE,
+        log_start: Offset(0),
+    });
+    let key = |number: u32| {
+        let mut id = [7; 16];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        (TopicId(Uuid(id)), PartitionIndex(0))
+    };
+    (0..PARTITIONS).for_each(|number| fetcher.set(key(number), next));
+    let mut ask = |fetcher: &mut Fetcher, id| {
+        let frame = fetcher.request(world.now, id).unwrap().expect("it has to ask");
+        std::mem::swap(&mut world.session, &mut session);
+        let bytes = world.send(&frame.bytes[4..]).bytes();
+        std::mem::swap(&mut world.session, &mut session);
+        let mut keys = BTreeSet::new();
+        let mut each = |key, _: LeaderAnswer<'_>| {
+            keys.insert(key);
+            Next { fetch: next, has_failed: false, rests_until: None }
+        };
+        fetcher.on_answer(world.now, id, &bytes, &mut each).unwrap();
+        (keys.len(), session.fetch.partitions())
+    };
+    // What was named before is in the session, and the last request names nothing.
+    let asked: Vec<_> = (1..=4).map(|id| ask(&mut fetcher, id)).collect();
+    assert_eq!(asked, [50_000, 100_000, 120_000, 120_000].map(|partitions| (partitions, partitions)));
+    // What is given up is taken out in the same way.
+    (1..PARTITIONS).for_each(|number| fetcher.set(key(number), NextFetch::Nothing));
+    let asked: Vec<_> = (5..=7).map(|id| ask(&mut fetcher, id)).collect();
+    assert_eq!(asked, [(1, 70_000), (1, 20_000), (1, 1)]);
 }
