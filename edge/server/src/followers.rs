@@ -49,8 +49,9 @@ const HURRY_EVERY_MAX: Duration = Duration::from_secs(30);
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(1);
 
-/// How long to wait before a replica is asked for again that there is no room for. What comes is thrown away.
-const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait before a replica is asked for again that there is no room for. What comes is thrown away, a whole
+/// answer each time; deletions that make room may wait as long.
+const FULL_PAUSE: Duration = Duration::from_secs(5);
 
 /// Everything that the tasks share.
 pub(crate) struct Followers {
