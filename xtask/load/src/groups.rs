@@ -4,7 +4,8 @@
 //!   join BROKER TOPIC classic|consumer TIMES             groups of one consumer of ours, one after the other, each
 //!                                                        from `subscribe` to its first record
 //!   members BROKER TOPIC GROUP range|cooperative|consumer MEMBERS SESSION_MS [join-only]
-//!                                                        as many members as partitions join; then one crashes
+//!                                                        as many members as partitions join; then one hangs
+//!                                                        up and says nothing, as if its process were killed
 //!   commit BROKER TOPIC apart|together COMMITTERS WARM_MS TIME_MS
 //!                                                        each commits again as soon as it was answered
 //!   offsets BROKER TOPIC write|read OFFSETS              commits that many, or finds them again

@@ -1,5 +1,5 @@
-//! A large group: all of it joins at once; then one member crashes, and one that has nothing to do with that is
-//! looked at.
+//! A large group: all of it joins at once; then the process of one member is killed, and one that has nothing to do
+//! with that is looked at.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ const PROTOCOLS: [(&str, &str); 3] =
 
 /// What is measured of each: row and name.
 const JOIN: (&str, &str) = ("all join, until each has one partition", "join_ms");
-const SETTLED: (&str, &str) = ("one crashes, until each partition has an owner", "settled_ms");
+const SETTLED: (&str, &str) = ("process killed, until each partition has an owner", "settled_ms");
 const AFTER: (&str, &str) = ("of that, since the coordinator dropped it", "settled_after_ms");
 const QUIET: (&str, &str) = ("longest pause of a reader while nothing happens", "quiet_pause_ms");
-const PAUSE: (&str, &str) = ("longest pause of an unaffected reader over the crash", "pause_ms");
+const PAUSE: (&str, &str) = ("longest pause of an unaffected reader over the kill", "pause_ms");
 const ALL: [(&str, &str); 5] = [JOIN, SETTLED, AFTER, QUIET, PAUSE];
 
 /// Who never stops reading has no longer pause than this, on two cores that it shares with hundreds.
@@ -109,11 +109,14 @@ fn section(bench: &Bench) -> Section {
     let about = format!(
         "{count} members, {count} partitions, one broker. All but one of the members are those that our \
          consumers are, stepped on one thread in one process, each with its own connections from an address \
-         of its own; the last is a whole consumer of ours. They subscribe at once. Then records come every \
+         of its own, as brokers limit how many one address has and opens in a second; the last is a whole consumer of ours. They subscribe at once. Then records come every \
          2 ms into the partition of the last; it reads while nothing happens for the time of four \
          heartbeats, in which those of all members are spread evenly over one, as if they had not joined at \
-         once; then another is gone with its connections and says nothing. A pause is the longest time \
-         without a record, from the crash until a second after all has settled. The coordinator has dropped \
+         once; then another is gone with its connections and says nothing, as a process that is killed: its \
+         machine hangs up for it. Vltava ends the session of who hung up after two heartbeats and a second, \
+         Kafka waits for the end of it. A crash that nobody tells of, as when a machine loses power, takes the \
+         whole session on both sides, and is not measured. A pause is the longest time without a record, \
+         from the kill until a second after all has settled. The coordinator has dropped \
          the member when ListGroups says that the group is not stable any more; it is asked every 5 ms. \
          Classic members have `session.timeout.ms={SESSION_MS}` and `heartbeat.interval.ms=3000`; those of \
          KIP-848 what the broker says, 45 s and 5 s: the defaults. Members hear of a change with the answer \
