@@ -270,10 +270,10 @@ fn estimate(options: &Options) -> Duration {
         }
         Part::Recovery => runs * (10.0 + 2.0 * 2.0 * gib) + 15.0 + 3.0 * gib,
         Part::Join => runs * 50.0,
-        Part::Members => runs * (120.0 + 0.2 * f64::from(options.members)),
-        Part::Commits => runs * 110.0,
-        Part::Lag => runs * (5.0 + 3.0 * thousand / 2.0) + 20.0 + 10.0 * thousand,
-        Part::Load => runs * (30.0 + 20.0 * options.offsets as f64 / 1e6),
+        Part::Members => runs * (250.0 + 0.2 * f64::from(options.members)),
+        Part::Commits => runs * 190.0,
+        Part::Lag => runs * (10.0 + 3.0 * thousand / 2.0) + 20.0 + 10.0 * thousand,
+        Part::Load => runs * (45.0 + 45.0 * options.offsets as f64 / 1e6),
         Part::ThreeProducers | Part::Failover | Part::CatchUp => 0.0,
     };
     Duration::from_secs_f64(options.only.iter().map(|part| seconds(*part)).sum())
