@@ -256,6 +256,21 @@ fn who_lags_leaves_and_comes_back_when_it_has_caught_up() {
     assert_eq!(cluster.isr(), [1, 2, 3]);
 }
 
+/// KAFKA-7128: a new leader that is alone in sync where two are asked for does not know yet what its
+/// predecessor committed. Who has all that it knows of may lack that.
+#[test]
+fn who_has_not_come_to_where_the_leadership_began_is_not_in_sync() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 3);
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.ends(), [(0, 3), (0, 3), (0, 0)]);
+    cluster.lead(2, &[2]);
+    cluster.fetch(3).expect("it follows");
+    assert_eq!((cluster.isr(), cluster.ends()[1]), (vec![2], (0, 3)), "3 had nothing when it asked");
+    cluster.fetch(3).expect("it follows");
+    assert_eq!((cluster.isr(), cluster.ends()[1]), (vec![2, 3], (3, 3)), "and now it has all");
+}
+
 #[test]
 fn nothing_is_committed_while_too_few_are_in_sync() {
     let mut cluster = Cluster::new(FlushPolicy::Os, 2);

@@ -16,7 +16,7 @@ use metadata::settings::FlushPolicy;
 
 use super::client::Client;
 use super::client::hand::{Hand, Wish};
-use super::net::Place;
+use super::net::{Conn, Place, Purpose};
 use super::options::Options;
 use super::process::PartitionKey;
 use super::quorum::node_of;
@@ -158,6 +158,12 @@ impl Story {
         self.say(format!("{a} and {b} do not hear each other"));
     }
 
+    /// What one says to another does not arrive.
+    fn deafen(&mut self, to: usize, from: usize) {
+        self.world.net.cut(Place::Node(from), Place::Node(to));
+        self.say(format!("{to} does not hear {from}"));
+    }
+
     fn mend(&mut self) {
         self.world.mend(|_, _| true);
         self.say("all hear each other");
@@ -230,6 +236,13 @@ impl Story {
 fn ends(world: &World, key: PartitionKey, node: usize) -> Option<(i64, i64)> {
     let cell = world.nodes[node].process.as_ref()?.cells.get(&key)?;
     Some(cell.with(|it| (it.high_watermark().0, it.log().end().0)))
+}
+
+/// Whether a node has a connection on which it asks another for records.
+fn asks(world: &World, node: usize, of: usize) -> bool {
+    let mut conns = world.net.conns.iter();
+    let is_it = |conn: &Conn| conn.is_open && conn.to == Place::Node(of) && conn.purpose == Purpose::Records;
+    conns.any(|(id, conn)| id.owner == Place::Node(node) && is_it(conn))
 }
 
 /// How many are in sync.
