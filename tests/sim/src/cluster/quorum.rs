@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{BrokerId, LeaderEpoch, Offset};
-use controller::{Committed, Proposal, QuorumEvent};
+use controller::{Committed, MetadataQuorum, Proposal, QuorumEvent};
 use metadata::{Image, MetadataRecord};
 
 use super::plant::Plant;
@@ -86,6 +86,19 @@ impl Reach<'_> {
     }
 }
 
+/// The quorum as the controller of one node sees it, at one time.
+pub(crate) struct SimProposer<'a> {
+    pub(crate) quorum: &'a mut SimQuorum,
+    pub(crate) now_us: u64,
+    pub(crate) node: usize,
+}
+
+impl MetadataQuorum for SimProposer<'_> {
+    fn propose(&mut self, proposal: Proposal) {
+        self.quorum.propose(self.now_us, self.node, proposal);
+    }
+}
+
 /// How often the quorum looks around, in microseconds.
 pub(crate) const LOOKS_EVERY_US: u64 = 20_000;
 
@@ -111,7 +124,7 @@ impl SimQuorum {
         self.log.last().map(|entry| Arc::clone(&entry.image)).unwrap_or_default()
     }
 
-    pub(crate) fn propose(&mut self, now_us: u64, node: usize, proposal: Proposal) {
+    fn propose(&mut self, now_us: u64, node: usize, proposal: Proposal) {
         // Who was deposed proposes in vain.
         let is_leader = self.leader == Some(node) && proposal.epoch == self.epoch;
         if is_leader || self.plant == Some(Plant::DeposedIsHeard) {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ::metadata::settings::BrokerSettings;
 use base::{BrokerEpoch, Now};
+use controller::MetadataQuorum;
 use storage::disk::Disk;
 
 use super::EPOCH;
@@ -31,7 +32,7 @@ use super::plant::Plant;
 use super::process::cell::View;
 use super::process::{Act, PartitionKey, Process};
 use super::queue::{Event, Queue};
-use super::quorum::SimQuorum;
+use super::quorum::{SimProposer, SimQuorum};
 use super::truth::Truth;
 use crate::disk::{Halt, SimDisk};
 use crate::random::Random;
@@ -348,7 +349,8 @@ impl World {
                 Act::Close(conn) => self.hang_up(conn, Place::Node(node)),
                 Act::Propose(proposal) => {
                     self.say(format_args!("node {node} proposes {} records", proposal.records.len()));
-                    self.quorum.propose(self.now_us, node, proposal);
+                    let (quorum, now_us) = (&mut self.quorum, self.now_us);
+                    SimProposer { quorum, now_us, node }.propose(proposal);
                 }
                 Act::Flush(key) => {
                     let at = self.now_us + self.random.below(self.options.flush_us / 2 + 1);
