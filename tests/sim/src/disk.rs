@@ -59,6 +59,8 @@ pub(crate) struct State {
     changes: u64,
     /// Whether a barrier has failed since the power was last off.
     sync_failed: bool,
+    /// Whether a barrier is answered and not done.
+    ignores_barriers: bool,
     damage: Vec<Damage>,
 }
 
@@ -103,6 +105,7 @@ impl SimDisk {
             faults_held: false,
             changes: 0,
             sync_failed: false,
+            ignores_barriers: false,
             damage: Vec::new(),
         })))
     }
@@ -228,6 +231,16 @@ impl SimDisk {
     /// What a power cut would certainly leave of a file; `None` if its name may be gone.
     pub fn on_media(&self, path: &Path) -> Option<Vec<u8>> {
         self.lock().tree.on_media(path).map(<[u8]>::to_vec)
+    }
+
+    /// The names that a power cut would certainly leave in a directory, in order.
+    pub fn names_on_media(&self, dir: &Path) -> Vec<String> {
+        self.lock().tree.names_on_media(dir)
+    }
+
+    /// Says yes to every barrier from here on and does nothing, as a disk that lies.
+    pub fn ignore_barriers(&self) {
+        self.lock().ignores_barriers = true;
     }
 
     /// Every path to a file, in order.

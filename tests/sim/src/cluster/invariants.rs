@@ -33,6 +33,7 @@ use metadata::{Image, Partition};
 use super::process::PartitionKey;
 use super::process::cell::{Cell, View};
 use super::truth::{History, Replica, Truth};
+use crate::disk::SimDisk;
 use crate::violation::Violation;
 
 /// The end of a log that was cut off.
@@ -49,6 +50,8 @@ pub(crate) struct Look<'a> {
     pub(crate) life: u32,
     pub(crate) key: PartitionKey,
     pub(crate) cell: &'a Cell,
+    /// What it lies on.
+    pub(crate) disk: &'a SimDisk,
     /// As it was before, in the same life.
     pub(crate) before: Option<View>,
     pub(crate) after: View,
@@ -74,6 +77,7 @@ pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation
     let history: &History = history;
     i14_marks::check(look, history, found);
     i03_dense_monotone::check(look, history, found);
+    i27_acked_is_durable::check_medium(look, history, found);
     i18_one_leader::check(look, truth, found);
     if !is_broken {
         i21_cuts::check(look, verified, found);

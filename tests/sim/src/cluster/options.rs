@@ -297,7 +297,7 @@ impl Options {
 
     /// In-sync sets become small, and whoever is left of them loses its power: what needs several faults in
     /// a row, which seldom meet by chance (KIP-966).
-    fn of_the_last_standing(mut self) -> Self {
+    pub(super) fn of_the_last_standing(mut self) -> Self {
         for topic in &mut self.topics {
             topic.replicas = 3;
             topic.isr_min = 2;

@@ -16,12 +16,15 @@ use wire::{ApiKey, Decoder, Message, Request, RequestHeader};
 
 use super::keyed::KeyedRecord;
 use super::net::Purpose;
+use super::options::Options;
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     /// What is in the page cache counts as durable.
     CacheCounts,
+    /// Disks say yes to every barrier and do nothing.
+    BarriersIgnored,
     /// `min.insync.replicas` is taken for 1.
     MinIsrIgnored,
     /// Who produces with acks=all is answered as with acks=1.
@@ -79,8 +82,9 @@ pub enum Plant {
 
 impl Plant {
     /// Those that show in any cluster.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CacheCounts,
+        Self::BarriersIgnored,
         Self::MinIsrIgnored,
         Self::AckAtOnce,
         Self::EpochsUncompared,
@@ -112,6 +116,13 @@ impl Plant {
         Self::AssignmentsUnloaded,
         Self::EpochsUnloaded,
     ];
+
+    /// What a seed chooses for a run that is to find the bug: what needs several faults in a row is looked for
+    /// where these meet more often than by chance.
+    pub fn options(self, seed: u64) -> Options {
+        let drawn = Options::draw(seed);
+        if self == Self::DoubtUnsaid { drawn.of_the_last_standing() } else { drawn }
+    }
 
     /// The one with this name, as `Debug` prints it.
     pub fn named(name: &str) -> Option<Self> {

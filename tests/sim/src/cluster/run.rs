@@ -41,7 +41,7 @@ thread_local! {
 
 /// Runs a seed to its end, or to the first thing that is wrong. A panic is one of them.
 pub fn run(seed: u64, plant: Option<Plant>) -> Outcome {
-    run_with(seed, Options::draw(seed), plant)
+    run_with(seed, plant.map_or_else(|| Options::draw(seed), |plant| plant.options(seed)), plant)
 }
 
 /// Runs a seed of clusters with groups, as [`run`] does.

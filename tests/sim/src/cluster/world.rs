@@ -109,6 +109,9 @@ impl World {
             let random = Random::stream(seed, &format!("disk {number}"));
             let disk = SimDisk::new(random, disk_trace.clone());
             disk.set_writeback(options.writeback_per_thousand);
+            if plant == Some(Plant::BarriersIgnored) {
+                disk.ignore_barriers();
+            }
             let door: Arc<dyn Disk> = Arc::new(disk.clone());
             Node {
                 disk,
@@ -405,6 +408,7 @@ impl World {
                 life: process.life,
                 key,
                 cell,
+                disk: &self.nodes[node].disk,
                 before,
                 after,
                 cuts: &cuts,

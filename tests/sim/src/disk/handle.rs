@@ -128,6 +128,7 @@ impl DiskFile for SimFile {
         let mut state = self.disk.lock();
         self.check(&state, Operation::Sync, false)?;
         match state.admit(Operation::Sync, self.path(), 0) {
+            Ok(None) if state.ignores_barriers => {}
             Ok(None) => self.contents_mut(&mut state, Operation::Sync)?.sync(),
             Ok(Some(kind)) => self.lie(&mut state, kind),
             Err(failed) => {

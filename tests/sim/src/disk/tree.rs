@@ -172,6 +172,21 @@ impl Tree {
         self.contents(id).map(Contents::on_media)
     }
 
+    /// The names that a power cut would certainly leave in a directory.
+    pub(super) fn names_on_media(&self, dir: &Path) -> Vec<String> {
+        let mut id = ROOT;
+        for name in names(dir) {
+            match self.nodes.get(&id) {
+                Some(Node::Dir { media, .. }) if media.contains_key(name) => id = media[name],
+                _ => return Vec::new(),
+            }
+        }
+        match self.nodes.get(&id) {
+            Some(Node::Dir { media, .. }) => media.keys().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Writeback nobody asked for, of bytes and of names.
     pub(super) fn write_back_some(&mut self, random: &mut Random) {
         for node in self.nodes.values_mut() {

@@ -2,13 +2,61 @@
 //! replicas as `min.insync.replicas` before its producer is told.
 //!
 //! Before, and not when: the answer may be late, and a disk fail meanwhile.
+//!
+//! What a log says of its disk is not believed: the simulated disk is asked what a power cut would leave.
+
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use base::Offset;
+use storage::layout::{FileKind, FileName, parse_file_name};
 
-use super::violation;
+use super::{Look, violation};
 use crate::cluster::process::PartitionKey;
-use crate::cluster::truth::Truth;
+use crate::cluster::truth::{History, Truth, read};
+use crate::disk::SimDisk;
+use crate::trace::hash;
 use crate::violation::Violation;
+
+const NAME: &str = "I27 acknowledged is durable";
+
+/// A replica was stepped: what its log says to be durable is on the medium, each batch as the log has it. What
+/// was compared before is compared again only after a cut, and in another life.
+pub(super) fn check_medium(look: &Look<'_>, history: &History, found: &mut Vec<Violation>) {
+    let (start, upto) = (look.after.start, look.after.durable);
+    let known = look.before.filter(|_| look.cuts.is_empty());
+    let from = known.map_or(start, |before| before.durable.max(start));
+    if history.compacts || look.after.has_failed || upto <= from {
+        return;
+    }
+    let (dir, log) = look.cell.with(|it| (it.log().dir().to_owned(), read(it.log(), from, upto, false)));
+    let complain = |what: String| {
+        let what = format!("{} of node {}, durable up to {upto}: {what}", history.name, look.node);
+        Violation { invariant: NAME, what }
+    };
+    let log = match log {
+        Ok(log) => log,
+        Err(why) => return found.push(complain(why)),
+    };
+    let medium = on_medium(look.disk, &dir, upto);
+    let missing = log.iter().find(|batch| !medium.contains(&(batch.base, batch.hash)));
+    if let Some(batch) = missing {
+        found.push(complain(format!("what is at {} is not on the medium", batch.base)));
+    }
+}
+
+/// The batches that a power cut would leave of a log before an offset, each with the hash of its bytes.
+fn on_medium(disk: &SimDisk, dir: &Path, upto: Offset) -> BTreeSet<(Offset, u64)> {
+    let mut there = BTreeSet::new();
+    for name in disk.names_on_media(dir) {
+        let FileName::Part(FileKind::Log, base) = parse_file_name(&name) else { continue };
+        let bytes = if base < upto { disk.on_media(&dir.join(name)) } else { None };
+        let bytes = bytes.unwrap_or_default();
+        let whole = records::batches(&bytes).map_while(Result::ok);
+        there.extend(whole.map(|batch| (batch.base_offset(), hash(0, batch.bytes()))));
+    }
+    there
+}
 
 /// A replica of it was looked at.
 pub(super) fn note(key: PartitionKey, truth: &mut Truth) {
@@ -25,6 +73,6 @@ pub(crate) fn check_acked(key: PartitionKey, offset: Offset, truth: &Truth, foun
     if offset >= history.on_disks {
         let (name, upto, wanted) = (&history.name, history.on_disks, history.isr_min);
         let what = format!("{name} {offset}: on {wanted} disks at once was only what is before {upto}");
-        violation(found, "I27 acknowledged is durable", what);
+        violation(found, NAME, what);
     }
 }
