@@ -13,7 +13,6 @@ use wire::{ApiKey, Decoder};
 
 use super::{Api, read};
 use crate::call::{Call, CloseReason, Context, Outcome, ReplyTo, Submission};
-use crate::groups::OFFSETS_TOPIC;
 
 /// See the module.
 pub const API: Api = Api::new(ApiKey::CreateTopics, 2..=7, handle);
@@ -141,21 +140,4 @@ fn told(context: &Context<'_>, asked: &Asked) -> Vec<Told> {
             source: described.source.code(),
         })
         .collect()
-}
-
-/// The command that makes a topic on demand: with the broker's defaults, but that of committed offsets as whoever
-/// looks for a coordinator makes it.
-pub(super) fn on_demand(context: &Context<'_>, name: &base::TopicName) -> Command {
-    if name.as_str() == OFFSETS_TOPIC {
-        return super::find_coordinator::making(context);
-    }
-    let topic = NewTopic {
-        name: name.to_string(),
-        partitions: -1,
-        replication_factor: -1,
-        assignments: Vec::new(),
-        configs: Vec::new(),
-        random: context.host.random(),
-    };
-    Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
 }

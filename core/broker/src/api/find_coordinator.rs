@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{BrokerId, ErrorCode};
-use controller::{Command, ControllerError, CreateTopics, NewTopic, Reply};
+use controller::{ControllerError, Reply};
 use metadata::Image;
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::{ApiKey, Decoder};
 
-use super::{Api, read};
+use super::{Api, on_demand, read};
 use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session, Submission};
 use crate::groups::{OFFSETS_TOPIC, partition_of};
 
@@ -53,28 +53,9 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
         return Ok(answer(&call.context, &asked, None));
     }
     Ok(Outcome::Submit(Submission {
-        command: making(&call.context),
+        command: on_demand::offsets_topic(&call.context),
         finish: Box::new(move |context, decision| finish(context, asked, decision)),
     }))
-}
-
-/// The command that makes the topic of committed offsets. The controller sees to it that it is compacted, never deleted
-/// by age, and flushed before anything counts.
-pub(super) fn making(context: &Context<'_>) -> Command {
-    let settings = &context.settings.group;
-    let config = |name: &str, value: String| (name.to_owned(), Some(value));
-    let topic = NewTopic {
-        name: OFFSETS_TOPIC.to_owned(),
-        partitions: settings.topic_partitions,
-        replication_factor: settings.topic_replication_factor.unwrap_or(-1),
-        assignments: Vec::new(),
-        configs: vec![
-            config("compression.type", "producer".to_owned()),
-            config("segment.bytes", settings.topic_segment_bytes.to_string()),
-        ],
-        random: context.host.random(),
-    };
-    Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
 }
 
 fn finish(context: &Context<'_>, asked: Asked, decision: Result<Reply, ControllerError>) -> Outcome {

@@ -17,7 +17,7 @@ use wire::messages::metadata::{
 };
 use wire::{ApiKey, Decoder};
 
-use super::{Api, operations, read};
+use super::{Api, on_demand, operations, read};
 use crate::call::{Call, CloseReason, Context, Outcome};
 
 /// See the module.
@@ -52,7 +52,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     if request.allow_auto_topic_creation && call.context.settings.auto_create_topics {
         let context = &call.context;
         let missing = missing.iter().take(CREATED_ON_DEMAND_MAX);
-        call.background.extend(missing.map(|name| super::create_topics::on_demand(context, name)));
+        call.background.extend(missing.map(|name| on_demand::topic(context, name)));
     }
     let brokers = brokers(&call.context);
     let response = MetadataResponse {

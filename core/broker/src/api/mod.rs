@@ -48,6 +48,7 @@ pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
 pub mod offset_for_leader_epoch;
+mod on_demand;
 mod operations;
 pub mod produce;
 pub mod remove_raft_voter;
