@@ -1,47 +1,15 @@
 //! Where two crates that do not know each other meet: the log's files and the socket.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use broker::call::{Answer, CloseReason};
-use parking_lot::Mutex;
 use storage::FileSlice;
 use storage::disk::DiskFile;
 use tracing::error;
 
 use crate::node::Node;
-
-/// Files of which something could not be read: the kernel may say of a page that it has it, and have tried in vain to
-/// read it. What is sent of them is read before.
-#[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    any: AtomicBool,
-    files: Mutex<Vec<Weak<dyn DiskFile>>>,
-}
-
-impl Suspects {
-    /// A disk with more of them is to be replaced. One that was pushed out costs a connection, and is here again.
-    const FILES_MAX: usize = 1_000;
-
-    fn has(&self, file: &Arc<dyn DiskFile>) -> bool {
-        let is_it = |suspect: &Weak<dyn DiskFile>| std::ptr::addr_eq(suspect.as_ptr(), Arc::as_ptr(file));
-        self.any.load(Ordering::Relaxed) && self.files.lock().iter().any(is_it)
-    }
-
-    fn add(&self, file: &Arc<dyn DiskFile>) {
-        if self.has(file) {
-            return;
-        }
-        let mut files = self.files.lock();
-        files.retain(|file| file.strong_count() > 0);
-        if files.len() >= Self::FILES_MAX {
-            files.remove(0);
-        }
-        files.push(Arc::downgrade(file));
-        self.any.store(true, Ordering::Relaxed);
-    }
-}
+use crate::suspects::Suspects;
 
 /// A file of the log, as the socket wants it.
 #[derive(Debug)]

@@ -39,6 +39,7 @@ mod recovery;
 mod requests;
 mod start; // start here
 mod stop;
+mod suspects;
 mod table;
 #[cfg(test)]
 mod tests;

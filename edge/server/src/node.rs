@@ -22,9 +22,9 @@ use crate::clock::Clock;
 use crate::complaints::Complaints;
 use crate::control::Control;
 use crate::coordinators::Coordinators;
-use crate::files::Suspects;
 use crate::log_dir::LogDirectory;
 use crate::random::random;
+use crate::suspects::Suspects;
 use crate::table::PartitionTable;
 use crate::throttles::Throttles;
 
