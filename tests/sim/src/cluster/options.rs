@@ -316,6 +316,20 @@ impl Options {
         self.times.lag_max = Duration::from_millis(600);
         self
     }
+
+    /// Brokers that are killed and back at once, again and again, while leaders and the controller hear of it late:
+    /// what is said of a broker's life before may be taken for its new one.
+    pub(super) fn of_quick_restarts(mut self) -> Self {
+        for topic in &mut self.topics {
+            topic.replicas = 3;
+        }
+        self.troubles =
+            vec![(Trouble::Kill, 60), (Trouble::CutPower, 20), (Trouble::OneWay, 40), (Trouble::Mend, 40)];
+        (self.troubled_us, self.trouble_every_us) = (30_000_000, 400_000);
+        self.outage_us = 400_000;
+        self.times.lag_max = Duration::from_millis(600);
+        self
+    }
 }
 
 fn draw_topic(random: &mut Random, number: u64, nodes: usize) -> TopicOptions {

@@ -16,7 +16,6 @@ use wire::{ApiKey, Decoder, Message, Request, RequestHeader};
 
 use super::keyed::KeyedRecord;
 use super::net::Purpose;
-use super::options::Options;
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,13 +115,6 @@ impl Plant {
         Self::AssignmentsUnloaded,
         Self::EpochsUnloaded,
     ];
-
-    /// What a seed chooses for a run that is to find the bug: what needs several faults in a row is looked for
-    /// where these meet more often than by chance.
-    pub fn options(self, seed: u64) -> Options {
-        let drawn = Options::draw(seed);
-        if self == Self::DoubtUnsaid { drawn.of_the_last_standing() } else { drawn }
-    }
 
     /// The one with this name, as `Debug` prints it.
     pub fn named(name: &str) -> Option<Self> {
