@@ -55,7 +55,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::AllIsCommitted, 5),
     (Plant::CommittedToTheEnd, 10),
     (Plant::IsrUnasked, 5),
-    (Plant::BrokerEpochGuessed, 100),
+    (Plant::BrokerEpochGuessed, 30),
     (Plant::DoubtUnsaid, 30),
     (Plant::CleanMarkKept, 10),
     (Plant::ActsTooSoon, 5),

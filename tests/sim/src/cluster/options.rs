@@ -42,6 +42,7 @@ pub enum Trouble {
     BreakDisk,
     FillDisk,
     SlowDisk,
+    Configure,
 }
 
 const TROUBLES: [(Trouble, u32); 22] = [
@@ -179,17 +180,25 @@ impl Options {
             times: draw_times(random),
             shards: ShardSettings::default(),
         };
-        match random.below(10) {
+        let drawn = match random.below(10) {
             0 | 1 => drawn.of_the_last_standing(),
             2 => drawn.of_who_comes_back(),
             3 => drawn.of_many_leaders(),
             4 => drawn.of_failing_disks(),
             _ => drawn,
-        }
+        };
+        if Random::stream(seed, "settings").chance(250) { drawn.of_changing_settings() } else { drawn }
+    }
+
+    /// Whatever else happens, somebody changes what topics are set to meanwhile.
+    fn of_changing_settings(mut self) -> Self {
+        let all: u32 = self.troubles.iter().map(|(_, weight)| *weight).sum();
+        self.troubles.push((Trouble::Configure, (all / 10).max(1)));
+        self
     }
 
     /// Who is about to be in sync loses its power and is back at once, without what it had (KIP-903).
-    fn of_who_comes_back(mut self) -> Self {
+    pub(super) fn of_who_comes_back(mut self) -> Self {
         self.topics.iter_mut().for_each(|topic| topic.policy = FlushPolicy::Os);
         self.troubles = vec![
             (Trouble::CutPower, 20),
@@ -313,20 +322,6 @@ impl Options {
         (self.troubled_us, self.trouble_every_us) = (30_000_000, 500_000);
         (self.outage_us, self.writeback_per_thousand) = (1_500_000, 0);
         self.cut = PowerCut { kept_per_thousand: 0, torn: false, rubbish: false };
-        self.times.lag_max = Duration::from_millis(600);
-        self
-    }
-
-    /// Brokers that are killed and back at once, again and again, while leaders and the controller hear of it late:
-    /// what is said of a broker's life before may be taken for its new one.
-    pub(super) fn of_quick_restarts(mut self) -> Self {
-        for topic in &mut self.topics {
-            topic.replicas = 3;
-        }
-        self.troubles =
-            vec![(Trouble::Kill, 60), (Trouble::CutPower, 20), (Trouble::OneWay, 40), (Trouble::Mend, 40)];
-        (self.troubled_us, self.trouble_every_us) = (30_000_000, 400_000);
-        self.outage_us = 400_000;
         self.times.lag_max = Duration::from_millis(600);
         self
     }

@@ -137,7 +137,7 @@ impl World {
             if has_leader && !has_disk(node_of(partition.leader)) && others > 0 {
                 return Some(format!("{} is led from a failed directory: {partition:?}", history.name));
             }
-            let enough = partition.replicas.iter().filter(is_core).count() >= history.isr_min;
+            let enough = partition.replicas.iter().filter(is_core).count() >= history.isr_min_most;
             let is_written = self.options.producers > 0 && !history.compacts;
             if is_written && has_leader && enough && ends.get(&key).is_some_and(|end| history.end <= *end) {
                 return Some(format!("nothing is written to {}: {partition:?}", history.name));

@@ -50,7 +50,7 @@ fn options(seed: u64, plant: Option<Plant>) -> Options {
     let drawn = Options::draw(seed);
     match plant {
         Some(Plant::DoubtUnsaid) => drawn.of_the_last_standing(),
-        Some(Plant::BrokerEpochGuessed) => drawn.of_quick_restarts(),
+        Some(Plant::BrokerEpochGuessed) => drawn.of_who_comes_back(),
         _ => drawn,
     }
 }

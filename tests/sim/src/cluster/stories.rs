@@ -9,9 +9,11 @@ mod disks;
 mod groups;
 mod leaders;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use base::{BrokerId, Offset, PartitionIndex};
+use base::{BrokerId, Offset, PartitionIndex, TopicName};
+use metadata::ConfigResource;
 use metadata::settings::FlushPolicy;
 
 use super::client::Client;
@@ -255,4 +257,24 @@ fn leader(world: &World, key: PartitionKey) -> Option<usize> {
     let image = world.quorum.image();
     let leader = image.partition(key.0, key.1)?.leader;
     (leader != BrokerId::NONE).then(|| node_of(leader))
+}
+
+/// No story of others: that whoever changes settings in a run really does.
+#[test]
+fn settings_that_somebody_changes_hold() {
+    let mut story = Story::new(FlushPolicy::Ack, 2);
+    let topic = TopicName::new("t").expect("it is a name");
+    let resource = ConfigResource::Topic(topic);
+    let set = |world: &World, name: &str| world.quorum.image().configs(&resource).get(name).cloned();
+    let mut seen = BTreeSet::new();
+    for _ in 0..20 {
+        story.world.configure(0);
+        story.pass(500);
+        seen.insert((set(&story.world, "flush.policy"), set(&story.world, "min.insync.replicas")));
+    }
+    assert!(seen.len() > 3, "{seen:?}");
+    let history = &story.world.truth.histories[&story.key];
+    assert_eq!((history.isr_min, history.isr_min_most, history.counts_durable()), (1, 2, false));
+    story.write(0, &[1], ALL);
+    story.note();
 }

@@ -1,10 +1,13 @@
 //! What goes wrong, and how it is made good.
 
-use base::{BrokerId, PartitionIndex};
-use controller::{AlterReassignments, Reassignment};
+use base::{BrokerId, PartitionIndex, TopicName};
+use controller::{AlterReassignments, ConfigOp, IncrementalAlterConfigs, Reassignment, ResourceConfigs};
+use metadata::ConfigResource;
+use metadata::settings::FlushPolicy;
 
+use super::client::admin::policy;
 use super::net::{Parcel, Place, Purpose, Way};
-use super::options::Trouble;
+use super::options::{TopicOptions, Trouble};
 use super::process::PartitionKey;
 use super::queue::Event;
 use super::quorum::{broker, node_of};
@@ -78,6 +81,7 @@ impl World {
             }
             Trouble::FillDisk => self.break_disk(node, Operation::Write, FaultKind::Full),
             Trouble::SlowDisk => self.slow_disk(node),
+            Trouble::Configure => self.configure(node),
         }
     }
 
@@ -203,7 +207,7 @@ impl World {
             true => None,
             false => {
                 let most = partitions[&key].replicas.len().max(3).min(self.nodes.len());
-                let count = self.random.between(history.isr_min.max(1) as u64, most as u64) as usize;
+                let count = self.random.between(history.isr_min_most.max(1) as u64, most as u64) as usize;
                 let mut ids: Vec<BrokerId> = (0..self.nodes.len()).map(broker).collect();
                 (1..ids.len()).rev().for_each(|at| ids.swap(at, self.random.index(at + 1)));
                 ids.truncate(count);
@@ -217,6 +221,37 @@ impl World {
             AlterReassignments { partitions: vec![reassignment], allow_replication_factor_change: true };
         let life = self.nodes[node].life;
         let command = controller::Command::AlterReassignments(command);
+        self.step(node, life, |process, now| process.ask(now, &command));
+    }
+
+    /// Has a node ask for other settings of a topic: how many have to have a record, and whether durably.
+    pub(super) fn configure(&mut self, node: usize) {
+        let image = self.quorum.image();
+        let there = |topic: &&TopicOptions| !topic.compacts && image.topic(&topic.name).is_some();
+        let topics: Vec<TopicOptions> = self.options.topics.iter().filter(there).cloned().collect();
+        if topics.is_empty() {
+            return;
+        }
+        let topic = &topics[self.random.index(topics.len())];
+        let asked =
+            self.random.pick(&[FlushPolicy::Ack, FlushPolicy::Ack, FlushPolicy::Os, FlushPolicy::Interval]);
+        let isr_min = self.random.between(1, topic.isr_min as u64) as usize;
+        self.say(format_args!("{} is to be set to {} and {isr_min} in sync", topic.name, policy(asked)));
+        let id = image.topic(&topic.name).map(|topic| topic.id);
+        let histories = self.truth.histories.iter_mut().filter(|(key, _)| Some(key.0) == id);
+        histories.for_each(|(_, history)| history.weaken(asked, isr_min));
+        let set = |name: &str, value: String| (name.to_owned(), (ConfigOp::Set, Some(value)));
+        let name = TopicName::new(&topic.name).expect("a run names its topics well");
+        let resource = ResourceConfigs {
+            resource: ConfigResource::Topic(name),
+            entries: vec![
+                set("flush.policy", policy(asked).to_owned()),
+                set("min.insync.replicas", isr_min.to_string()),
+            ],
+        };
+        let command = IncrementalAlterConfigs { resources: vec![resource], validate_only: false };
+        let life = self.nodes[node].life;
+        let command = controller::Command::IncrementalAlterConfigs(command);
         self.step(node, life, |process, now| process.ask(now, &command));
     }
 

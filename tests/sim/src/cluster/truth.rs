@@ -44,8 +44,12 @@ pub(crate) struct Reign {
 #[derive(Debug)]
 pub(crate) struct History {
     pub(crate) name: String,
+    /// The weakest that it was asked to be set to.
     pub(crate) policy: FlushPolicy,
+    /// The least that was asked for.
     pub(crate) isr_min: usize,
+    /// The most.
+    pub(crate) isr_min_most: usize,
     /// Whether of each key only the last record needs to be there.
     pub(crate) compacts: bool,
     /// Where the last record of each key is, if it is compacted.
@@ -102,6 +106,7 @@ impl History {
             name,
             policy,
             isr_min,
+            isr_min_most: isr_min,
             compacts: false,
             last_of: BTreeMap::new(),
             batches: Vec::new(),
@@ -111,6 +116,15 @@ impl History {
             doubtful: BTreeSet::new(),
             robbed: BTreeSet::new(),
             is_broken: false,
+        }
+    }
+
+    /// Somebody asks for other settings. When they hold for whom nobody can tell: no more is claimed from here on
+    /// than the weakest promise.
+    pub(crate) fn weaken(&mut self, policy: FlushPolicy, isr_min: usize) {
+        self.isr_min = self.isr_min.min(isr_min);
+        if policy != FlushPolicy::Ack {
+            self.policy = policy;
         }
     }
 

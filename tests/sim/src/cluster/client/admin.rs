@@ -97,7 +97,8 @@ impl Admin {
     }
 }
 
-fn policy(policy: FlushPolicy) -> &'static str {
+/// A flush policy as a setting says it.
+pub(crate) fn policy(policy: FlushPolicy) -> &'static str {
     match policy {
         FlushPolicy::Ack => "ack",
         FlushPolicy::Interval => "interval",
