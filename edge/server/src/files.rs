@@ -49,18 +49,19 @@ fn reach(slice: &FileSlice) -> u64 {
 /// connections of this one wait with it. What cannot be read is left out of the answer: if it were found only when it
 /// is sent, the connection would have to end, and with it all else that is asked for there.
 pub(crate) async fn readable(node: &Node, answer: Answer) -> Result<Answer, CloseReason> {
-    let slow = |(_, slice): &(usize, &FileSlice)| {
+    let slow = |(at, slice): (usize, &FileSlice)| {
         let is_suspect = node.suspects.has(&slice.file);
-        is_suspect || (slice.len >= PROBED_BYTES_MIN && (is_short(slice) || !is_cached(slice)))
+        let is_cold = slice.len >= PROBED_BYTES_MIN && (is_short(slice) || !is_cached(slice));
+        (is_suspect || is_cold).then(|| (at, slice.clone(), is_suspect))
     };
-    let slices = answer.slices.iter().enumerate();
-    let cold: Vec<(usize, FileSlice)> = slices.filter(slow).map(|(at, slice)| (at, slice.clone())).collect();
+    let cold: Vec<(usize, FileSlice, bool)> = answer.slices.iter().enumerate().filter_map(slow).collect();
     if cold.is_empty() {
         return Ok(answer);
     }
     node.metrics.fetch.cold_reads.add(cold.len() as u64);
     let read = tokio::task::spawn_blocking(move || {
-        cold.into_iter().filter_map(|(at, slice)| Some((at, read(&slice).err()?, slice))).collect()
+        let failed = |(at, slice, is_suspect)| Some((at, read(&slice, is_suspect).err()?, slice));
+        cold.into_iter().filter_map(failed).collect()
     });
     // A panic of the thread was reported by the panic hook; the writer reads for itself.
     let failed: Vec<(usize, String, FileSlice)> = read.await.unwrap_or_default();
@@ -88,22 +89,27 @@ fn is_short(slice: &FileSlice) -> bool {
     slice.file.len().is_ok_and(|len| len < slice.position + u64::from(slice.len))
 }
 
-/// Reads a stretch, and what is likely to be asked for next. Says why the stretch cannot be read.
-fn read(slice: &FileSlice) -> Result<(), String> {
-    const AT_ONCE: usize = 256 << 10;
-    disk::advise(slice.file.as_ref(), slice.position, reach(slice));
+/// Reads what is missing of a stretch, or all of a suspect one, and what is likely to be asked for next. Says why the
+/// stretch cannot be read.
+fn read(slice: &FileSlice, is_suspect: bool) -> Result<(), String> {
+    const AT_ONCE: usize = 64 << 10;
+    let file = slice.file.as_ref();
+    disk::advise(file, slice.position, reach(slice));
     let mut buffer = vec![0; AT_ONCE.min(slice.len as usize)];
     let (mut at, end) = (slice.position, slice.position + u64::from(slice.len));
     while at < end {
         let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        let read = slice.file.read_at(&mut buffer[..wanted], at).map_err(|why| why.to_string())?;
-        if read < wanted {
-            return Err(format!("{:?} ends {} bytes before them", slice.file, end - at - read as u64));
+        // A file that is too short has nothing there to be missing.
+        if is_suspect || is_short(slice) || !disk::is_cached(file, at, wanted as u64) {
+            let read = file.read_at(&mut buffer[..wanted], at).map_err(|why| why.to_string())?;
+            if read < wanted {
+                return Err(format!("{:?} ends {} bytes before them", slice.file, end - at - read as u64));
+            }
         }
         at += wanted as u64;
     }
     // What cannot be read of the rest, whoever asks for it will hear.
-    let _ = disk::warm(slice.file.as_ref(), end, reach(slice) - u64::from(slice.len));
+    let _ = disk::warm(file, end, reach(slice) - u64::from(slice.len));
     Ok(())
 }
 
