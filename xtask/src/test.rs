@@ -46,11 +46,11 @@ const LONG_RINGS: &[LongRing] = &[
 /// How long new seeds of the client's world are simulated; there are thousands in a second.
 const CLIENT_SEEDS_TIME: Duration = Duration::from_secs(15);
 /// How long new seeds of whole clusters are simulated.
-const CLUSTER_SEEDS_TIME: Duration = Duration::from_secs(90);
+const CLUSTER_SEEDS_TIME: Duration = Duration::from_secs(60);
 /// How long new seeds of clusters with groups are simulated.
-const GROUP_SEEDS_TIME: Duration = Duration::from_secs(60);
+const GROUP_SEEDS_TIME: Duration = Duration::from_secs(45);
 /// How long new seeds are simulated.
-const SEEDS_TIME: Duration = Duration::from_secs(60);
+const SEEDS_TIME: Duration = Duration::from_secs(30);
 
 /// Tests beside the code are done in seconds; a program that is not hangs.
 const TESTS_TIME_MAX: Duration = minutes(10);
