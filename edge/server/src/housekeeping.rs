@@ -154,7 +154,6 @@ impl Housekeeping {
         if due.write.is_some_and(|write| now >= write) {
             due.write = None;
             write_checkpoints(&self.table, &self.dir);
-            note_lax_again(&self.table, &self.dir);
             if self.table.len() > self.open_logs_max {
                 // The first call only asks whether the log was used since the last.
                 (0..2).for_each(|_| self.rest());
@@ -227,8 +226,10 @@ fn note_lax_again(table: &PartitionTable, dir: &LogDirectory) {
     }
 }
 
-/// Writes the three offset checkpoints of a directory, where they changed. Whether they are there.
+/// Writes the three offset checkpoints of a directory, where they changed, and what could not be noted before.
+/// Whether the checkpoints are there.
 pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) -> bool {
+    note_lax_again(table, dir);
     let mut starts = Vec::new();
     let saved = dir.mark(|marks| {
         // Looked up while nobody else can write: what is deleted meanwhile must not come back.

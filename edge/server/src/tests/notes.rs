@@ -1,16 +1,11 @@
 //! Stories of what has to be written down before something else may be done, when that fails and the disk is good:
 //! a process without descriptors, say.
 
-use std::time::{Duration, Instant};
-
 use base::{Effects, TopicName};
 use controller::{AlterConfigs, ResourceConfigs};
 use metadata::ConfigResource;
 
 use super::*;
-
-/// How long anything may take.
-const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// When a log gets a policy under which it counts records before they are durable.
 #[derive(Debug, Clone, Copy)]
@@ -29,9 +24,7 @@ impl Life {
         let topic = self.topic("t");
         self.decide(Command::AlterConfigs(AlterConfigs { resources, validate_only: false }));
         let cell = self.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
-        until("the settings are in force", || {
-            cell.settings().flush_policy == metadata::settings::FlushPolicy::Os
-        });
+        assert_eq!(cell.settings().flush_policy, metadata::settings::FlushPolicy::Os, "it is in force");
     }
 
     /// Whether a record of `t` is committed before anybody flushes it.
@@ -48,22 +41,13 @@ impl Life {
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < TIME_MAX, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn is_noted(site: &Site) -> bool {
     fs::read_to_string(site.at("a/vltava-lax-checkpoint")).is_ok_and(|text| text.contains("t 0 "))
 }
 
 #[test]
 fn records_count_before_they_are_durable_only_once_that_is_noted() {
-    let soon = ("log.flush.offset.checkpoint.interval.ms", "50");
-    let (ack, os) = ([soon, ("flush.policy", "ack")], [soon, ("flush.policy", "os")]);
+    let (ack, os) = ([("flush.policy", "ack")], [("flush.policy", "os")]);
     for when in [When::Made, When::Opened, When::Reconfigured] {
         let site = Site::new();
         let in_the_way = site.at("a/vltava-lax-checkpoint.tmp");
@@ -89,8 +73,8 @@ fn records_count_before_they_are_durable_only_once_that_is_noted() {
         };
         assert!(!is_noted(&site) && !life.counts_early(), "{when:?}: a power cut would lose it unseen");
         fs::remove_dir(&in_the_way).unwrap();
-        until("it is noted", || life.counts_early());
-        assert!(is_noted(&site), "{when:?}");
+        life.checkpoint();
+        assert!(is_noted(&site) && life.counts_early(), "{when:?}");
         life.stop();
     }
 }
