@@ -40,12 +40,18 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
         ..Options::new(System::vltava()?)
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
-    eprintln!(
-        "again: torture run {scenario:?} --nodes {NODES} --flush {flush:?} --seed {seed} --minutes {minutes}"
+    let again = format!(
+        "torture run {scenario:?} --nodes {NODES} --flush {flush:?} --seed {seed} --minutes {minutes}"
     );
+    eprintln!("again: {again}");
     let report = scenario::run(scenario, &options, &Stop::default())?;
     eprintln!("\n{}", report.table());
-    ensure!(report.outcome == Outcome::Passed, "it {:?}; with {:?}", report.outcome, report.findings);
+    ensure!(
+        report.outcome == Outcome::Passed,
+        "it {:?}; with {:?}; again: {again}",
+        report.outcome,
+        report.findings
+    );
     Ok(Some(report))
 }
 

@@ -31,7 +31,10 @@ pub(super) fn run(root: &Path, filter: &[&str], report: &mut Report) {
     let Some(host) = nightly_host() else {
         let note = "skipped: no nightly toolchain is here: rustup toolchain install nightly".to_owned();
         println!("{note}");
-        report.add("fuzz", Outcome { passed: 0, failed: 0, time: started.elapsed(), note: Some(note) });
+        report.add(
+            "fuzz",
+            Outcome { passed: 0, failed: 0, time: started.elapsed(), note: Some(note), why: Vec::new() },
+        );
         return;
     };
     let folder = root.join("tests/fuzz");

@@ -12,6 +12,8 @@ pub(super) struct Outcome {
     pub(super) time: Duration,
     /// What went wrong besides tests that failed, or did not run.
     pub(super) note: Option<String>,
+    /// What its tests said when they failed, line by line.
+    pub(super) why: Vec<String>,
 }
 
 impl Outcome {
@@ -24,7 +26,8 @@ impl Outcome {
     /// A step that is no test, but fails the run if it fails.
     pub(super) fn of_step(result: Result<()>, started: Instant) -> Self {
         let note = result.err().map(|error| format!("{error:#}"));
-        Self { passed: 0, failed: usize::from(note.is_some()), time: started.elapsed(), note }
+        let failed = usize::from(note.is_some());
+        Self { passed: 0, failed, time: started.elapsed(), note, why: Vec::new() }
     }
 }
 
@@ -49,9 +52,15 @@ impl Report {
         self.steps.iter().map(|(_, outcome)| outcome.passed).sum()
     }
 
-    /// Prints the table and, last and alone on its line, the sum.
+    /// Prints the table, what the tests that failed said, and, last and alone on its line, the sum.
     pub(super) fn print(&self) {
         println!("\n{}", self.table());
+        for (title, outcome) in self.steps.iter().filter(|(_, outcome)| outcome.failed > 0) {
+            if !outcome.why.is_empty() {
+                println!("{title} said:");
+            }
+            outcome.why.iter().for_each(|line| println!("    {line}"));
+        }
         println!("{} passed, {} failed", self.passed(), self.failed());
     }
 
@@ -82,8 +91,13 @@ mod tests {
     #[test]
     fn the_table_says_what_failed() {
         let mut report = Report::default();
-        let outcome =
-            |passed, failed| Outcome { passed, failed, time: Duration::from_millis(1500), note: None };
+        let outcome = |passed, failed| Outcome {
+            passed,
+            failed,
+            time: Duration::from_millis(1500),
+            note: None,
+            why: Vec::new(),
+        };
         report.add("base", outcome(3, 0));
         report.add("storage", outcome(4, 1));
         report.add("build", Outcome::of_step(Err(anyhow::anyhow!("does not compile")), Instant::now()));

@@ -96,26 +96,19 @@ pub(super) fn doc_tests(root: &Path, has_binary: bool, time_max: Duration) -> Ou
 
 fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output) -> Outcome {
     let started = Instant::now();
-    command.env("VLTAVA_BIN", released(root, "vltava"));
+    // The error of a test has its words from the test: where it was made tells nobody anything.
+    command.env("VLTAVA_BIN", released(root, "vltava")).env("RUST_LIB_BACKTRACE", "0");
     let mut count = Count::default();
-    match finish(command, time_max, output, &mut count) {
-        Ok(End::Exit { success }) => {
-            // A program may die without a word about the test that killed it.
-            let failed = if success { count.failed } else { count.failed.max(1) };
-            let note = count.note();
-            Outcome { passed: count.passed, failed, time: started.elapsed(), note }
-        }
+    let (failed, note) = match finish(command, time_max, output, &mut count) {
+        // A program may die without a word about the test that killed it.
+        Ok(End::Exit { success }) => (if success { count.failed } else { count.failed.max(1) }, count.note()),
         Ok(End::Hung) => {
             let note = format!("did not end within {} s and was killed", time_max.as_secs());
-            Outcome {
-                passed: count.passed,
-                failed: count.failed + 1,
-                time: started.elapsed(),
-                note: Some(note),
-            }
+            (count.failed + 1, Some(note))
         }
-        Err(error) => Outcome::of_step(Err(error), started),
-    }
+        Err(error) => return Outcome::of_step(Err(error), started),
+    };
+    Outcome { passed: count.passed, failed, time: started.elapsed(), note, why: count.why.lines }
 }
 
 enum End {
@@ -189,6 +182,8 @@ struct Count {
     failures: BTreeSet<String>,
     /// How to see the failure again.
     again: Option<String>,
+    /// What was said of the failures.
+    why: Why,
 }
 
 impl Count {
@@ -200,6 +195,7 @@ impl Count {
         if let Some(again) = line.strip_prefix(AGAIN) {
             self.again = Some(again.to_owned());
         }
+        self.why.read(line);
         if let Some(test) = line.strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED")) {
             self.failures.insert(test.to_owned());
         }
@@ -225,9 +221,60 @@ impl Count {
     }
 }
 
+/// How many lines of one failure are repeated where the run ends, and how many of all of a program.
+const WHY_LINES_MAX: usize = 12;
+const WHY_LINES_TOTAL_MAX: usize = 60;
+
+/// What tests say when they fail, out of all that a program prints: a run prints ten thousand lines, and
+/// whoever looks at it later may have only the last of them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Why {
+    lines: Vec<String>,
+    /// How many lines still belong to the failure that is being read.
+    left: usize,
+}
+
+impl Why {
+    fn read(&mut self, line: &str) {
+        if line.starts_with("Error: ") || (line.starts_with("thread '") && line.contains("panicked at")) {
+            self.left = WHY_LINES_MAX;
+        } else if line.is_empty() || line.starts_with("test ") || line.starts_with("stack backtrace:") {
+            self.left = 0;
+        }
+        if self.left > 0 && self.lines.len() < WHY_LINES_TOTAL_MAX {
+            self.left -= 1;
+            self.lines.push(line.to_owned());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_failure_says_is_kept() {
+        let mut count = Count::default();
+        for line in [
+            "noise",
+            "Error: it Failed; with [\"a commit went back\"]",
+            "",
+            "noise",
+            "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
+            "assertion failed: false",
+            "stack backtrace:",
+            "   0: somewhere",
+            "test seeds ... FAILED",
+        ] {
+            count.read(line);
+        }
+        let kept = [
+            "Error: it Failed; with [\"a commit went back\"]",
+            "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
+            "assertion failed: false",
+        ];
+        assert_eq!(count.why.lines, kept);
+    }
 
     #[test]
     fn tests_are_counted_by_the_words_of_the_harness() {
