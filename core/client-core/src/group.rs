@@ -11,7 +11,8 @@
 //! The owner, a consumer, reads what it was told with [`Effect::Assigned`] until it is told otherwise. What it
 //! is to give up it goes on owning until it says so with [`Membership::release`], so that whatever it is in
 //! the middle of can be finished; then what was read of it is committed, and only then the group hears of it.
-//! What was [`Effect::Lost`] may be another's already.
+//! What was [`Effect::Lost`] may be another's already; and the member may be one anew, and own it again, before
+//! its owner has heard of that.
 //!
 //! A group has one of two protocols. In the classic one all members meet, and one of them says who reads what
 //! (`classic`, `leading`, `assignor`); in the consumer protocol the coordinator says so to each of them apart
@@ -20,7 +21,8 @@
 //! The machine has connections of its own: what its coordinator is told need not wait behind a fetch.
 //!
 //! **Invariant:** the group is told that a partition was given up only after the owner has said so; as long as
-//! the coordinator takes this member for one, no other can own what it owns.
+//! the coordinator takes this member for one, no other can own what it owns. Nothing that an owner read before
+//! a loss is committed after it.
 
 mod assignor; // who reads what
 mod subscription;
@@ -119,7 +121,8 @@ pub enum Effect {
         partitions: BTreeSet<TopicPartition>,
     },
     /// The owner must not read these any more: the group took the member for dead, and others may read them
-    /// already. A demand to give some of them up is void.
+    /// already. A demand to give some of them up is void. It says when it knows, with
+    /// [`Membership::on_loss_heard`].
     Lost(BTreeSet<TopicPartition>),
     /// What became of a commit.
     Committed {

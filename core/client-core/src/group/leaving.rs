@@ -33,7 +33,7 @@ impl Membership {
     pub fn unsubscribe(&mut self, now: Now) {
         self.subscription = None;
         if !matches!(self.life, Life::Classic(_) | Life::Epochs(_)) {
-            self.ownership.clear();
+            self.ownership.on_left();
             return self.begin_life(Life::Out);
         }
         let LinksSettings { request_timeout, .. } = self.settings.links;
@@ -44,7 +44,7 @@ impl Membership {
                 self.queue_commit(unsaved, until, For::Itself);
             }
         }
-        let gone = self.ownership.clear();
+        let gone = self.ownership.on_left();
         self.offsets.forget(&gone);
         self.leaving = Some(Leaving { until });
     }

@@ -182,7 +182,12 @@ impl Membership {
     ) -> CommitId {
         let id = CommitId(self.offsets.id());
         let made_in = (self.life_number, self.identity().1);
-        self.offsets.queued.push_back(Commit { id, of, until, told_to, made_in });
+        let commit = Commit { id, of, until, told_to, made_in };
+        if told_to == For::Owner && self.ownership.is_unheard(commit.of.keys()) {
+            self.settle_commit(commit, Err(GroupError::NotOwner));
+        } else {
+            self.offsets.queued.push_back(commit);
+        }
         id
     }
 

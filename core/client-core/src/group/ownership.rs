@@ -17,6 +17,9 @@ pub(super) struct Ownership {
     pub(super) revoking: Option<Revoking>,
     /// The question for the committed offsets of what it is to read, too.
     pub(super) taking: Option<(FetchId, BTreeSet<TopicPartition>)>,
+    /// What was lost, and may be owned again, while the owner has not said that it heard of it: what it says of
+    /// these is about what it read before, which may be behind what another has read since.
+    unheard: BTreeSet<TopicPartition>,
     revocation_next: u64,
 }
 
@@ -107,5 +110,26 @@ impl Ownership {
     pub(super) fn clear(&mut self) -> BTreeSet<TopicPartition> {
         (self.target, self.revoking, self.taking) = (None, None, None);
         std::mem::take(&mut self.owned)
+    }
+
+    /// These are lost, as the owner is yet to hear.
+    pub(super) fn on_lost(&mut self, lost: &BTreeSet<TopicPartition>) {
+        self.unheard.extend(lost.iter().cloned());
+    }
+
+    /// The owner has heard that these were lost.
+    pub(super) fn on_heard(&mut self, lost: &BTreeSet<TopicPartition>) {
+        self.unheard.retain(|of| !lost.contains(of));
+    }
+
+    /// The owner gave up all that it had, by itself.
+    pub(super) fn on_left(&mut self) -> BTreeSet<TopicPartition> {
+        self.unheard.clear();
+        self.clear()
+    }
+
+    /// Whether one of these was lost, and the owner does not know.
+    pub(super) fn is_unheard<'a>(&self, mut of: impl Iterator<Item = &'a TopicPartition>) -> bool {
+        of.any(|of| self.unheard.contains(of))
     }
 }

@@ -1,6 +1,6 @@
 //! From what is owned to what the group wants to be owned: first give up, then take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Now, TopicPartition};
 
@@ -81,7 +81,14 @@ impl Membership {
         let gone = self.ownership.clear();
         self.offsets.forget(&gone);
         if !gone.is_empty() {
+            self.ownership.on_lost(&gone);
             self.out.push(Effect::Lost(gone));
         }
+    }
+
+    /// The owner has heard that these were [`Effect::Lost`], and reads and says nothing more of what it had
+    /// before. Until then whatever it commits of them fails, even if they are its own again.
+    pub fn on_loss_heard(&mut self, lost: &BTreeSet<TopicPartition>) {
+        self.ownership.on_heard(lost);
     }
 }

@@ -141,6 +141,34 @@ fn who_is_no_member_any_more_cannot_commit() {
 }
 
 #[test]
+fn who_has_not_heard_of_its_loss_does_not_commit_as_who_it_is_by_now() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 39);
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        world.told(a);
+        world.all[a].hears_of_losses = false;
+        world.brokers.classic.generation += 3;
+        world.brokers.epochs.refuse_next = Some(ErrorCode::FencedMemberEpoch);
+        world.run(10_000);
+        assert_eq!(world.told(a), ["lost u-0 u-1", "assign u-0 u-1"], "{speaks_epochs}");
+        // Another was its owner meanwhile, and read further.
+        world.brokers.offsets.insert(part("u", 0), (100, 5));
+        let commit = |world: &mut World, offset| {
+            let until = world.now().elapsed + Duration::from_secs(60);
+            world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(offset))]), until);
+            world.run(1_000);
+        };
+        commit(&mut world, 50);
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 100, "{speaks_epochs}");
+        world.all[a].membership.on_loss_heard(&BTreeSet::from([part("u", 0), part("u", 1)]));
+        commit(&mut world, 101);
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 101, "{speaks_epochs}");
+        assert_eq!(world.told(a), ["not committed: NotOwner", "committed"], "{speaks_epochs}");
+    }
+}
+
+#[test]
 fn a_commit_that_nobody_answers_ends_in_time() {
     let mut world = World::new(true, 36);
     let a = world.join(settings(GroupProtocol::Auto), &["u"]);

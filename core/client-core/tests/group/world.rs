@@ -27,6 +27,8 @@ pub(crate) struct One {
     pub(crate) open: BTreeMap<ConnectionId, Arc<str>>,
     /// What it was told to give back, and may be about to.
     revoking: Option<RevocationId>,
+    /// Whether it hears at once of what it lost.
+    pub(crate) hears_of_losses: bool,
     /// It was killed: nothing of it moves any more.
     pub(crate) is_dead: bool,
 }
@@ -97,6 +99,7 @@ impl World {
             gives_back_after_ms: Some(0),
             open: BTreeMap::new(),
             revoking: None,
+            hears_of_losses: true,
             is_dead: false,
         });
         self.all.len() - 1
@@ -322,6 +325,9 @@ impl World {
                 one.owned.retain(|of| !partitions.contains(of));
                 assert!(one.owned.is_empty(), "all is lost at once");
                 one.revoking = None;
+                if one.hears_of_losses {
+                    one.membership.on_loss_heard(&partitions);
+                }
                 self.brokers.fenced.remove(&who);
             }
             Effect::Committed { result, .. } => {

@@ -93,7 +93,13 @@ impl Consumer {
         loop {
             let event = {
                 let mut state = self.shared.state.lock();
-                let event = state.group.as_mut().and_then(|group| group.events.pop_front());
+                let event = state.group.as_mut().and_then(|group| {
+                    let event = group.events.pop_front();
+                    if let Some(Rebalance::Lost(partitions)) = &event {
+                        group.membership.on_loss_heard(partitions);
+                    }
+                    event
+                });
                 if event.is_none() {
                     self.shared.has_rebalances.store(false, Ordering::Release);
                 }

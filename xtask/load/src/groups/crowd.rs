@@ -239,7 +239,10 @@ impl Crowd {
                 member.membership.release(id, BTreeMap::new(), now);
                 member.membership.step(now, more);
             }
-            Effect::Lost(partitions) => self.owners.lock().give(place, partitions.iter()),
+            Effect::Lost(partitions) => {
+                self.owners.lock().give(place, partitions.iter());
+                member.membership.on_loss_heard(&partitions);
+            }
             Effect::Failed(error) => bail!("member {place} cannot be one: {error}"),
             Effect::Committed { .. } | Effect::Fetched { .. } => {}
         }

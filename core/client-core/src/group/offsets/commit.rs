@@ -93,15 +93,16 @@ impl Membership {
     }
 
     /// What was made by an earlier generation, of partitions that are not owned any more, may be another's to
-    /// commit; so may be all that a member made which has left. What was lost and is owned again was asked for
-    /// since: by then this had looked, and it was not owned.
+    /// commit; so may be all that was made in an earlier life, which ended with the loss of all that was owned,
+    /// even if some of that is owned again.
     fn take_sendable(&mut self, generation: i32) -> Vec<Commit> {
         let (mut sendable, mut outdated) = (Vec::new(), Vec::new());
         let made_in = (self.life_number, generation);
         for mut commit in std::mem::take(&mut self.offsets.queued) {
             let owns_all = || commit.of.keys().all(|of| self.ownership.owned.contains(of));
             let is_outsiders = generation < 0 && commit.made_in.1 < 0;
-            if commit.made_in == made_in || is_outsiders || (generation >= 0 && owns_all()) {
+            let is_of_life = generation >= 0 && commit.made_in.0 == made_in.0;
+            if commit.made_in == made_in || is_outsiders || (is_of_life && owns_all()) {
                 commit.made_in = made_in;
                 sendable.push(commit);
             } else {

@@ -372,6 +372,9 @@ impl GroupMember {
             }
             Effect::Lost(partitions) => {
                 acts.push(ClientAct::Say(format!("loses {}", words(partitions.iter()))));
+                if let Some(membership) = &mut self.membership {
+                    membership.on_loss_heard(&partitions);
+                }
                 self.positions.retain(|of, _| !partitions.contains(of));
                 self.revoking = None;
             }
