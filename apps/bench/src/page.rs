@@ -166,7 +166,8 @@ impl Page<'_> {
 
 /// All figures, and what is made of them, for those who want the numbers.
 fn tables(report: &Report) -> Markup {
-    let (figures, verdicts, took) = (report.table(), report.verdicts(), report.resources());
+    let (figures, verdicts) = (report.table(), report.verdicts());
+    let (deeds, took) = (report.deeds(), report.resources());
     html! {
         @if !figures.is_empty() {
             h2 { "All figures" }
@@ -180,6 +181,11 @@ fn tables(report: &Report) -> Markup {
                 "all runs say that there is a difference (Mann and Whitney)."
             }
             (table(&verdicts))
+        }
+        @if !deeds.is_empty() {
+            h2 { "What was done to the brokers" }
+            p { "With the longest that a record then waited for its acknowledgement." }
+            (table(&deeds))
         }
         @if !took.is_empty() {
             h2 { "What it took" }

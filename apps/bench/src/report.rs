@@ -3,6 +3,7 @@
 //! The file says of itself which form it has. Fields may be added to a form, and a file without them is read as
 //! well; one that is taken away or means something else makes another form.
 
+mod deeds;
 mod figures;
 mod grid;
 mod limits;
@@ -24,6 +25,7 @@ use crate::metrics::Grown;
 use crate::search::Probe;
 use crate::stamp::Stamp;
 use crate::statistics::Spread;
+use crate::system::Deed;
 use crate::workload::{Published, Workload};
 
 pub use figures::{FIGURES, Figure, Unit};
@@ -134,6 +136,8 @@ pub struct RunReport {
     pub metrics: Option<Grown>,
     /// The clocks of the machines that made the load, if there were others than this.
     pub clocks: Vec<WorkerClock>,
+    /// What was done to the brokers meanwhile.
+    pub faults: Vec<Deed>,
     /// What its steady state took, by whole seconds.
     pub resources: Option<Resources>,
     /// Each second of it.
@@ -220,6 +224,7 @@ impl RunReport {
             share: None,
             metrics: outcome.grown,
             clocks: outcome.clocks,
+            faults: Vec::new(),
             resources: Resources::of(&outcome.seconds),
             seconds: outcome.seconds,
         }

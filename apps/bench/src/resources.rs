@@ -5,6 +5,7 @@ mod host;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,8 @@ pub use host::{Disk, Host};
 /// Where to look while something is measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sources<'a> {
-    /// The processes of brokers that run here.
-    pub brokers: &'a [u32],
+    /// The processes of brokers that run here; one that is started again has another number.
+    pub brokers: &'a [AtomicU32],
     /// A directory on the disk that their data is on.
     pub dir: Option<&'a Path>,
     /// Addresses of their metrics, as Prometheus reads them.
@@ -54,7 +55,7 @@ pub struct Used {
 
 impl Usage {
     /// Of these processes; one that is gone counts for nothing.
-    pub fn of(pids: &[u32]) -> Self {
+    pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
         let tick = Duration::from_secs(1).as_secs_f64() / rustix::param::clock_ticks_per_second() as f64;
         let page = rustix::param::page_size() as u64;
         let mut sum = Self::default();
@@ -66,7 +67,7 @@ impl Usage {
             sum.rss_bytes += pages * page;
             sum.disk_read_bytes += from_disk;
             sum.disk_written_bytes += to_disk;
-            let (voluntary, involuntary) = switches(*pid);
+            let (voluntary, involuntary) = switches(pid);
             sum.voluntary_switches += voluntary;
             sum.involuntary_switches += involuntary;
         }
@@ -104,8 +105,9 @@ impl Usage {
 impl Used {
     /// What was used until now.
     pub fn now(sources: Sources<'_>) -> Self {
-        let brokers = (!sources.brokers.is_empty()).then(|| Usage::of(sources.brokers));
-        Self { client: Usage::of(&[std::process::id()]), brokers, host: Some(Host::now(sources.dir)) }
+        let brokers = (!sources.brokers.is_empty())
+            .then(|| Usage::of(sources.brokers.iter().map(|pid| pid.load(Ordering::Relaxed))));
+        Self { client: Usage::of([std::process::id()]), brokers, host: Some(Host::now(sources.dir)) }
     }
 
     /// What was used since.
@@ -185,9 +187,9 @@ mod tests {
         assert_eq!(of_stat("42 (a) S 1"), None);
         let io = "rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 12288\ncancelled_write_bytes: 1\n";
         assert_eq!(of_io(io), (4_096, 12_288));
-        let own = Usage::of(&[std::process::id()]);
+        let own = Usage::of([std::process::id()]);
         assert!(own.rss_bytes > 0 && own.voluntary_switches + own.involuntary_switches > 0);
-        assert_eq!(Usage::of(&[u32::MAX]), Usage::default(), "nobody has that number");
+        assert_eq!(Usage::of([u32::MAX]), Usage::default(), "nobody has that number");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
@@ -159,28 +159,34 @@ impl Suite<'_> {
     ) -> Result<RunReport> {
         let workload = &point.workload;
         let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
-        let cluster = Cluster::start(driver, brokers, self.site)?;
-        let pids = cluster.pids();
+        let mut cluster = Cluster::start(driver, brokers, self.site)?;
+        let (pids, servers, metrics) =
+            (cluster.pids(), cluster.servers().to_owned(), cluster.metrics().to_owned());
         let is_there = driver.system == System::Bootstrap;
         let dir = (!is_there).then_some(&*self.site.dir);
-        let sources = Sources { brokers: &pids, dir, metrics: cluster.metrics() };
-        let target = Target { servers: cluster.servers(), sources, driver, workload, stop: self.stop };
-        let mut show = |window: &Window<'_>| {
-            if let Some(export) = self.export {
-                export.on_window(window);
-            }
-            if window.is_whole {
-                tell(Event::Second(window));
-            }
-        };
-        let measured = self.paced(target, &mut show);
+        let sources = Sources { brokers: &pids, dir, metrics: &metrics };
+        let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
+        let measured = cluster.under(&workload.faults, |began| {
+            let mut show = |window: &Window<'_>| {
+                if let Some(start) = Instant::now().checked_sub(Duration::from_secs_f64(window.second.to)) {
+                    began.at(start);
+                }
+                if let Some(export) = self.export {
+                    export.on_window(window);
+                }
+                if window.is_whole {
+                    tell(Event::Second(window));
+                }
+            };
+            self.paced(target, &mut show)
+        });
         let replicas = target.replicas();
-        let is_here = !is_there || is_loopback(cluster.servers());
+        let is_here = !is_there || is_loopback(&servers);
         // Whoever ends it early wants nothing to stay behind; of what failed the logs do.
         if measured.is_ok() || self.stop.load(Ordering::Relaxed) {
             cluster.stop()?;
         }
-        let Paced { outcome, probes, rate, full_speed_per_sec } = measured?;
+        let (Paced { outcome, probes, rate, full_speed_per_sec }, faults) = measured?;
         let place = format!("{} {}", driver.name, point.label());
         let behind = outcome.punctuality.warning().map(|warning| format!("{}: {warning}", place.trim_end()));
         for note in outcome.notes.iter().cloned().chain(behind) {
@@ -188,7 +194,7 @@ impl Suite<'_> {
                 notes.push(note);
             }
         }
-        let run = RunReport { rate, full_speed_per_sec, ..RunReport::of(outcome, probes, workload) };
+        let run = RunReport { rate, full_speed_per_sec, faults, ..RunReport::of(outcome, probes, workload) };
         let ceilings = self.ceilings.filter(|_| is_here);
         let share =
             ceilings.zip(done(&run, workload, replicas)).and_then(|(limit, done)| Share::of(limit, &done));

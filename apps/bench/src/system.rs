@@ -9,10 +9,12 @@
 
 mod kafka;
 mod process;
+mod trouble;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,6 +24,7 @@ use crate::driver::{Driver, System};
 use process::Process;
 
 pub use kafka::Kafka;
+pub use trouble::{Began, Deed};
 
 /// Where things are that brokers need.
 #[derive(Debug, Clone)]
@@ -39,6 +42,8 @@ pub struct Site {
 /// Brokers that run.
 pub struct Cluster {
     processes: Vec<Process>,
+    /// Of those; one that is started again has another.
+    pids: Arc<[AtomicU32]>,
     home: Option<PathBuf>,
     servers: String,
     metrics: Vec<String>,
@@ -61,7 +66,7 @@ impl Cluster {
     pub fn start(driver: &Driver, brokers: u16, site: &Site) -> Result<Self> {
         if driver.system == System::Bootstrap {
             let (servers, metrics) = (driver.bootstrap_servers.clone(), driver.metrics.clone());
-            return Ok(Self { processes: Vec::new(), home: None, servers, metrics });
+            return Ok(Self { processes: Vec::new(), pids: Arc::default(), home: None, servers, metrics });
         }
         ensure!(driver.system != System::Kafka || site.kafka.is_some(), NO_KAFKA);
         let home = site.dir.join(format!("{}-{}", driver.name, next_number()));
@@ -76,11 +81,13 @@ impl Cluster {
             );
         }
         let servers = addresses.join(",");
-        let mut cluster = Self { processes: Vec::new(), home: Some(home), servers, metrics };
+        let (processes, pids) = (Vec::new(), Arc::default());
+        let mut cluster = Self { processes, pids, home: Some(home), servers, metrics };
         match driver.system {
             System::Kafka => cluster.start_kafka(driver, &ports, site)?,
             System::Vltava | System::Bootstrap => cluster.start_ours(driver, &ports, site)?,
         }
+        cluster.pids = cluster.processes.iter().map(|process| AtomicU32::new(process.pid())).collect();
         cluster.wait_until_ready(brokers.into())?;
         Ok(cluster)
     }
@@ -101,7 +108,7 @@ impl Cluster {
             settings.extend(driver.settings.iter().map(|(name, value)| format!("{name}={value}")));
             words.extend(settings.into_iter().flat_map(|setting| ["--set".to_owned(), setting]));
             let log = self.log(id)?;
-            self.processes.push(Process::start(&site.vltava, &words, &log)?);
+            self.processes.push(Process::start(&site.vltava, words, &log)?);
         }
         Ok(())
     }
@@ -148,8 +155,8 @@ impl Cluster {
     }
 
     /// The processes of its brokers; none of a cluster that was there before.
-    pub fn pids(&self) -> Vec<u32> {
-        self.processes.iter().map(Process::pid).collect()
+    pub fn pids(&self) -> Arc<[AtomicU32]> {
+        Arc::clone(&self.pids)
     }
 
     /// Where its brokers tell what they count.
@@ -160,7 +167,7 @@ impl Cluster {
     /// Ends its brokers and removes what they wrote.
     pub fn stop(mut self) -> Result<()> {
         self.processes.iter_mut().for_each(Process::end);
-        for process in std::mem::take(&mut self.processes) {
+        for mut process in std::mem::take(&mut self.processes) {
             process.wait()?;
         }
         if let Some(home) = self.home.take() {

@@ -14,6 +14,7 @@
 //!
 //! A workload of the OpenMessaging Benchmark is read, too, and becomes one of these.
 
+pub mod fault;
 mod openmessaging;
 mod pace;
 mod room;
@@ -29,6 +30,7 @@ use crate::ceiling::Extent;
 use crate::keys::Keys;
 use crate::yaml::{self, Settings, Source};
 
+pub use fault::Faults;
 pub use pace::Pace;
 pub use sweep::Axis;
 
@@ -99,6 +101,9 @@ pub struct Workload {
     /// Write everything first and measure how it is read.
     pub stored: bool,
 
+    /// What is done to brokers meanwhile, that a driver starts: `kill 2 at 20 for 5, restart 1 at 40`.
+    pub faults: Faults,
+
     /// How long it works before it is measured.
     pub warmup_seconds: f64,
     /// How long it is measured; not if `records` is there.
@@ -139,6 +144,7 @@ impl Default for Workload {
             consumers: 0,
             consumer: Settings::new(),
             stored: false,
+            faults: Faults::default(),
             warmup_seconds: 5.0,
             seconds: 60.0,
             records: None,
@@ -309,6 +315,11 @@ impl Workload {
             !self.stored || self.records.is_some(),
             "stored: how much is stored has to be said with `records`"
         );
+        self.faults.check(self.brokers)?;
+        ensure!(
+            self.faults.is_empty() || self.search.is_none() && !self.is_overload() && !self.stored,
+            "faults: they have their times in one run: no search, rate in percent or stored"
+        );
         if let Some(goal) = &self.search {
             ensure!(
                 self.rate == Pace::Max && !self.stored && !self.one_at_a_time && self.records.is_none(),
@@ -362,6 +373,9 @@ impl Workload {
         if self.consumers > 0 {
             let when = if self.stored { ", of what is stored" } else { "" };
             words.push(format!("{} × {} consumers{when}", self.subscriptions, self.consumers));
+        }
+        if !self.faults.is_empty() {
+            words.push(self.faults.to_string());
         }
         words.push(match self.records {
             Some(records) => format!("{records} records"),

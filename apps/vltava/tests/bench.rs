@@ -91,6 +91,41 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     assert!(stdout(&same).contains("too few runs to tell"), "{}", stdout(&same));
 }
 
+#[test]
+fn brokers_are_killed_and_paused_when_a_workload_says_so() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let text = "name: hurt\nabout: What a record waits for.\nbrokers: 3\nreplication_factor: 3\npartitions: 3\n\
+                topic: {min.insync.replicas: 2}\nconsumers: 1\nrate: 2000\nwarmup_seconds: 1\nseconds: 12\n\
+                faults: kill 2 at 3 for 2, pause 3 at 7 for 1, restart 1 at 10, kill 1 at 600 for 1\n";
+    let workload = file(folder.path(), "hurt.yaml", text);
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
+    let ran = bench(&["run", &workload, "--data-dir", &data_dir, "--out", &out_dir]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "the brokers' data is gone");
+    let written = std::fs::read_to_string(out.join("hurt.json")).expect("it was written");
+    let report: Value = serde_json::from_str(&written).expect("it is JSON");
+    let run = &report["points"][0]["systems"][0]["runs"][0];
+    assert_eq!((&run["wrong"], &run["failed"]), (&Value::Null, &0.into()), "{run}");
+    assert_eq!(run["read"]["records"], 24_000, "each is there, and once");
+    let deeds = run["faults"].as_array().expect("they are a list");
+    let what: Vec<&str> = deeds.iter().filter_map(|deed| deed["what"].as_str()).collect();
+    let expected = [
+        "kill -9 of broker 2",
+        "broker 2 started again",
+        "broker 3 paused",
+        "broker 3 goes on",
+        "broker 1 ended in order",
+        "broker 1 started again",
+        "not done: kill 1 at 600 for 1",
+    ];
+    assert_eq!(what, expected);
+    for (deed, at) in deeds.iter().zip([3.0, 5.0, 7.0, 8.0]) {
+        assert!(deed["at"].as_f64().is_some_and(|was| was >= at), "{deed} was due at {at}");
+    }
+    assert!(stdout(&ran).contains("slowest acknowledgement, ms"), "{}", stdout(&ran));
+}
+
 /// What the brokers themselves say is there, too: their page and their settings were read.
 fn says_what_it_took(run: &Value) {
     let (stamp, resources) = (&run["stamp"], &run["resources"]);

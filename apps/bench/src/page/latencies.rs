@@ -94,6 +94,7 @@ fn chart(page: &Page<'_>, point: &PointReport, what: &Distribution) -> Option<Ch
         bands,
         lines,
         marks,
+        events: Vec::new(),
         shade: None,
         size: Size::Half,
     })

@@ -143,9 +143,17 @@ fn chart(page: &Page<'_>, point: &PointReport, course: &Course) -> Option<Chart>
         bands: Vec::new(),
         lines,
         marks,
+        events: events(point),
         shade: (warm > 0.0).then(|| (warm, "warm-up".to_owned())),
         size: course.size,
     })
+}
+
+/// What was done to brokers: of the first run that has any, since all have the same plan.
+fn events(point: &PointReport) -> Vec<(f64, String)> {
+    let mut runs = point.systems.iter().flat_map(|system| &system.runs);
+    let faults = runs.find(|run| !run.faults.is_empty()).map_or(&[][..], |run| &run.faults);
+    faults.iter().map(|deed| (deed.at, deed.what.clone())).collect()
 }
 
 /// Each run, and where there are several the middle of them.
@@ -211,6 +219,7 @@ fn stored(page: &Page<'_>, point: &PointReport) -> Option<Chart> {
         bands: Vec::new(),
         lines,
         marks: Vec::new(),
+        events: Vec::new(),
         shade: memory.map(|memory| (memory.min(most), "less than the machine's memory".to_owned())),
         size: Size::Wide,
     })

@@ -130,6 +130,7 @@ fn curve(page: &Page<'_>, figure: &Figure, field: &str, points: &[&PointReport])
         bands,
         lines,
         marks,
+        events: Vec::new(),
         shade: None,
         size: Size::Half,
     })
@@ -216,6 +217,7 @@ fn probes_of(page: &Page<'_>, point: &PointReport) -> Option<Chart> {
         bands: Vec::new(),
         lines,
         marks,
+        events: Vec::new(),
         shade: None,
         size: Size::Half,
     })

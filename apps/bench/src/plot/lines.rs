@@ -23,6 +23,8 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// Values to compare with.
     pub marks: Vec<Mark>,
+    /// What happened, and when.
+    pub events: Vec<(f64, String)>,
     /// What is otherwise than the rest: from the left until there.
     pub shade: Option<(f64, String)>,
     /// How large it is.
@@ -112,6 +114,7 @@ impl Chart {
                 (self.background())
                 @for band in &self.bands { path class=(format!("band {}", class(band.series))) d=(self.area(band)) {} }
                 @for mark in &self.marks { (self.mark(mark)) }
+                @for (place, event) in self.events.iter().enumerate() { (self.event(place, event)) }
                 @for line in &self.lines { (self.line(line)) }
                 (self.labels())
             }
@@ -150,6 +153,17 @@ impl Chart {
         html! {
             line class="mark" x1=(LEFT) x2=(px(right)) y1=(px(y)) y2=(px(y)) { title { (mark.label) } }
             text class="marked" x=(px(LEFT + 6.0)) y=(px((y - 5.0).max(TOP + 10.0))) { (mark.label) }
+        }
+    }
+
+    /// What follows soon is written a line lower.
+    fn event(&self, place: usize, (at, what): &(f64, String)) -> Markup {
+        const LINES: usize = 4;
+        let (x, bottom) = (self.at(*at, 0.0).0, self.height() - BOTTOM);
+        let y = TOP + 10.0 + LINE * (place % LINES) as f64;
+        html! {
+            line class="mark event" x1=(px(x)) x2=(px(x)) y1=(TOP) y2=(px(bottom)) { title { (what) } }
+            text class="marked" x=(px(x + 4.0)) y=(px(y)) { (what) }
         }
     }
 

@@ -47,6 +47,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         share: None,
         metrics: None,
         clocks: Vec::new(),
+        faults: Vec::new(),
         resources: None,
         seconds: Vec::new(),
     }

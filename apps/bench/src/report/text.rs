@@ -6,6 +6,8 @@ use super::resources::{median, percent};
 use super::{FIGURES, Figure, Grid, PointReport, Report, RunReport, SystemReport, limits};
 use crate::statistics::{Judgement, MATTERS, Spread, compare};
 
+const WHAT_WAS_DONE: &str = "What was done to the brokers, and the longest that a record then waited for its \
+                            acknowledgement.";
 const WHAT_IT_TOOK: &str = "What the steady state took; medians. *A byte* is one of the records' values, and all \
                             its copies count; *CPU of others* holds the system's own work for both.";
 
@@ -104,6 +106,7 @@ impl Report {
         let mut tables = vec![
             ("Medians, with the least and the greatest of several runs.", self.table()),
             ("", self.verdicts()),
+            (WHAT_WAS_DONE, self.deeds()),
             (WHAT_IT_TOOK, self.resources()),
         ];
         tables.extend(self.ceilings.iter().map(|ceilings| ("", limits(ceilings))));

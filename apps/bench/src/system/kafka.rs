@@ -95,7 +95,7 @@ impl Kafka {
     pub(super) fn start(&self, properties: &Path, log: &Path) -> Result<Process> {
         let mut words = self.words("kafka.Kafka");
         words.push(properties.display().to_string());
-        Process::start_kept("java", &words, log)
+        Process::start_kept("java", words, log)
     }
 }
 

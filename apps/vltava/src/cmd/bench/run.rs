@@ -156,7 +156,7 @@ fn tell(report: &Report, is_json: bool, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "{}", serde_json::to_string(report)?)?;
         return Ok(());
     }
-    let mut tables = vec![report.table(), report.verdicts()];
+    let mut tables = vec![report.table(), report.verdicts(), report.deeds()];
     // What a machine can do is the result where nothing else was asked.
     tables.extend(report.ceilings.iter().filter(|_| report.table().is_empty()).map(limits));
     let texts: Vec<String> = tables.iter().filter(|table| !table.is_empty()).map(Grid::text).collect();

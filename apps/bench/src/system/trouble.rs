@@ -1,0 +1,157 @@
+//! Does to brokers what a workload says, while somebody else makes the load.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::Cluster;
+use crate::workload::fault::{Fault, Faults, Kind};
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Deed {
+    /// When: seconds after the start.
+    pub at: f64,
+    /// What, and to whom.
+    pub what: String,
+}
+
+/// Tells when the load has begun.
+pub struct Began(Option<Sender<Instant>>);
+
+impl Began {
+    /// It was then; who says it again is not heard.
+    pub fn at(&self, time: Instant) {
+        if let Some(began) = &self.0 {
+            // Nobody listens any more once all is done.
+            let _ = began.send(time);
+        }
+    }
+}
+
+/// What begins or ends, and when.
+struct Due {
+    at: f64,
+    fault: Fault,
+    is_end: bool,
+}
+
+impl Cluster {
+    /// Does that to its brokers, from when the load begins until whoever makes it is done. What comes of both.
+    pub fn under<T>(
+        &mut self,
+        faults: &Faults,
+        act: impl FnOnce(&Began) -> Result<T>,
+    ) -> Result<(T, Vec<Deed>)> {
+        if faults.is_empty() {
+            return Ok((act(&Began(None))?, Vec::new()));
+        }
+        ensure!(
+            !self.processes.is_empty(),
+            "faults: {faults}: whoever started the brokers of a cluster that is there has to do it"
+        );
+        let (began, begins) = channel();
+        thread::scope(|scope| {
+            let troubler = scope.spawn(move || self.trouble(faults, &begins));
+            let began = Began(Some(began));
+            let acted = act(&began);
+            drop(began);
+            let done = troubler.join().map_err(|_| anyhow!("what does it to the brokers panicked"))?;
+            // An error of the load may come of one here, which says more.
+            let deeds = done.context("faults");
+            match (acted, deeds) {
+                (Ok(acted), deeds) => Ok((acted, deeds?)),
+                (Err(error), Ok(_)) => Err(error),
+                (Err(error), Err(cause)) => Err(cause.context(format!("{error:#}"))),
+            }
+        })
+    }
+
+    fn trouble(&mut self, faults: &Faults, begins: &Receiver<Instant>) -> Result<Vec<Deed>> {
+        let mut deeds = Vec::new();
+        let Ok(began) = begins.recv() else { return Ok(deeds) };
+        for due in due(faults) {
+            let at = began + Duration::from_secs_f64(due.at);
+            let is_over = is_over(begins, at);
+            if is_over && !due.is_end {
+                deeds.push(Deed {
+                    at: began.elapsed().as_secs_f64(),
+                    what: format!("not done: {}", due.fault),
+                });
+                continue;
+            }
+            // A broker that is paused does not even end.
+            if let Some(what) = self.deal(&due, is_over)? {
+                deeds.push(Deed { at: began.elapsed().as_secs_f64(), what });
+            }
+        }
+        Ok(deeds)
+    }
+
+    /// Nothing is started any more once all is over.
+    fn deal(&mut self, due: &Due, is_over: bool) -> Result<Option<String>> {
+        let Fault { kind, broker, .. } = due.fault;
+        let place = usize::from(broker) - 1;
+        let process =
+            self.processes.get_mut(place).with_context(|| format!("there is no broker {broker}"))?;
+        let what = match (kind, due.is_end) {
+            (Kind::Kill, false) => {
+                process.kill();
+                format!("kill -9 of broker {broker}")
+            }
+            (Kind::Pause, false) => {
+                process.pause();
+                format!("broker {broker} paused")
+            }
+            (Kind::Pause, true) => {
+                process.resume();
+                format!("broker {broker} goes on")
+            }
+            (Kind::Restart, false) => {
+                process.end();
+                process.wait()?;
+                format!("broker {broker} ended in order")
+            }
+            (Kind::Kill | Kind::Restart, true) if is_over => return Ok(None),
+            (Kind::Kill | Kind::Restart, true) => {
+                process.start_again()?;
+                self.number(place);
+                format!("broker {broker} started again")
+            }
+        };
+        Ok(Some(what))
+    }
+
+    /// Tells who looks at what brokers use which process one is.
+    fn number(&self, place: usize) {
+        if let (Some(pid), Some(process)) = (self.pids.get(place), self.processes.get(place)) {
+            pid.store(process.pid(), std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
+/// Beginnings and ends by their times; of two at one time, what was said first.
+fn due(faults: &Faults) -> Vec<Due> {
+    let both = |fault: &Fault| {
+        let begin = Due { at: fault.at, fault: *fault, is_end: false };
+        [begin, Due { at: fault.at + fault.seconds, fault: *fault, is_end: true }]
+    };
+    let mut due: Vec<Due> = faults.iter().flat_map(both).collect();
+    due.sort_by(|one, other| one.at.total_cmp(&other.at));
+    due
+}
+
+/// Waits until a time, and says whether the load was over before.
+fn is_over(begins: &Receiver<Instant>, at: Instant) -> bool {
+    loop {
+        match begins.recv_timeout(at.saturating_duration_since(Instant::now())) {
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => return true,
+        }
+    }
+}
