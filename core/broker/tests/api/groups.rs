@@ -338,6 +338,31 @@ fn who_waits_is_told_when_the_group_is_led_elsewhere() {
 }
 
 #[test]
+fn who_may_have_a_successor_does_not_say_what_is_committed() {
+    let mut world = world();
+    let member = alone(&mut world);
+    let shard = world.shard_of("billing");
+    let parked = world.request(9, &commit(&member, 1, 42)).parked();
+    shard.commit(world.now);
+    world.look(parked).bytes();
+    let all = OffsetFetchRequest {
+        groups: vec![OffsetFetchRequestGroup { group_id: "billing", topics: None, ..Default::default() }],
+        ..Default::default()
+    };
+    world.ask(9, &all, |response| {
+        assert_eq!(response.groups[0].topics[0].partitions[0].committed_offset, 42);
+    });
+    // By now another broker may have taken a later commit.
+    world.lose_touch();
+    world.ask(9, &all, |response| {
+        let group = &response.groups[0];
+        assert_eq!((group.error_code, group.topics.len()), (ErrorCode::NotCoordinator.code(), 0));
+    });
+    let older = OffsetFetchRequest { group_id: "billing", topics: None, ..Default::default() };
+    world.ask(5, &older, |response| assert_eq!(response.error_code, ErrorCode::NotCoordinator.code()));
+}
+
+#[test]
 fn who_is_gone_is_not_waited_for() {
     let mut world = world();
     let member = alone(&mut world);
