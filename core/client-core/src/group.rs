@@ -206,6 +206,9 @@ pub struct Membership {
     /// Requests of the protocol that failed in a row, and when the next may leave.
     failures: u32,
     retry_at: Duration,
+    /// When a static member gave up a JoinGroup without a member id that was not answered: a coordinator that hangs
+    /// may yet take it for somebody who comes back under this name, and fence who sent it.
+    doubtful_join_at: Option<Duration>,
     topics: Topics,
     ownership: Ownership,
     offsets: Offsets,
@@ -238,6 +241,7 @@ impl Membership {
             polled: Polled::default(),
             failures: 0,
             retry_at: Duration::ZERO,
+            doubtful_join_at: None,
             topics: Topics::default(),
             ownership: Ownership::default(),
             offsets: Offsets::default(),

@@ -72,7 +72,8 @@ impl Membership {
             match asked {
                 Asked::Coordinator => self.finding.failed(&self.settings.retry, now, &mut self.chance),
                 Asked::Metadata(_) => self.topics.inquiry.failed(&self.settings.retry, now, &mut self.chance),
-                Asked::Join(life) | Asked::Sync(life) => self.on_meeting_lost(life, now),
+                Asked::Join(life) => self.on_join_lost(life, now),
+                Asked::Sync(life) => self.on_meeting_lost(life, now),
                 Asked::Heartbeat(life) => self.on_heartbeat_lost(life, now),
                 Asked::ConsumerHeartbeat(life, _) => self.on_consumer_heartbeat_lost(life, now),
                 Asked::Leave => self.is_goodbye_asked = false,

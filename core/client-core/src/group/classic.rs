@@ -261,6 +261,9 @@ impl Membership {
                 self.lose_coordinator();
                 self.failed_once(now);
             }
+            ErrorCode::FencedInstanceId if self.may_be_fenced_by_itself(now) => {
+                self.begin_classic_anew(Arc::default());
+            }
             code if code.is_retriable() || code == ErrorCode::UnknownServerError => self.failed_once(now),
             code => self.fail(GroupError::Refused(code)),
         }

@@ -1,5 +1,7 @@
 //! JoinGroup and SyncGroup: how the members of a classic group meet.
 
+use std::time::Duration;
+
 use base::{ErrorCode, Now};
 use wire::ApiKey;
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
@@ -11,6 +13,8 @@ use crate::links::Asking;
 
 /// What a consumer's protocol is called among others, such as Connect's.
 const PROTOCOL_TYPE: &str = "consumer";
+/// A coordinator that hung for longer finds its sessions over, and its groups elsewhere.
+const LATE_MAX: Duration = Duration::from_secs(120);
 /// From here on JoinGroup can say the instance id (KIP-345).
 const JOIN_VERSION_INSTANCE_MIN: i16 = 5;
 
@@ -160,6 +164,21 @@ impl Membership {
                 self.on_classic_refused(code, now);
             }
         }
+    }
+
+    /// JoinGroup gets no answer.
+    pub(super) fn on_join_lost(&mut self, life: u32, now: Now) {
+        let is_unnamed = self.classic().is_some_and(|classic| classic.member_id.is_empty());
+        if is_unnamed && life == self.life_number && self.settings.instance_id.is_some() {
+            self.doubtful_join_at = Some(now.elapsed);
+        }
+        self.on_meeting_lost(life, now);
+    }
+
+    /// Whether who has this member's name by now may be itself, by a JoinGroup that came late; once, so that a real
+    /// successor is fenced no more than that.
+    pub(super) fn may_be_fenced_by_itself(&mut self, now: Now) -> bool {
+        self.doubtful_join_at.take().is_some_and(|at| now.elapsed < at.saturating_add(LATE_MAX))
     }
 
     /// JoinGroup or SyncGroup gets no answer: it joins again.

@@ -182,6 +182,21 @@ impl Classic {
         self.meet(now_ms);
     }
 
+    /// A JoinGroup without a member id that was long on its way: who has this name gets another id, of which only
+    /// a connection hears that nobody listens to.
+    pub(crate) fn join_late(&mut self, instance: &str) {
+        let is_named = |it: &Member| it.instance_id.as_deref() == Some(instance);
+        let id = self.members.iter().find(|(_, it)| is_named(it)).map(|(id, _)| id.clone());
+        let id = id.expect("it is a member");
+        let member = self.members.remove(&id).expect("it was found");
+        self.id_next += 1;
+        let next = format!("m{}", self.id_next);
+        if self.leader == id {
+            self.leader.clone_from(&next);
+        }
+        self.members.insert(next, member);
+    }
+
     fn prepare(&mut self, now_ms: u64) {
         if self.state == State::Preparing {
             return;

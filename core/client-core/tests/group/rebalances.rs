@@ -213,3 +213,29 @@ fn who_takes_a_static_members_name_while_it_lives() {
     world.run(60_000);
     assert_eq!(world.owned(second), "t-0 t-1 t-2 t-3");
 }
+
+#[test]
+fn a_static_member_whose_own_join_comes_late_is_a_member_again() {
+    let mut world = World::new(false, 10);
+    world.delay_ms_max = 400;
+    let a = world.join(named("a", GroupProtocol::Classic), &["t"]);
+    // Its JoinGroup is on its way when the connection breaks.
+    while world.joins_on_their_way(a).is_empty() {
+        world.run(10);
+    }
+    for connection in world.joins_on_their_way(a) {
+        world.break_off(a, connection);
+    }
+    world.run(10_000);
+    assert_eq!(world.told(a), ["assign t-0 t-1 t-2 t-3"]);
+    // It arrives all the same.
+    world.brokers.classic.join_late("a");
+    world.run(20_000);
+    assert!(world.all[a].failed.is_none(), "{:?}", world.all[a].failed);
+    assert_eq!(world.told(a), ["lost t-0 t-1 t-2 t-3", "assign t-0 t-1 t-2 t-3"]);
+    // And that was all that it had sent: who has its name now is somebody else.
+    world.brokers.classic.join_late("a");
+    world.run(20_000);
+    let code = world.all[a].failed.as_ref().and_then(|error| error.code());
+    assert_eq!(code, Some(base::ErrorCode::FencedInstanceId));
+}

@@ -179,6 +179,18 @@ impl World {
         self.all[who].open.iter().filter(|(_, to)| &***to == host).map(|(id, _)| *id).collect()
     }
 
+    /// Connections of a member on which a JoinGroup is about to arrive.
+    pub(crate) fn joins_on_their_way(&self, who: usize) -> Vec<ConnectionId> {
+        let key = (wire::ApiKey::JoinGroup as i16).to_be_bytes();
+        let joins = self.queue.values().filter_map(|(whose, event)| match event {
+            Event::Request(connection, frame) if *whose == who && frame.starts_with(&key) => {
+                Some(*connection)
+            }
+            _ => None,
+        });
+        joins.collect()
+    }
+
     pub(crate) fn break_off(&mut self, who: usize, connection: ConnectionId) {
         self.all[who].open.remove(&connection);
         self.queue.retain(|_, (whose, event)| {
