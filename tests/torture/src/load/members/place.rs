@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,8 @@ struct Member {
     child: Child,
     /// Its lines are taken down.
     said: JoinHandle<Result<()>>,
+    /// It was given partitions.
+    was_in: Arc<AtomicBool>,
 }
 
 impl Place {
@@ -97,7 +100,7 @@ impl Place {
     fn one_life(&mut self, lasts: Duration, end: End, mut trouble: Trouble) -> Result<()> {
         let Common { shared, calm, over, .. } = &self.common.clone();
         let mut member = self.begin()?;
-        let Member { who, child, said } = &mut member;
+        let Member { who, child, said, was_in } = &mut member;
         let process = Pid::from_child(child);
         let victim = Victim { who: *who, process, cable: &self.cable, history: &shared.history };
         let began = Instant::now();
@@ -112,7 +115,10 @@ impl Place {
                 break None;
             }
             if !calm.is_set() && began.elapsed() > lasts {
-                break Some(end);
+                // Who goes on without ever having been a member joins as whoever comes last does, and fences its
+                // successor, as it should.
+                let is_none = end == End::Replaced && !was_in.load(Ordering::Relaxed);
+                break Some(if is_none { End::Killed } else { end });
             }
             trouble.keep(&victim, began.elapsed(), calm.is_set())?;
         };
@@ -144,14 +150,15 @@ impl Place {
         self.common.told().groups.insert(who, self.group);
         let mut child = self.command(who)?.spawn().context("a member")?;
         let lines = BufReader::new(child.stdout.take().context("its output is a pipe")?);
-        let history = Arc::clone(&shared.history);
-        let said = spawn("member's lines", move || take_down(&history, lines))?;
-        Ok(Member { who, child, said })
+        let (history, was_in) = (Arc::clone(&shared.history), Arc::new(AtomicBool::new(false)));
+        let given = Arc::clone(&was_in);
+        let said = spawn("member's lines", move || take_down(&history, lines, &given))?;
+        Ok(Member { who, child, said, was_in })
     }
 
     /// Stops a member, and lets it go on when another may have its place.
     fn replace(&mut self, member: Member) -> Result<()> {
-        let Member { who, mut child, said } = member;
+        let Member { who, mut child, said, .. } = member;
         let (common, group) = (self.common.clone(), self.group);
         let lasts = Duration::from_millis(self.troubles.pick(REPLACED_AFTER_MS));
         let history = Arc::clone(&common.shared.history);
@@ -227,11 +234,14 @@ fn joined(thread: JoinHandle<Result<()>>) -> Result<()> {
 }
 
 /// Takes down what a member says; what it was saying when it was killed nobody knows.
-fn take_down(history: &History, mut from: BufReader<ChildStdout>) -> Result<()> {
+fn take_down(history: &History, mut from: BufReader<ChildStdout>, was_in: &AtomicBool) -> Result<()> {
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
         let said: Line =
             serde_json::from_slice(&line).with_context(|| String::from_utf8_lossy(&line).into_owned())?;
+        if matches!(said.event, Event::Assigned { .. }) {
+            was_in.store(true, Ordering::Relaxed);
+        }
         history.push_line(said);
         line.clear();
     }
