@@ -96,7 +96,8 @@ fn brokers_are_killed_and_paused_when_a_workload_says_so() {
     let folder = tempfile::tempdir().expect("there is a place for files");
     let text = "name: hurt\nabout: What a record waits for.\nbrokers: 3\nreplication_factor: 3\npartitions: 3\n\
                 topic: {min.insync.replicas: 2}\nconsumers: 1\nrate: 2000\nwarmup_seconds: 1\nseconds: 12\n\
-                faults: kill 2 at 3 for 2, pause 3 at 7 for 1, restart 1 at 10, kill 1 at 600 for 1\n";
+                faults: kill 2 at 3 for 2, pause 3 at 7 for 1, restart 1 at 10, kill 1 at 600 for 1, \
+                pause 2 at 600 for 1\n";
     let workload = file(folder.path(), "hurt.yaml", text);
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
@@ -118,6 +119,7 @@ fn brokers_are_killed_and_paused_when_a_workload_says_so() {
         "broker 1 ended in order",
         "broker 1 started again",
         "not done: kill 1 at 600 for 1",
+        "not done: pause 2 at 600 for 1",
     ];
     assert_eq!(what, expected);
     for (deed, at) in deeds.iter().zip([3.0, 5.0, 7.0, 8.0]) {

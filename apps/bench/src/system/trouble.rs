@@ -24,7 +24,7 @@ pub struct Deed {
 pub struct Began(Option<Sender<Instant>>);
 
 impl Began {
-    /// It was then; who says it again is not heard.
+    /// It was then; who says it again is not heard. Said once a second, and taken in between two deeds.
     pub fn at(&self, time: Instant) {
         if let Some(began) = &self.0 {
             // Nobody listens any more once all is done.
@@ -84,7 +84,6 @@ impl Cluster {
                 });
                 continue;
             }
-            // A broker that is paused does not even end.
             if let Some(what) = self.deal(&due, is_over)? {
                 deeds.push(Deed { at: began.elapsed().as_secs_f64(), what });
             }
@@ -92,7 +91,7 @@ impl Cluster {
         Ok(deeds)
     }
 
-    /// Nothing is started any more once all is over.
+    /// Nothing is started any more once all is over; but one that is paused does not even end.
     fn deal(&mut self, due: &Due, is_over: bool) -> Result<Option<String>> {
         let Fault { kind, broker, .. } = due.fault;
         let place = usize::from(broker) - 1;
@@ -109,6 +108,9 @@ impl Cluster {
             }
             (Kind::Pause, true) => {
                 process.resume();
+                if is_over {
+                    return Ok(None);
+                }
                 format!("broker {broker} goes on")
             }
             (Kind::Restart, false) => {

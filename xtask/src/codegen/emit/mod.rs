@@ -25,7 +25,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    fn library(self) -> &'static str {
+    fn crate_name(self) -> &'static str {
         match self {
             Self::Wire => "crate",
             Self::Record => "wire",
@@ -115,7 +115,7 @@ fn imports(text: &mut String, style: Style, body: &str) {
     let words =
         ["ApiKey", "DecodeError", "Decoder", "EncodeError", "Encoder", "Message", "Records", "Request"];
     let words: Vec<&str> = words.into_iter().filter(|word| uses(body, word)).collect();
-    let _ = writeln!(text, "use {}::{{{}}};", style.library(), words.join(", "));
+    let _ = writeln!(text, "use {}::{{{}}};", style.crate_name(), words.join(", "));
     text.push('\n');
 }
 
