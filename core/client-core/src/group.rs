@@ -379,7 +379,7 @@ impl Membership {
             heartbeat.and_then(later),
             self.owner_deadline().and_then(later),
             self.offsets.deadline(self.settings.auto_commit, now),
-            self.leaving.as_ref().map(|leaving| leaving.until).and_then(later),
+            self.leaving.as_ref().and_then(|leaving| leaving.deadline(now)),
         ];
         all.into_iter().flatten().min()
     }

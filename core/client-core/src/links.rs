@@ -249,6 +249,12 @@ impl<T> Links<T> {
         open.map_or(0, |open| open.link.in_flight() + open.unwritten.len())
     }
 
+    /// A connection on which such a question waits for its answer.
+    pub(crate) fn asked_on(&self, is_such: impl Fn(&T) -> bool) -> Option<ConnectionId> {
+        let open = self.peers.values().filter_map(|state| state.open.as_ref());
+        open.filter(|open| open.link.asked().any(&is_such)).map(|open| open.id).next()
+    }
+
     /// The version in which to ask a peer that may be asked.
     pub fn version(&self, peer: Peer, key: ApiKey) -> Result<i16, LinkError> {
         self.link(peer).map_or(Err(LinkError::Unsupported(key)), |link| link.version(key))

@@ -188,7 +188,7 @@ impl Membership {
         // What it had not begun to read yet may go to another, as it does not say that it has it.
         self.ownership.taking = None;
         let kept = if classic.is_cooperative { self.ownership.kept() } else { BTreeSet::new() };
-        self.ownership.target = Some(kept);
+        self.aim_at(kept);
     }
 
     fn keep_heartbeat(&mut self, now: Now) {
@@ -269,7 +269,7 @@ impl Membership {
         }
     }
 
-    fn begin_classic_anew(&mut self, member_id: Arc<str>) {
+    pub(super) fn begin_classic_anew(&mut self, member_id: Arc<str>) {
         self.lose();
         self.begin_classic();
         if let Some(classic) = self.classic() {

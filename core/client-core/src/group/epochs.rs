@@ -242,7 +242,7 @@ impl Membership {
             let of = |&index: &i32| TopicPartition { topic: name.clone(), partition: PartitionIndex(index) };
             target.extend(parts.iter().filter(|&&index| index >= 0).map(of));
         }
-        self.ownership.target = Some(target);
+        self.aim_at(target);
         let is_open = !unresolved.is_empty();
         if let Some(epochs) = self.epochs() {
             epochs.unresolved = unresolved;

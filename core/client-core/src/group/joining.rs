@@ -89,6 +89,14 @@ impl Membership {
                 return self.on_classic_refused(code, now);
             }
         }
+        let has_missed_one =
+            classic.generation >= 0 && said.generation_id.saturating_sub(1) > classic.generation;
+        if has_missed_one && !self.ownership.owned.is_empty() {
+            // A static member keeps its place in a generation that it slept through, but what it owned may have been
+            // given to another then, and what it would commit of it in this one would be believed.
+            return self.begin_classic_anew(said.member_id.into());
+        }
+        let Some(classic) = self.classic() else { return };
         classic.member_id = said.member_id.into();
         classic.generation = said.generation_id;
         classic.protocol = said.protocol_name.unwrap_or_default().into();
@@ -150,7 +158,7 @@ impl Membership {
                 classic.stage = Stage::Stable;
                 classic.is_heartbeat_asked = false;
                 classic.heartbeat_due = now.elapsed.saturating_add(interval);
-                self.ownership.target = Some(parts);
+                self.aim_at(parts);
                 self.succeeded();
             }
             // Another meeting has begun, or whoever led says what nobody understands.

@@ -40,6 +40,13 @@ impl Membership {
         }
     }
 
+    /// The group wants this to be owned, and nothing else. Who leaves takes nothing any more.
+    pub(super) fn aim_at(&mut self, target: BTreeSet<TopicPartition>) {
+        if self.leaving.is_none() {
+            self.ownership.target = Some(target);
+        }
+    }
+
     /// Goes a step from what is owned to what should be.
     pub(super) fn reconcile(&mut self, now: Now) {
         if let Some(gone) = self.ownership.finish_revocation() {

@@ -26,6 +26,8 @@ pub(crate) struct Coordinator {
     pub(crate) commits: Vec<(TopicPartition, i64)>,
     /// What it answers to everything, if it is unwell.
     pub(crate) unwell: Option<ErrorCode>,
+    /// What it answers to commits, if it takes none.
+    pub(crate) refuses_commits: Option<ErrorCode>,
     /// Whether offsets are not told yet.
     pub(crate) holds_offsets: bool,
     /// Worlds in which a member's part in the group has ended without its knowledge.
@@ -42,6 +44,7 @@ impl Coordinator {
             offsets: BTreeMap::new(),
             commits: Vec::new(),
             unwell: None,
+            refuses_commits: None,
             holds_offsets: false,
             fenced: BTreeSet::new(),
         }
@@ -86,7 +89,7 @@ impl Coordinator {
     }
 
     fn may_commit(&self, said: &OffsetCommitRequest<'_>) -> ErrorCode {
-        if let Some(code) = self.unwell {
+        if let Some(code) = self.unwell.or(self.refuses_commits) {
             return code;
         }
         let (member, generation) = (said.member_id, said.generation_id_or_member_epoch);

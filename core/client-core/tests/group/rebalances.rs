@@ -220,10 +220,10 @@ fn a_static_member_whose_own_join_comes_late_is_a_member_again() {
     world.delay_ms_max = 400;
     let a = world.join(named("a", GroupProtocol::Classic), &["t"]);
     // Its JoinGroup is on its way when the connection breaks.
-    while world.joins_on_their_way(a).is_empty() {
+    while world.on_their_way(a, wire::ApiKey::JoinGroup).is_empty() {
         world.run(10);
     }
-    for connection in world.joins_on_their_way(a) {
+    for connection in world.on_their_way(a, wire::ApiKey::JoinGroup) {
         world.break_off(a, connection);
     }
     world.run(10_000);
@@ -238,4 +238,27 @@ fn a_static_member_whose_own_join_comes_late_is_a_member_again() {
     world.run(20_000);
     let code = world.all[a].failed.as_ref().and_then(|error| error.code());
     assert_eq!(code, Some(base::ErrorCode::FencedInstanceId));
+}
+
+/// A static member keeps its place in a generation that it slept through, while others get what it had.
+#[test]
+fn who_slept_through_a_generation_keeps_nothing_of_what_it_had_before() {
+    let mut world = World::new(false, 21);
+    world.delay_ms_max = 20;
+    let a = world.join(GroupSettings { instance_id: Some("a".into()), ..cooperative() }, &["t"]);
+    world.run(1_000);
+    assert_eq!(world.told(a), ["assign t-0 t-1 t-2 t-3"]);
+    // It is told that all meet, and before it is there they have met without it.
+    world.join(cooperative(), &["t"]);
+    let is_on_its_way = |world: &World| !world.on_their_way(a, wire::ApiKey::JoinGroup).is_empty();
+    let waited = (0..10_000).find(|_| {
+        world.run(1);
+        is_on_its_way(&world)
+    });
+    assert!(waited.is_some(), "it hears of that within a heartbeat");
+    world.brokers.classic.generation += 1;
+    world.run(10_000);
+    let told = world.told(a);
+    assert_eq!(told.first().map(String::as_str), Some("lost t-0 t-1 t-2 t-3"), "{told:?}");
+    assert_eq!(world.all[a].owned.len(), 2);
 }

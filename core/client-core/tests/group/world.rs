@@ -179,16 +179,16 @@ impl World {
         self.all[who].open.iter().filter(|(_, to)| &***to == host).map(|(id, _)| *id).collect()
     }
 
-    /// Connections of a member on which a JoinGroup is about to arrive.
-    pub(crate) fn joins_on_their_way(&self, who: usize) -> Vec<ConnectionId> {
-        let key = (wire::ApiKey::JoinGroup as i16).to_be_bytes();
-        let joins = self.queue.values().filter_map(|(whose, event)| match event {
+    /// Connections of a member on which such a request is about to arrive.
+    pub(crate) fn on_their_way(&self, who: usize, key: wire::ApiKey) -> Vec<ConnectionId> {
+        let key = key.code().to_be_bytes();
+        let requests = self.queue.values().filter_map(|(whose, event)| match event {
             Event::Request(connection, frame) if *whose == who && frame.starts_with(&key) => {
                 Some(*connection)
             }
             _ => None,
         });
-        joins.collect()
+        requests.collect()
     }
 
     pub(crate) fn break_off(&mut self, who: usize, connection: ConnectionId) {

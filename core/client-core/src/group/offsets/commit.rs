@@ -99,7 +99,7 @@ impl Membership {
         let (mut sendable, mut outdated) = (Vec::new(), Vec::new());
         let made_in = (self.life_number, generation);
         for mut commit in std::mem::take(&mut self.offsets.queued) {
-            let owns_all = || commit.of.keys().all(|of| self.ownership.owned.contains(of));
+            let owns_all = || commit.of.keys().all(|of| self.is_kept(of));
             let is_outsiders = generation < 0 && commit.made_in.1 < 0;
             let is_of_life = generation >= 0 && commit.made_in.0 == made_in.0;
             if commit.made_in == made_in || is_outsiders || (is_of_life && owns_all()) {
@@ -131,7 +131,7 @@ impl Membership {
         }
         let mut again = Vec::new();
         for commit in std::mem::take(&mut self.offsets.in_flight) {
-            match verdict(&commit, &codes) {
+            match verdict(&commit, &codes, self.may_be_made_later(&commit)) {
                 Verdict::Done => self.settle_commit(commit, Ok(())),
                 Verdict::Again => again.push(commit),
                 Verdict::Failed(error) => self.settle_commit(commit, Err(error)),
@@ -143,6 +143,13 @@ impl Membership {
             self.offsets.put_back(again);
             self.offsets_failed_once(now);
         }
+    }
+
+    /// Whether a commit that was made in an outdated generation can be made in a later one: who leaves learns of none but
+    /// by what it has asked already.
+    fn may_be_made_later(&self, commit: &Commit) -> bool {
+        let is_asking = matches!(&self.life, Life::Epochs(epochs) if epochs.is_asked);
+        self.leaving.is_none() || is_asking || self.committer() != Committer::Member(commit.made_in.1)
     }
 
     /// What an answer says of the coordinator and of the member's place.
@@ -193,7 +200,7 @@ fn topics<'a>(
     topics
 }
 
-fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Verdict {
+fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>, may_be_made_later: bool) -> Verdict {
     let mut is_again = false;
     for of in commit.of.keys() {
         // What is not said of it may not have been done.
@@ -205,7 +212,12 @@ fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>) -> Verd
             | ErrorCode::FencedMemberEpoch
             | ErrorCode::FencedInstanceId => return Verdict::Failed(GroupError::NotOwner),
             // With the next generation, or the epoch that the next heartbeat brings.
-            ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch => is_again = true,
+            ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch if may_be_made_later => {
+                is_again = true;
+            }
+            code @ (ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch) => {
+                return Verdict::Failed(GroupError::Refused(code));
+            }
             code if code.is_retriable() => is_again = true,
             code => return Verdict::Failed(GroupError::Refused(code)),
         }
