@@ -28,7 +28,8 @@ fn main() {
     let began = Instant::now();
     shard.on_load_begin();
     for (offset, record) in (0..).zip(&log) {
-        let loaded = shard.on_record(Offset(offset), Some(&record.key), record.value.as_deref());
+        let loaded =
+            shard.on_record((Offset(offset), TimestampMs(0)), Some(&record.key), record.value.as_deref());
         loaded.expect("it is a record");
     }
     let end = Offset(log.len() as i64);

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Offset;
+use base::{Offset, TimestampMs};
 use metadata::{ConfigResource, Image};
 
-use crate::consumer::{ConsumerGroup, ConsumerGroupRecord, ConsumerGroupSettings};
+use crate::consumer::{ConsumerGroupRecord, ConsumerGroupSettings};
 use crate::group_record::GroupRecord;
 use crate::link::Links;
 use crate::offsets::GroupOffsets;
@@ -273,8 +273,8 @@ impl Groups {
         self.arm(group);
     }
 
-    /// Takes a record in that ends at `end` of the log.
-    pub(crate) fn replay(&mut self, record: GroupRecord<'_>, end: Offset) {
+    /// Takes a record in that ends at `end` of the log, where it has this timestamp.
+    pub(crate) fn replay(&mut self, record: GroupRecord<'_>, (end, time): (Offset, TimestampMs)) {
         let id = record.group();
         match record {
             GroupRecord::OffsetCommit { group, topic, partition, value: Some(value) } => {
@@ -313,29 +313,33 @@ impl Groups {
                 }
                 self.remove_if_blank(&id);
             }
-            GroupRecord::ConsumerGroup { change, .. } => self.replay_consumer(id, &change, end),
+            GroupRecord::ConsumerGroup { change, .. } => self.replay_consumer(id, &change, (end, time)),
         }
     }
 
     /// Takes in what changed in a group of the new protocol. What is said makes it one, what is taken back does not.
-    fn replay_consumer(&mut self, id: &str, change: &ConsumerGroupRecord, end: Offset) {
+    fn replay_consumer(
+        &mut self,
+        id: &str,
+        change: &ConsumerGroupRecord,
+        (end, time): (Offset, TimestampMs),
+    ) {
         let settings = self.consumer_settings.clone();
         if change.is_tombstone() {
             let Some(group) = self.by_id.get_mut(id) else { return };
             group.written_to = end;
             if let Some(consumers) = group.consumers_mut() {
-                consumers.group.replay(change);
+                consumers.replay(change, time);
             }
             return self.remove_if_blank(id);
         }
         let group = self.entry(id);
         group.written_to = end;
         if group.consumers_mut().is_none() {
-            let consumers = Consumers { group: ConsumerGroup::new(id), settings };
-            group.kind = GroupKind::Consumer(Box::new(consumers));
+            group.kind = GroupKind::Consumer(Box::new(Consumers::new(id, settings)));
         }
         if let Some(consumers) = group.consumers_mut() {
-            consumers.group.replay(change);
+            consumers.replay(change, time);
         }
     }
 

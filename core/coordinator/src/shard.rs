@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Effects, ErrorCode, Now, Offset};
+use base::{Effects, ErrorCode, Now, Offset, TimestampMs};
 use metadata::{Image, Topic};
 
 use crate::api;
@@ -49,7 +49,8 @@ const WRITE_BYTES_MAX: usize = 256 * 1024;
 /// What the caller has to do, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Append these to the partition as one batch, and call [`Shard::on_appended`] before any other step.
+    /// Append these to the partition as one batch, each with the time of this moment, and call
+    /// [`Shard::on_appended`] with the same before any other step.
     Append {
         /// In order.
         records: Arc<[Record]>,
@@ -145,13 +146,14 @@ impl Shard {
         self.phase = Phase::Loading;
     }
 
-    /// A record of the log that is read. One without a key says nothing; kinds that are not known are passed over.
+    /// A record of the log that is read, at its offset and with its timestamp. One without a key says nothing; kinds
+    /// that are not known are passed over.
     ///
     /// # Errors
     /// A record that is not what it says to be; nothing changed.
     pub fn on_record(
         &mut self,
-        offset: Offset,
+        (offset, time): (Offset, TimestampMs),
         key: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<(), RecordError> {
@@ -161,7 +163,7 @@ impl Shard {
             if value.is_some() {
                 self.transactions.overtake(key, offset);
             }
-            self.groups.replay(record, offset.next());
+            self.groups.replay(record, (offset.next(), time));
         }
         Ok(())
     }
@@ -423,7 +425,9 @@ impl Shard {
                     return None;
                 }
                 GroupKind::Classic(classic) => classic.settled(),
-                GroupKind::Consumer(consumers) => Some(consumers.group.lasting()),
+                GroupKind::Consumer(consumers) => {
+                    Some(format!("{} since {}", consumers.group.lasting(), consumers.epoch_since))
+                }
             };
             Some((id.clone(), (format!("{:?}", group.offsets), members)))
         });

@@ -30,7 +30,7 @@ pub use broker::{BrokerSettings, CORDONED_DIRS, StartError};
 pub use cluster::{ClusterAddress, ClusterPeer, Roles};
 pub use describe::{Described, Layers, Source, Synonym, describe_broker, describe_group, describe_topic};
 pub use group::{GroupSettings, validate_group};
-pub use kept::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_book, keep, with_kept};
+pub use kept::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_book, is_internal, keep, with_kept};
 pub use listener::{Listener, SecurityProtocol};
 pub use properties::{PropertyError, parse_properties};
 pub use render::render_markdown;

@@ -5,6 +5,7 @@
 
 use base::{BrokerId, ErrorCode, TopicName};
 use metadata::Topic;
+use metadata::settings::is_internal;
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
@@ -96,7 +97,7 @@ fn present<'a>(
     DescribeTopicPartitionsResponseTopic {
         name: Some(topic.name.as_str()),
         topic_id: topic.id.0,
-        is_internal: super::is_internal(topic.name.as_str()),
+        is_internal: is_internal(topic.name.as_str()),
         topic_authorized_operations: operations::OF_TOPIC,
         partitions,
         ..DescribeTopicPartitionsResponseTopic::default()

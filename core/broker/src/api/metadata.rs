@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{BrokerId, ErrorCode, PartitionIndex, TopicId, TopicName, Uuid};
+use metadata::settings::is_internal;
 use metadata::{Broker, Topic};
 use wire::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
@@ -138,7 +139,7 @@ fn known<'a>(context: &Context<'a>, topic: &'a Topic) -> MetadataResponseTopic<'
     MetadataResponseTopic {
         name: Some(topic.name.as_str()),
         topic_id: topic.id.0,
-        is_internal: super::is_internal(topic.name.as_str()),
+        is_internal: is_internal(topic.name.as_str()),
         partitions: partitions.map(|partition| described(context, topic.id, partition)).collect(),
         ..MetadataResponseTopic::default()
     }

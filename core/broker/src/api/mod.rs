@@ -3,7 +3,6 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use ::metadata::settings::is_book;
 use base::{BrokerId, ErrorCode, LeaderEpoch, PartitionIndex, TopicId, excerpt};
 use controller::ControllerError;
 use wire::{ApiKey, DecodeError, Decoder, Message};
@@ -171,11 +170,6 @@ fn words(error: &ControllerError) -> String {
 
 /// Characters of an error text: a client's own words can be as long as a request.
 const WORDS_MAX: usize = 1000;
-
-/// Whether Kafka keeps books of its own in the topic.
-fn is_internal(topic: &str) -> bool {
-    is_book(topic) || topic == "__share_group_state"
-}
 
 /// Who leads a partition, for a client that asked somebody else or long ago (KIP-951).
 fn leader_of(

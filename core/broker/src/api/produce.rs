@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionIndex, TimestampMs, TopicId, Uuid};
-use metadata::settings::{CompressionType, TimestampType, TopicSettings};
+use metadata::settings::{CompressionType, TimestampType, TopicSettings, is_internal};
 use records::{BatchError, BatchLimits, CheckedBatch, Compression, DecompressBound};
 use replica::{AppendError, Appended};
 use wire::messages::produce::{
@@ -139,8 +139,7 @@ fn append(
     acks: i16,
 ) -> Result<(Placed, Committed), Refused> {
     let partition = PartitionIndex(part.index);
-    let is_ours =
-        call.context.image.topic_by_id(topic).is_some_and(|it| super::is_internal(it.name.as_str()));
+    let is_ours = call.context.image.topic_by_id(topic).is_some_and(|it| is_internal(it.name.as_str()));
     if is_ours && call.client_id != ADMIN_CLIENT {
         let message = "only brokers write to internal topics".to_owned();
         return Err(Refused { code: ErrorCode::InvalidTopicException, message: Some(message) });

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use metadata::settings::is_internal;
 use metadata::{Image, Topic};
 use regex::{Regex, RegexBuilder};
 
@@ -76,13 +77,14 @@ impl Patterns {
         self.0.retain(|regex, _| regexes.contains(regex));
     }
 
-    /// The names of all topics that a pattern matches as a whole, sorted.
+    /// The names of all topics that a pattern matches as a whole, sorted; none of the cluster's own. Kafka finds those,
+    /// too, and a member that wants all topics then reads what it commits, and commits how far it came in that.
     pub(super) fn matching(&mut self, regex: &str, image: &Image) -> Vec<String> {
         // One that does not compile was refused when it came; in a record of Kafka's it stands for nothing.
         let _ = self.learn(regex);
         let Some(regex) = self.0.get(regex) else { return Vec::new() };
         let names = image.topics().map(|topic| topic.name.as_str());
-        names.filter(|name| regex.is_match(name)).map(str::to_owned).collect()
+        names.filter(|name| !is_internal(name) && regex.is_match(name)).map(str::to_owned).collect()
     }
 
     #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{ErrorCode, Now, Offset};
+use base::{ErrorCode, Now, Offset, TimestampMs};
 use metadata::Image;
 use wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
 use wire::messages::heartbeat::HeartbeatRequest;
@@ -29,6 +29,9 @@ pub(crate) struct Consumers {
     pub(crate) group: ConsumerGroup,
     /// What it keeps to, as of the last time that it was looked at.
     pub(crate) settings: Arc<ConsumerGroupSettings>,
+    /// When its epoch began, by the timestamp of the record that says so; [`TimestampMs::NONE`] if none does. One begins
+    /// whenever members leave, and none where nobody is: if nobody is in the group, this is since when.
+    pub(crate) epoch_since: TimestampMs,
 }
 
 /// When and where something is decided.
@@ -72,6 +75,21 @@ impl Place<'_> {
 }
 
 impl Consumers {
+    /// A group of which nothing is known.
+    pub(crate) fn new(id: &str, settings: Arc<ConsumerGroupSettings>) -> Self {
+        Self { group: ConsumerGroup::new(id), settings, epoch_since: TimestampMs::NONE }
+    }
+
+    /// Takes in a record that was written, with its timestamp in the log.
+    pub(crate) fn replay(&mut self, change: &ConsumerGroupRecord, time: TimestampMs) {
+        match change {
+            ConsumerGroupRecord::Metadata(Some(_)) => self.epoch_since = time,
+            ConsumerGroupRecord::Metadata(None) => self.epoch_since = TimestampMs::NONE,
+            _ => {}
+        }
+        self.group.replay(change);
+    }
+
     /// A member of the new protocol is heard.
     pub(crate) fn on_heartbeat(
         &mut self,
@@ -80,7 +98,7 @@ impl Consumers {
         asks: &ConsumerGroupHeartbeatRequest<'_>,
         out: &mut Outcome,
     ) -> Result<(), ConsumerGroupError> {
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let decision = group.heartbeat(asks, caller, &place.context(settings))?;
         if !decision.records.is_empty() {
             place.write(decision.records, decision.downgrade.as_ref(), out);
@@ -92,7 +110,7 @@ impl Consumers {
 
     /// It was time for something.
     pub(crate) fn on_tick(&mut self, place: &Place<'_>, out: &mut Outcome) {
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let ticked = group.on_tick(&place.context(settings));
         if ticked.records.is_empty() {
             return;
@@ -131,7 +149,7 @@ impl Consumers {
             let id = new_member_id(caller.client_id, caller.random);
             return out.reply(join.ticket, refused(ErrorCode::MemberIdRequired, &id));
         }
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let member = member_of(asks, caller);
         let joining = ClassicJoin { member: &member, random: caller.random };
         match group.join_classic(&joining, &place.context(settings)) {
@@ -171,7 +189,7 @@ impl Consumers {
     }
 
     fn sync(&mut self, place: &Place<'_>, asks: &SyncGroupRequest<'_>) -> Result<SyncedGroup, ErrorCode> {
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let checked = group.check_instance(asks.member_id, asks.group_instance_id);
         checked.map_err(|error| error.code())?;
         let known = group.member(asks.member_id).and_then(|member| member.metadata.classic.as_ref());
@@ -196,7 +214,7 @@ impl Consumers {
         place: &Place<'_>,
         asks: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let checked = group.check_instance(asks.member_id, asks.group_instance_id);
         let checked = checked.map_err(|error| error.code());
         let heard = checked.and_then(|()| {
@@ -214,7 +232,7 @@ impl Consumers {
     ) {
         let alone = [MemberIdentity { member_id: asks.member_id, ..MemberIdentity::default() }];
         let leaving = if version >= LEAVE_BATCHED_FROM { &asks.members[..] } else { &alone[..] };
-        let Self { group, settings } = self;
+        let Self { group, settings, .. } = self;
         let names: Vec<_> = leaving.iter().map(|it| (it.member_id, it.group_instance_id)).collect();
         let left = group.leave_classic(&names, &place.context(settings));
         if !left.records.is_empty() {

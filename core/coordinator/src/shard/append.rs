@@ -48,10 +48,10 @@ impl Shard {
         self.appending.push_back(write);
     }
 
-    /// What was to be appended is at the end of the leader's log, which ends at `Ok`, or is not in it.
+    /// What was to be appended at `now` is at the end of the leader's log, which ends at `Ok`, or is not in it.
     pub fn on_appended(&mut self, now: Now, result: Result<Offset, ErrorCode>, out: &mut Effects<Effect>) {
         if let Ok(end) = result {
-            self.replay_written(end, out);
+            self.replay_written(now, end, out);
         }
         // Until here who waits for it is with it, whatever happens.
         let write = self.appending.pop_front().expect("only what was asked for is appended");
@@ -61,7 +61,7 @@ impl Shard {
         }
     }
 
-    fn replay_written(&mut self, end: Offset, out: &mut Effects<Effect>) {
+    fn replay_written(&mut self, now: Now, end: Offset, out: &mut Effects<Effect>) {
         assert!(end > self.end, "a log that grew ends at {end}, but ended at {} before", self.end);
         let write = self.appending.front().expect("only what was asked for is appended");
         self.end = end;
@@ -73,7 +73,8 @@ impl Shard {
         for record in &*write.records {
             let decoded = GroupRecord::decode(&record.key, record.value.as_deref());
             let decoded = decoded.expect("what is written here can be read here");
-            self.groups.replay(decoded.expect("only kinds that are kept here are written"), end);
+            let decoded = decoded.expect("only kinds that are kept here are written");
+            self.groups.replay(decoded, (end, now.wall));
         }
     }
 

@@ -2,11 +2,13 @@
 //!
 //! | the group | an offset is forgotten |
 //! |---|---|
-//! | has no members, and had some | a while after the last one left |
+//! | has no members, and had some | a while after the last one left, or after it was committed if that was later |
 //! | never had members | a while after it was committed |
 //! | has consumers, is stable, and does not read the topic | a while after it was committed |
 //! | speaks the new protocol, and nobody in it reads the topic | a while after it was committed |
 //! | anything else | never |
+//!
+//! Since when a group of the new protocol has no members, the timestamp of the record of its epoch says (ADR 0031).
 //!
 //! A group without members goes with its last offset. All groups are looked at from time to time, a slice in each
 //! step: a million offsets take a moment in which nobody is answered.
@@ -83,21 +85,22 @@ impl Shard {
 enum Age {
     /// They do not.
     Never,
-    /// Since the last member left.
-    Since(TimestampMs),
     /// Each since it was committed.
     SinceCommit,
+    /// Each since it was committed, or since this if that was later: the last member left.
+    SinceBoth(TimestampMs),
 }
 
 fn age_of(group: &Group) -> Age {
     let classic = match &group.kind {
         GroupKind::Classic(classic) => classic,
+        GroupKind::Consumer(it) if it.group.is_empty() => return Age::SinceBoth(it.epoch_since),
         GroupKind::Consumer(_) => return Age::SinceCommit,
     };
     match classic.state() {
         _ if classic.protocol_type().is_none() => Age::SinceCommit,
-        State::Empty if classic.state_since().is_some() => Age::Since(classic.state_since()),
-        State::Empty => Age::SinceCommit,
+        // That it is not known is earlier than any commit.
+        State::Empty => Age::SinceBoth(classic.state_since()),
         State::Stable if classic.speaks_consumer() && classic.knows_subscriptions() => Age::SinceCommit,
         State::Stable | State::PreparingRebalance | State::CompletingRebalance => Age::Never,
     }
@@ -116,8 +119,8 @@ fn expire_group(
         let since = match &age {
             Age::Never => return false,
             _ if offset.expires_at.is_some() => return now >= offset.expires_at,
-            Age::Since(since) => *since,
             Age::SinceCommit => offset.committed_at,
+            Age::SinceBoth(left) => offset.committed_at.max(*left),
         };
         now.saturating_since(since) >= retention
     };

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Map, Offset, ProducerId};
+use base::{Map, Offset, ProducerId, TimestampMs};
 
 use super::{Phase, Shard};
 use crate::group_record::{GroupRecord, RecordError};
@@ -61,7 +61,7 @@ impl Shard {
     pub fn on_transactional_record(
         &mut self,
         producer: ProducerId,
-        offset: Offset,
+        (offset, time): (Offset, TimestampMs),
         key: Option<&[u8]>,
         value: Option<&[u8]>,
     ) -> Result<(), RecordError> {
@@ -71,7 +71,7 @@ impl Shard {
             (Some(GroupRecord::OffsetCommit { .. }), Some(value)) => {
                 self.transactions.put(producer, key, Pending { at: offset, value: value.to_vec() });
             }
-            (Some(record), _) => self.groups.replay(record, offset.next()),
+            (Some(record), _) => self.groups.replay(record, (offset.next(), time)),
             (None, _) => {}
         }
         Ok(())
@@ -84,7 +84,8 @@ impl Shard {
         for (key, Pending { at, value }) in ended.into_iter().filter(|_| is_committed) {
             let record = GroupRecord::decode(&key, Some(&value));
             let record = record.expect("it was read before").expect("only offsets are kept apart");
-            self.groups.replay(record, offset.next());
+            // An offset says itself when it was committed.
+            self.groups.replay(record, (offset.next(), TimestampMs::NONE));
             self.transactions.overtake(&key, at);
         }
     }
@@ -99,7 +100,7 @@ impl Shard {
 mod tests {
     use std::time::Duration;
 
-    use base::{Effects, Now, TimestampMs};
+    use base::{Effects, Now};
 
     use super::*;
     use metadata::Image;
@@ -127,11 +128,12 @@ mod tests {
         let mut shard = Shard::new(ShardSettings::default());
         shard.on_load_begin();
         for (offset, said) in (0..).map(Offset).zip(log) {
+            let at = (offset, TimestampMs(0));
             match said {
-                Said::Plain(it) => shard.on_record(offset, Some(&it.key), it.value.as_deref()).unwrap(),
-                Said::In(producer, it) => shard
-                    .on_transactional_record(*producer, offset, Some(&it.key), it.value.as_deref())
-                    .unwrap(),
+                Said::Plain(it) => shard.on_record(at, Some(&it.key), it.value.as_deref()).unwrap(),
+                Said::In(producer, it) => {
+                    shard.on_transactional_record(*producer, at, Some(&it.key), it.value.as_deref()).unwrap()
+                }
                 Said::End(producer, commits) => shard.on_transaction_end(*producer, offset, *commits),
             }
         }
@@ -181,11 +183,12 @@ mod tests {
         let mut shard = Shard::new(ShardSettings::default());
         shard.on_load_begin();
         let key = commit(0, Some(1)).key;
-        assert!(shard.on_transactional_record(ONE, Offset(0), Some(&key), Some(&[0, 9])).is_err());
+        let at = |offset| (Offset(offset), TimestampMs(0));
+        assert!(shard.on_transactional_record(ONE, at(0), Some(&key), Some(&[0, 9])).is_err());
         assert_eq!(shard.transactions_open(), 0);
         // Kinds that are not kept here are passed over.
         let stranger = [0, 99, 1, 2, 3];
-        assert_eq!(shard.on_transactional_record(ONE, Offset(1), Some(&stranger), None), Ok(()));
-        assert_eq!(shard.on_transactional_record(ONE, Offset(2), None, Some(b"x")), Ok(()));
+        assert_eq!(shard.on_transactional_record(ONE, at(1), Some(&stranger), None), Ok(()));
+        assert_eq!(shard.on_transactional_record(ONE, at(2), None, Some(b"x")), Ok(()));
     }
 }

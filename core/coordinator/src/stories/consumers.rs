@@ -255,14 +255,17 @@ fn nobody_is_told_what_is_not_committed_and_nothing_is_kept_that_was_not_written
     assert_eq!(stage.read(&mut a), "NOT_COORDINATOR");
 }
 
+/// R13, KIP-211: how far a group came is kept as long as it lives, and the whole time from when its last member left,
+/// whoever coordinates it then.
 #[test]
 fn offsets_that_no_reader_needs_grow_old_and_the_group_goes_with_them() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let mut stage = Stage::new();
     let mut a = Reader::new("a");
     stage.read(&mut a);
     let ticket = stage.commit_as(&a.client(), &[("events", 0, 1), ("clicks", 0, 1)]);
     stage.told(ticket);
-    for _ in 0..8 * 24 * 60 * 2 {
+    for _ in 0..9 * 24 * 60 * 2 {
         stage.pass(Duration::from_secs(30));
         stage.read(&mut a);
     }
@@ -271,8 +274,17 @@ fn offsets_that_no_reader_needs_grow_old_and_the_group_goes_with_them() {
     stage.check_replay();
     a.epoch = -1;
     stage.read(&mut a);
-    stage.pass(Duration::from_secs(11 * 60));
+    stage.pass(3 * DAY);
+    stage.check_replay();
+    stage.fail_over();
+    let ticket = stage.commit_as(&Client::new("an operator"), &[("events", 1, 7)]);
+    stage.told(ticket);
+    stage.pass(3 * DAY);
+    assert_eq!(stage.offset("events", 0), 1, "a may come back");
+    stage.pass(DAY + Duration::from_secs(11 * 60));
     assert_eq!(stage.offset("events", 0), -1);
+    assert_eq!(stage.offset("events", 1), 7, "it is as old as its commit");
+    stage.pass(3 * DAY);
     assert_eq!(stage.shard.group_count(), 0);
     stage.check_replay();
 }

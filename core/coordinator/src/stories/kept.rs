@@ -55,6 +55,24 @@ fn a_group_that_never_had_members_keeps_each_offset_since_its_commit() {
     assert_eq!(stage.shard.group_count(), 0);
 }
 
+/// Whoever reads without a group under the id of one that is empty may have begun after its last member left.
+#[test]
+fn what_is_committed_after_the_last_member_left_is_kept_since_then() {
+    let mut stage = Stage::new();
+    let mut a = Client::new("a");
+    stage.settle(&mut [&mut a]);
+    let ticket = stage.commit_as(&a, &[("events", 0, 42)]);
+    stage.told(ticket);
+    stage.leave(&a);
+    stage.pass(6 * DAY);
+    let ticket = stage.commit_as(&Client::new("alone"), &[("events", 1, 7)]);
+    stage.told(ticket);
+    stage.pass(DAY + Duration::from_secs(600));
+    assert_eq!((stage.offset("events", 0), stage.offset("events", 1)), (-1, 7));
+    stage.pass(6 * DAY);
+    assert_eq!(stage.shard.group_count(), 0);
+}
+
 #[test]
 fn a_new_coordinator_goes_on_counting_where_the_last_one_was() {
     let mut stage = Stage::new();

@@ -1,5 +1,7 @@
 //! Static members that come back when not all is as it was (KIP-345).
 
+use std::time::Duration;
+
 use base::ErrorCode;
 use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
@@ -110,4 +112,39 @@ fn a_leader_that_comes_back_assigns_what_came_meanwhile() {
     let waits = stage.join(&mut a2);
     assert_eq!(stage.joined(waits, &mut a2), "waits");
     assert_eq!(stage.heartbeat(&b2), ErrorCode::RebalanceInProgress);
+}
+
+#[test]
+fn who_slept_through_a_generation_has_no_place_until_it_has_given_up_all() {
+    let mut stage = Stage::new();
+    let (mut a, mut b) = (cooperative("a", "one"), cooperative("b", "two"));
+    share(&mut stage, (&mut a, &ALL[..4]), (&mut b, &ALL[4..]));
+    let mut c = cooperative("c", "three");
+    let waits = stage.join(&mut c);
+    a.protocols = said(&ALL[..4]);
+    let ticket = stage.join(&mut a);
+    // b says that it is there, and is too busy to join.
+    for _ in 0..10 {
+        stage.pass(Duration::from_secs(6));
+        stage.heartbeat(&b);
+    }
+    let told = "generation 2 cooperative-sticky led by one: one three two";
+    assert_eq!(stage.joined(ticket, &mut a), told);
+    assert_eq!(stage.joined(waits, &mut c), "generation 2 cooperative-sticky led by one");
+    // What b had said of itself was older than what it was given last: a takes some of that for nobody's.
+    let leads = sync(&mut stage, &a, &[(&a, &ALL[..4]), (&b, &ALL[6..]), (&c, &ALL[4..6])]);
+    assert_eq!(synced(&mut stage, leads), ALL[..4]);
+
+    // It has not heard yet that it should join anew, and believes that it has what is c's by now.
+    b.protocols = said(&ALL[4..]);
+    let ticket = stage.join(&mut b);
+    assert_eq!(stage.joined(ticket, &mut b), "UNKNOWN_MEMBER_ID");
+    assert_eq!(stage.heartbeat(&c), ErrorCode::None, "nobody is disturbed");
+    b.protocols = said(&[]);
+    let mut b2 = b.again();
+    let ticket = stage.join(&mut b2);
+    assert_eq!(stage.joined(ticket, &mut b2), "generation 2 cooperative-sticky led by one");
+    let ticket = sync(&mut stage, &b2, &[]);
+    assert_eq!(synced(&mut stage, ticket), ALL[6..]);
+    stage.check_replay();
 }

@@ -46,6 +46,8 @@ pub(super) struct Stage {
     pub(super) now: Duration,
     pub(super) image: Image,
     pub(super) log: Vec<Record>,
+    /// When those were written, each as the log has it.
+    times: Vec<TimestampMs>,
     pub(super) committed: usize,
     /// Whether what is appended is committed at once.
     pub(super) commits: bool,
@@ -75,6 +77,7 @@ impl Stage {
             now: Duration::ZERO,
             image: image(&[("events", 8), ("clicks", 2)]),
             log: Vec::new(),
+            times: Vec::new(),
             committed: 0,
             commits: true,
             refuses: None,
@@ -97,9 +100,10 @@ impl Stage {
     /// Another broker leads the partition, and loads what is in its log.
     pub(super) fn load(&mut self) {
         self.shard.on_load_begin();
-        for (offset, record) in (0..).zip(&self.log) {
+        self.times.resize(self.log.len(), TimestampMs::NONE);
+        for (offset, (record, time)) in (0..).map(Offset).zip(self.log.iter().zip(&self.times)) {
             let (key, value) = (Some(&record.key[..]), record.value.as_deref());
-            self.shard.on_record(Offset(offset), key, value).expect("it was written here");
+            self.shard.on_record((offset, *time), key, value).expect("it was written here");
         }
         let (end, committed) = (Offset(self.log.len() as i64), Offset(self.committed as i64));
         let mut out = Effects::new();
@@ -215,6 +219,7 @@ impl Stage {
                         Some(error) => Err(error),
                         None => {
                             self.log.extend(records.iter().cloned());
+                            self.times.resize(self.log.len(), self.at().wall);
                             Ok(Offset(self.log.len() as i64))
                         }
                     };
@@ -431,6 +436,7 @@ impl Stage {
     pub(super) fn check_replay(&mut self) {
         let mut other = Self::new();
         other.log.clone_from(&self.log);
+        other.times.clone_from(&self.times);
         other.committed = other.log.len();
         other.now = self.now;
         other.image = self.image.clone();

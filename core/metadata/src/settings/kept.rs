@@ -13,11 +13,19 @@ pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// The topic that keeps what transactions are.
 pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
+/// The topic in which Kafka keeps how far share groups came. Nothing here makes it.
+const SHARE_TOPIC: &str = "__share_group_state";
+
 const ALWAYS: &[(&str, &str)] = &[("cleanup.policy", "compact"), ("flush.policy", "ack")];
 
 /// Whether the cluster keeps books in a topic: what is there is found by an id, of as many partitions as there are.
 pub fn is_book(topic: &str) -> bool {
     matches!(topic, OFFSETS_TOPIC | TRANSACTIONS_TOPIC)
+}
+
+/// Whether a topic is the cluster's own and no user's: a book, here or with Kafka.
+pub fn is_internal(topic: &str) -> bool {
+    is_book(topic) || topic == SHARE_TOPIC
 }
 
 /// A topic's own settings, with what a book is always set to in the place of anything else: it may have been made

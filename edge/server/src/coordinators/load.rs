@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use base::{Offset, ProducerId};
+use base::{Offset, ProducerId, TimestampMs};
 use broker::groups::await_committed;
 use broker::parked::Wake;
 use coordinator::Shard;
@@ -132,12 +132,17 @@ impl Kind {
     }
 
     /// Has the shard take in a record. What is no record of a group is an error, and is passed over.
-    fn take(self, shard: &mut Shard, offset: Offset, record: &Record<'_>) -> Result<(), String> {
+    fn take(
+        self,
+        shard: &mut Shard,
+        (offset, time): (Offset, TimestampMs),
+        record: &Record<'_>,
+    ) -> Result<(), String> {
         let (key, value) = (record.key, record.value);
         match self {
-            Self::Plain => shard.on_record(offset, key, value).map_err(|error| error.to_string()),
+            Self::Plain => shard.on_record((offset, time), key, value).map_err(|error| error.to_string()),
             Self::Transactional(producer) => {
-                let taken = shard.on_transactional_record(producer, offset, key, value);
+                let taken = shard.on_transactional_record(producer, (offset, time), key, value);
                 taken.map_err(|error| error.to_string())
             }
             Self::Control(producer) => match ControlRecord::parse(record) {
@@ -166,7 +171,8 @@ fn take(shard: &ShardCell, batch: &StoredBatch<'_>, scratch: &mut Scratch) -> Re
             match record {
                 Ok(record) => {
                     let offset = Offset(base.0 + i64::from(record.offset_delta));
-                    if let Err(error) = kind.take(shard, offset, &record) {
+                    let time = record.timestamp(batch.header());
+                    if let Err(error) = kind.take(shard, (offset, time), &record) {
                         passed_over = Some((offset, error));
                     }
                 }

@@ -1,6 +1,6 @@
 //! Records of logs that are compacted.
 
-use base::{LeaderEpoch, Offset};
+use base::{LeaderEpoch, Offset, TimestampMs};
 use records::{Scratch, StoredBatch};
 use storage::Log;
 
@@ -11,6 +11,7 @@ use crate::world::World as LogWorld;
 pub(crate) struct KeyedRecord {
     pub(crate) offset: Offset,
     pub(crate) epoch: LeaderEpoch,
+    pub(crate) time: TimestampMs,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
 }
@@ -44,7 +45,8 @@ pub(crate) fn keyed(batch: &StoredBatch<'_>, scratch: &mut Scratch) -> Result<Ve
         let record = record.map_err(|error| error.to_string())?;
         let key = record.key.ok_or_else(|| "a record without a key".to_owned())?.to_vec();
         let offset = Offset(base.0 + i64::from(record.offset_delta));
-        Ok(KeyedRecord { offset, epoch, key, value: record.value.map(<[u8]>::to_vec) })
+        let time = record.timestamp(batch.header());
+        Ok(KeyedRecord { offset, epoch, time, key, value: record.value.map(<[u8]>::to_vec) })
     });
     read.collect()
 }

@@ -92,6 +92,22 @@ fn a_pattern_finds_topics_as_they_come() {
     ));
 }
 
+/// Who reads what the cluster writes down of it reads its own commits, for ever.
+#[test]
+fn no_pattern_finds_topics_of_the_clusters_own() {
+    let own = ["__consumer_offsets", "__share_group_state", "__transaction_state"];
+    let mut stage = Stage::with(&own.map(|topic| (topic, 1)));
+    stage.create("__mine", 1);
+    stage.client("a", &[]).regex = Some(".*".into());
+    assert_eq!(stage.beat("a"), "a@1 __mine[0]");
+    stage.leave("a", EPOCH_LEAVE).expect("it is there");
+    assert_eq!(
+        stage.join("b", &["__consumer_offsets"]),
+        "b@3 __consumer_offsets[0]",
+        "who names one wants it"
+    );
+}
+
 #[test]
 fn a_pattern_that_is_new_is_looked_up_alone() {
     let mut stage = Stage::with(&[("logs.a", 1), ("other", 1)]);

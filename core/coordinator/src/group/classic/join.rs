@@ -104,6 +104,11 @@ impl ClassicGroup {
         if let Err(error) = self.check_member(asks.member_id, asks.group_instance_id) {
             return out.reply(join.ticket, refused(error, asks.member_id));
         }
+        if self.members.get(asks.member_id).is_some_and(|it| it.was_passed_over) {
+            // It may have been stopped, and still reads what others have got by now. Who has no place any more gives
+            // that up at once, and commits nothing of it. Kafka lets it join, and commit when it is asked to give up.
+            return out.reply(join.ticket, refused(ErrorCode::UnknownMemberId, asks.member_id));
+        }
         let is_same = self.members.get(asks.member_id).is_some_and(|it| it.matches(&asks.protocols));
         let is_leader = self.is_leader(asks.member_id);
         let cause = match self.state {

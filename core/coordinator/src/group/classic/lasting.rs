@@ -63,7 +63,7 @@ impl ClassicGroup {
         GroupRecord::GroupMetadata { group: &self.id, value: Some(value) }.encode()
     }
 
-    /// A record says what the group is. What is soft in the members that are known stays as it is.
+    /// A record says what the group is. What no record has of members that are known stays as it is.
     pub(crate) fn replay(&mut self, value: GroupMetadataValue) {
         self.is_written = true;
         self.write_due = None;
@@ -81,8 +81,7 @@ impl ClassicGroup {
         self.members.retain(|id, _| names.contains(&**id));
         for said in value.members {
             match self.members.get_mut(said.member_id.as_str()) {
-                Some(member) if *member.assignment == *said.assignment => {}
-                Some(member) => member.assignment = said.assignment.into(),
+                Some(member) => member.learn(said, self.protocol.as_ref()),
                 None => {
                     let id = Arc::from(said.member_id.as_str());
                     self.members.insert(id, loaded(said, self.protocol.as_ref()));
@@ -140,6 +139,22 @@ fn loaded(said: MemberMetadata, protocol: Option<&Arc<str>>) -> Member {
         joining: None,
         syncing: None,
         has_synced: true,
+        was_passed_over: false,
+    }
+}
+
+impl Member {
+    /// A later record says what it has, and how it described itself in the protocol that was chosen.
+    fn learn(&mut self, said: MemberMetadata, protocol: Option<&Arc<str>>) {
+        if *self.assignment != *said.assignment {
+            self.assignment = said.assignment.into();
+        }
+        let Some(name) = protocol else { return };
+        match self.protocols.iter_mut().find(|it| it.name == *name) {
+            Some(known) if *known.metadata == *said.subscription => {}
+            Some(known) => known.metadata = said.subscription.into(),
+            None => self.protocols.push(Protocol { name: name.clone(), metadata: said.subscription.into() }),
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct Member {
     pub(super) syncing: Option<Ticket>,
     /// Whether it asked for its assignment in this generation.
     pub(super) has_synced: bool,
+    /// A generation began without it since it joined last: what it takes for its own may be another's.
+    pub(super) was_passed_over: bool,
 }
 
 /// A protocol that a member can.
@@ -72,6 +74,7 @@ impl Member {
             joining: None,
             syncing: None,
             has_synced: false,
+            was_passed_over: false,
         };
         member.update(ticket, asks);
         member

@@ -120,6 +120,7 @@ impl ClassicGroup {
             member.touch(now);
             member.is_new = false;
             member.has_synced = false;
+            member.was_passed_over = member.joining.is_none();
             if let Some(ticket) = member.joining.take().and_then(|joining| joining.ticket) {
                 tickets.push((ticket, id.clone()));
             }

@@ -120,7 +120,8 @@ impl Process {
         };
         shard.step(now, |shard, _| {
             for record in records.iter().filter(is_read) {
-                let read = shard.on_record(record.offset, Some(&record.key), record.value.as_deref());
+                let read =
+                    shard.on_record((record.offset, record.time), Some(&record.key), record.value.as_deref());
                 read.expect("what a coordinator wrote can be read");
             }
         });
