@@ -81,7 +81,7 @@ fn show(surveyed: &Surveyed, out: &mut dyn Write) -> Result<()> {
         String::new(),
         String::new(),
         String::new(),
-        lag.records.to_string(),
+        lag.records.map_or("?".to_owned(), |records| records.to_string()),
         about(lag.bytes, size),
         about(lag.behind_ms, age),
         String::new(),

@@ -10,7 +10,7 @@ use client::admin::{GroupDescription, ListedGroup};
 use serde_json::{Value, json};
 
 use super::say_failures;
-use super::survey::{Depth, Lag, survey};
+use super::survey::{Depth, survey};
 use crate::output::Table;
 
 /// List groups: state, protocol, members, coordinator
@@ -28,7 +28,8 @@ pub(super) struct Arguments {
     /// Only groups of this type: classic or consumer. Can be given several times
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Also how many records each one has still to read, of all partitions that it committed anything of
+    /// Also how many records each one has still to read, of all partitions that it committed anything of; ? if that
+    /// is not known of one of them: `vltava group describe` says of which, and why
     #[arg(long)]
     lag: bool,
 }
@@ -42,8 +43,8 @@ struct Row {
     listed: ListedGroup,
     /// `None` if it was deleted since it was listed.
     group: Option<GroupDescription>,
-    /// `None` if it is not asked for, or not known.
-    lag: Option<Lag>,
+    /// In records; `None` if it is not asked for, or not known.
+    lag: Option<u64>,
 }
 
 pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut dyn Write) -> Result<()> {
@@ -55,8 +56,8 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
         let (all, failed) = survey(admin, &names, Depth::Records);
         failures = failed;
         for it in all {
-            let lag = it.lag();
-            described.insert(it.group.group_id.clone(), (it.group, Some(lag)));
+            let lag = it.lag().records;
+            described.insert(it.group.group_id.clone(), (it.group, lag));
         }
     } else {
         for result in admin.describe_groups(&names).wait() {
@@ -97,7 +98,7 @@ fn table(rows: &[Row], with_lag: bool) -> Table {
             group.as_ref().map_or("?".to_owned(), |group| group.members.len().to_string()),
             listed.coordinator.map_or("?".to_owned(), |id| id.to_string()),
         ];
-        row.extend(with_lag.then(|| lag.map_or("?".to_owned(), |lag| lag.records.to_string())));
+        row.extend(with_lag.then(|| lag.map_or("?".to_owned(), |lag| lag.to_string())));
         table.row(row);
     }
     table
@@ -113,7 +114,31 @@ fn as_value(Row { listed, group, lag }: &Row, with_lag: bool) -> Value {
         "coordinator": listed.coordinator.map(|id| id.0),
     });
     if with_lag {
-        value["lag_records"] = json!(lag.map(|lag| lag.records));
+        value["lag_records"] = json!(lag);
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lag_that_is_not_known_is_not_none() {
+        let listed = ListedGroup {
+            group_id: "billing".into(),
+            protocol_type: "consumer".into(),
+            state: "Stable".into(),
+            group_type: "Classic".into(),
+            coordinator: None,
+        };
+        let row = |lag| Row { listed: listed.clone(), group: None, lag };
+        let shown = table(&[row(Some(0)), row(None)], true).to_string();
+        let lags: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().last()).collect();
+        assert_eq!(lags[lags.len() - 2..], ["0", "?"], "{shown}");
+        assert_eq!(
+            [Some(0), None].map(|lag| as_value(&row(lag), true)["lag_records"].clone()),
+            [json!(0), Value::Null]
+        );
+    }
 }

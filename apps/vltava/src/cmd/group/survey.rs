@@ -51,14 +51,26 @@ pub(super) enum Depth {
     All,
 }
 
-/// The lag of a group, of all partitions of which it is known.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+/// The lag of a group in all partitions of which it committed something. What is not known of one of them is not known
+/// of the group: a part of a sum would be taken for all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lag {
-    pub(super) records: u64,
-    /// `None` if it is known of none.
+    pub(super) records: Option<u64>,
+    /// `None` also if nothing is committed.
     pub(super) bytes: Option<u64>,
-    /// That of the partition that is behind most.
+    /// That of the partition that is behind most, of those whose next record could be read.
     pub(super) behind_ms: Option<u64>,
+}
+
+impl Lag {
+    pub(super) fn of(parts: &[Part]) -> Self {
+        let committed = || parts.iter().filter(|part| part.committed.is_some());
+        let records =
+            committed().map(Part::records).try_fold(0_u64, |sum, lag| Some(sum.saturating_add(lag?)));
+        let bytes = committed().map(Part::bytes).reduce(|sum, lag| Some(sum?.saturating_add(lag?)));
+        let behind_ms = committed().filter_map(|part| part.behind_ms).max();
+        Self { records, bytes: bytes.flatten(), behind_ms: behind_ms.filter(|_| records.is_some()) }
+    }
 }
 
 /// Surveys groups; what cannot be found out is among the failures.
@@ -157,13 +169,7 @@ impl Surveyed {
 
     /// The lag of all its partitions.
     pub(super) fn lag(&self) -> Lag {
-        let mut lag = Lag::default();
-        for part in &self.parts {
-            lag.records = lag.records.saturating_add(part.records().unwrap_or(0));
-            lag.bytes = lag.bytes.into_iter().chain(part.bytes()).reduce(u64::saturating_add);
-            lag.behind_ms = lag.behind_ms.max(part.behind_ms);
-        }
-        lag
+        Lag::of(&self.parts)
     }
 }
 
@@ -241,6 +247,27 @@ mod tests {
         for (part, records, bytes) in cases {
             assert_eq!((part.records(), part.bytes()), (records, bytes), "{part:?}");
         }
+    }
+
+    #[test]
+    fn the_lag_of_a_group_is_known_if_that_of_each_partition_is() {
+        let known = |lag: i64| Part { behind_ms: Some(7), ..part(Some(100 - lag), (0, 100), Some(1_000)) };
+        let without_leader = |committed| {
+            let range = Some(Err("LEADER_NOT_AVAILABLE".to_owned()));
+            Part { log: Log { range, ..Log::default() }, ..part(committed, (0, 0), None) }
+        };
+        let sum = |parts: &[Part]| {
+            let Lag { records, bytes, behind_ms } = Lag::of(parts);
+            (records, bytes, behind_ms)
+        };
+        assert_eq!(sum(&[known(2), known(3)]), (Some(5), Some(50), Some(7)));
+        assert_eq!(sum(&[known(2), without_leader(Some(1))]), (None, None, None));
+        assert_eq!(sum(&[without_leader(Some(1))]), (None, None, None));
+        // A member has it, and there is nothing that it could be behind of.
+        assert_eq!(sum(&[known(2), without_leader(None)]), (Some(2), Some(20), Some(7)));
+        assert_eq!(sum(&[without_leader(None)]), (Some(0), None, None));
+        // Only its size, or only the time of its next record, cannot be found out.
+        assert_eq!(sum(&[known(2), part(Some(97), (0, 100), None)]), (Some(5), None, Some(7)));
     }
 
     #[test]
