@@ -10,6 +10,8 @@ pub struct Differences {
     pub lines: Vec<Line>,
     /// What only one of them has.
     pub unmatched: Vec<String>,
+    /// What was wrong with the records of the second: no figure makes up for that.
+    pub wrong: Vec<String>,
 }
 
 /// One figure of one system at one point.
@@ -33,7 +35,7 @@ pub struct Line {
 ///
 /// Systems are matched by name. Of reports that have one system each, those two, whatever their names.
 pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
-    let mut found = Differences { lines: Vec::new(), unmatched: Vec::new() };
+    let mut found = Differences { lines: Vec::new(), unmatched: Vec::new(), wrong: after.wrong() };
     for point in &before.points {
         match after.points.iter().find(|other| other.at == point.at) {
             Some(other) => found.add(point, other, matters),
@@ -52,6 +54,7 @@ pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
     if before.machine != after.machine {
         found.unmatched.push("they were measured on different machines".to_owned());
     }
+    found.unmatched.extend(before.wrong().into_iter().map(|wrong| format!("already before, {wrong}")));
     found
 }
 
@@ -92,9 +95,9 @@ impl Differences {
         }
     }
 
-    /// Whether something became worse, past the noise.
+    /// Whether something became worse, past the noise, or a run of the second failed.
     pub fn is_worse(&self) -> bool {
-        self.lines.iter().any(|line| line.found.judgement == Judgement::Worse)
+        !self.wrong.is_empty() || self.lines.iter().any(|line| line.found.judgement == Judgement::Worse)
     }
 
     /// A row for each line.
@@ -153,6 +156,15 @@ mod tests {
             [Judgement::Same; 2]
         );
         assert_eq!(judged(&FAST[..3], &SLOW[..3], 0.03), [Judgement::TooFewRuns; 2]);
+    }
+
+    #[test]
+    fn a_run_that_lost_records_is_worse_however_fast_it_was() {
+        let before = report(Workload::default(), &[("vltava", SLOW)]);
+        let mut after = report(Workload::default(), &[("vltava", FAST)]);
+        after.points[0].systems[0].runs[3].wrong = Some("records 1 lost".to_owned());
+        assert!(compare(&before, &after, 0.03).is_worse());
+        assert!(!compare(&after, &before, 0.5).is_worse(), "what was wrong before is no loss");
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// The clocks of the machines that did it, if there were others than this.
     pub clocks: Vec<WorkerClock>,
+    /// What a record takes in a log on average, one copy of it, where records are compressed and the cluster says
+    /// how large its logs are.
+    pub log_bytes_per_record: Option<f64>,
 }
 
 /// What is known of another machine's clock.
@@ -205,11 +208,13 @@ impl<'a> Stage<'a> {
     pub(crate) fn close(self, act: impl FnOnce(&Self) -> Result<Outcome>) -> Result<Outcome> {
         let (stamp, unknown) = self.stamp();
         let done = act(&self);
+        let log_bytes_per_record = self.topics.log_bytes_per_record(&self.clients);
         // A topic that stays is in nobody's way as much as an error that hides another.
         let deleted = admin(self.target.servers).and_then(|admin| self.topics.delete(&admin));
         let mut outcome = done?;
         deleted?;
         outcome.stamp = stamp;
+        outcome.log_bytes_per_record = log_bytes_per_record;
         outcome.notes.extend(unknown);
         Ok(outcome)
     }
@@ -320,7 +325,8 @@ impl Run<'_> {
         let both = self.both(timing, show, &mut |sent, _, _| self.ends(sent))?;
         let Both { sent, readers, written, read, watched } = both;
         let is_read = self.target.workload.consumers > 0;
-        let verdict = if is_read { readers.verdict(&sent)? } else { self.read_back(&sent)? };
+        let verdict =
+            if is_read { readers.verdict(&sent, self.target.workload)? } else { self.read_back(&sent)? };
         let written = flow(written, timing.steady_from);
         let read = is_read.then(|| flow(read, timing.steady_from));
         Ok(self.outcome((Some(written), read), sent, watched, verdict))
@@ -363,8 +369,11 @@ impl Run<'_> {
     /// All is written, and then readers are measured.
     fn stored(&self, show: &mut Show<'_>) -> Result<Outcome> {
         let sent = self.fill(self.clock.now())?;
+        let ends = self.ends(&sent)?;
+        // Whatever is read counts: how long it takes to make consumers does not.
+        let reading = Reading::prepare(self, Duration::ZERO, false)?;
         let began = self.clock.now();
-        let (read, watched) = self.drain(self.ends(&sent)?, began, show)?;
+        let (read, watched) = self.drain(&reading, ends, began, show)?;
         must_be_all(&self.target, &read, &sent)?;
         let verdict = self.read_back(&sent)?;
         Ok(self.outcome((None, Some(flow(read, began))), sent, watched, verdict))
@@ -382,10 +391,15 @@ impl Run<'_> {
     }
 
     /// Reads all, and measures that.
-    fn drain(&self, ends: Ends, began: Duration, show: &mut Show<'_>) -> Result<(Measured, Watched)> {
+    fn drain(
+        &self,
+        reading: &Reading<'_>,
+        ends: Ends,
+        began: Duration,
+        show: &mut Show<'_>,
+    ) -> Result<(Measured, Watched)> {
         let records = self.target.workload.records;
         let timing = Timing { started: began, steady_from: began, until: None, records };
-        let reading = Reading::prepare(self, began, false)?;
         reading.end_at(ends);
         let mut watch = Watch::new(self, timing, Vec::new(), reading.meters());
         // Where several machines begin together, that is a while after all is ready.
@@ -412,7 +426,7 @@ impl Run<'_> {
             let (working, _done) = mpsc::channel::<()>();
             reading.join(reading.start(scope, working))
         })?;
-        readers.verdict(sent)
+        readers.verdict(sent, self.target.workload)
     }
 
     fn outcome(
@@ -424,6 +438,7 @@ impl Run<'_> {
     ) -> Outcome {
         let Watched { seconds, grown, fault } = watched;
         let failed = sent.failed();
+        let ended = sent.ended(self.target.workload);
         Outcome {
             written,
             read,
@@ -438,8 +453,9 @@ impl Run<'_> {
             grown,
             stamp: Stamp::default(),
             settings: self.clients.properties(),
-            notes: self.clients.notes().into_iter().chain(fault).collect(),
+            notes: self.clients.notes().into_iter().chain(fault).chain(ended).collect(),
             clocks: Vec::new(),
+            log_bytes_per_record: None,
         }
     }
 }

@@ -225,6 +225,7 @@ fn show(figure: &Figure) -> fn(f64) -> String {
     match figure.unit {
         Unit::PerSecond | Unit::Records => number::count,
         Unit::MibPerSecond => number::plain,
+        Unit::Share => number::percent,
         Unit::Nanoseconds => number::time,
         Unit::Bytes => number::bytes,
     }
@@ -246,6 +247,7 @@ fn published(report: &Report, figure: &Figure) -> Option<Mark> {
     let value = match (figure.name, has_read) {
         ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
         ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
+        ("send_call_max_ns", _) => of.send_max_ms.map(|ms| ms * 1e6),
         ("end_to_end_p50_ns", _) => of.p50_ms.map(|ms| ms * 1e6),
         ("end_to_end_p99_ns", _) => of.p99_ms.map(|ms| ms * 1e6),
         ("end_to_end_p999_ns", _) => of.p999_ms.map(|ms| ms * 1e6),

@@ -6,6 +6,7 @@
 mod deeds;
 mod figures;
 mod grid;
+mod growth;
 mod limits;
 mod resources;
 mod summary;
@@ -30,6 +31,7 @@ use crate::workload::{Published, Workload};
 
 pub use figures::{FIGURES, Figure, Unit};
 pub use grid::Grid;
+pub use growth::Growth;
 pub use limits::limits;
 pub use resources::Resources;
 pub use summary::Summary;
@@ -132,6 +134,8 @@ pub struct RunReport {
     pub stamp: Stamp,
     /// What part of what the machine can do at all was reached, where that is known.
     pub share: Option<Share>,
+    /// The rate while all that was stored fitted in memory, and behind that, where there was more.
+    pub growth: Option<Growth>,
     /// What the brokers counted in the steady state, where they were asked.
     pub metrics: Option<Grown>,
     /// The clocks of the machines that made the load, if there were others than this.
@@ -222,12 +226,25 @@ impl RunReport {
             close_ns: u64::try_from(outcome.close.as_nanos()).ok(),
             stamp: outcome.stamp,
             share: None,
+            growth: None,
             metrics: outcome.grown,
             clocks: outcome.clocks,
             faults: Vec::new(),
             resources: Resources::of(&outcome.seconds),
             seconds: outcome.seconds,
         }
+    }
+}
+
+impl RunReport {
+    /// Whether its records were compressed by the clients.
+    pub fn is_compressed(&self) -> bool {
+        self.settings.get("compression.type").is_some_and(|codec| codec != "none")
+    }
+
+    /// Whether it got to its end, so that something of it was measured.
+    pub const fn got_through(&self) -> bool {
+        self.written.is_some() || self.read.is_some()
     }
 }
 

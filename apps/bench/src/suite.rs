@@ -5,10 +5,12 @@
 //!   point 2   …                                                          as the other left it
 //! ```
 
+mod paced; // a run at its rate, once that is known
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::ceiling::{self, Ceilings, Done, Extent, Share};
 use crate::driver::{Driver, System};
@@ -16,12 +18,12 @@ use crate::export::Export;
 use crate::fleet::Fleet;
 use crate::load::{self, Outcome, Show, Target, Window};
 use crate::machine::{self, Machine};
-use crate::report::{PointReport, Report, RunReport, SCHEMA, SystemReport};
+use crate::report::{Growth, PointReport, Report, RunReport, SCHEMA, SystemReport};
 use crate::resources::Sources;
-use crate::schedule::Rate;
-use crate::search::{Probe, Search, Step};
 use crate::system::{Cluster, Site};
-use crate::workload::{Experiment, Goal, Pace, Point, Workload};
+use crate::workload::{Experiment, Point, Workload};
+
+use paced::Paced;
 
 /// What is to be measured.
 #[derive(Clone, Copy)]
@@ -45,6 +47,9 @@ pub struct Suite<'a> {
     /// Set by whoever wants it to end early.
     pub stop: &'a AtomicBool,
 }
+
+/// After less than this a JVM still compiles a good part of what it does.
+const KAFKA_WARMUP_SECONDS: f64 = 10.0;
 
 /// What is told while it goes on.
 #[derive(Debug)]
@@ -110,8 +115,10 @@ impl Suite<'_> {
         }
         std::fs::create_dir_all(&self.site.dir)?;
         let room = ceiling::room_bytes(&self.site.dir)?;
+        let of_drivers = self.drivers.iter().filter_map(|driver| driver.replication_factor).max();
         for point in &mut points {
-            let (workload, note) = point.workload.fitting(room);
+            let replicas = of_drivers.unwrap_or(0).max(point.workload.replication_factor);
+            let (workload, note) = point.workload.fitting(room, replicas);
             point.workload = workload;
             let label = point.label();
             notes.extend(note.map(|note| format!("{label} {note}").trim_start().to_owned()));
@@ -186,19 +193,30 @@ impl Suite<'_> {
         if measured.is_ok() || self.stop.load(Ordering::Relaxed) {
             cluster.stop()?;
         }
-        let (Paced { outcome, probes, rate, full_speed_per_sec }, faults) = measured?;
+        let (paced, faults) = measured?;
         let place = format!("{} {}", driver.name, point.label());
-        let behind = outcome.punctuality.warning().map(|warning| format!("{}: {warning}", place.trim_end()));
-        for note in outcome.notes.iter().cloned().chain(behind) {
+        let of_run = paced.notes.iter().cloned().chain(paced.outcome.punctuality.warning());
+        let of_run = of_run.map(|note| format!("{}: {note}", place.trim_end()));
+        let cold = cold_start(driver, workload);
+        for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(cold) {
             if !notes.contains(&note) {
                 notes.push(note);
             }
         }
-        let run = RunReport { rate, full_speed_per_sec, faults, ..RunReport::of(outcome, probes, workload) };
-        let ceilings = self.ceilings.filter(|_| is_here);
-        let share =
-            ceilings.zip(done(&run, workload, replicas)).and_then(|(limit, done)| Share::of(limit, &done));
-        Ok(RunReport { share, ..run })
+        let Paced { outcome, probes, rate, full_speed_per_sec, mut wrong, .. } = paced;
+        let log_bytes_per_record = outcome.log_bytes_per_record;
+        let run = RunReport::of(outcome, probes, workload);
+        wrong.extend(run.wrong.clone());
+        let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
+        let run = RunReport { rate, full_speed_per_sec, faults, wrong, ..run };
+        if !is_here {
+            return Ok(run);
+        }
+        let done = done(&run, workload, replicas, log_bytes_per_record);
+        let share = self.ceilings.zip(done).and_then(|(limit, done)| Share::of(limit, &done));
+        let memory = machine::memory_total_bytes().filter(|_| !run.is_compressed());
+        let growth = memory.and_then(|memory| Growth::of(&run.seconds, replicas, memory));
+        Ok(RunReport { share, growth, ..run })
     }
 
     /// One run, by whoever does it.
@@ -214,70 +232,6 @@ impl Suite<'_> {
             export.on_done(!done.as_ref().is_ok_and(|outcome| outcome.verdict.is_clean()));
         }
         done
-    }
-
-    /// Runs a workload at its rate, once that is known.
-    fn paced(&self, target: Target<'_>, show: &mut Show<'_>) -> Result<Paced> {
-        let workload = target.workload;
-        match (&workload.search, workload.rate) {
-            (Some(goal), _) => self.searched(target, goal, show),
-            (None, Pace::OfFullSpeed(share)) => {
-                let full_speed = self.full_speed(target, workload.seconds, show)?;
-                ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
-                let rate = full_speed * share;
-                // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
-                let warm = Workload { warmup_seconds: 0.0, ..workload.clone() };
-                let workload = Workload { rate: Pace::Rate(Rate::constant(rate)), ..warm };
-                let outcome = self.load(Target { workload: &workload, ..target }, show)?;
-                Ok(Paced {
-                    outcome,
-                    probes: Vec::new(),
-                    rate: Some(rate),
-                    full_speed_per_sec: Some(full_speed),
-                })
-            }
-            (None, pace) => {
-                let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
-                let outcome = self.load(target, show)?;
-                Ok(Paced { outcome, probes: Vec::new(), rate, full_speed_per_sec: None })
-            }
-        }
-    }
-
-    /// Records a second that are acknowledged when they are sent as fast as they are taken.
-    fn full_speed(&self, target: Target<'_>, seconds: f64, show: &mut Show<'_>) -> Result<f64> {
-        let mut workload = Workload { rate: Pace::Max, seconds, search: None, ..target.workload.clone() };
-        // Whoever does not wait for room is not at full speed but busy with being refused.
-        workload.producer.remove("max.block.ms");
-        let outcome = self.load(Target { workload: &workload, ..target }, show)?;
-        let written = outcome.written.context("nothing was written at full speed")?;
-        Ok(written.measured.counts.records as f64 / written.seconds)
-    }
-
-    /// Searches for the highest rate that is kept up with, and runs the workload at that.
-    fn searched(&self, target: Target<'_>, goal: &Goal, show: &mut Show<'_>) -> Result<Paced> {
-        let full_speed = self.full_speed(target, goal.seconds, show)?;
-        let mut run = |rate: f64, seconds: f64| {
-            let rate = Pace::Rate(Rate::constant(rate));
-            let workload = Workload { rate, seconds, ..target.workload.clone() };
-            self.load(Target { workload: &workload, ..target }, show)
-        };
-        let mut search = Search::below(full_speed, *goal);
-        loop {
-            ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
-            match search.next() {
-                Step::Try(rate) => {
-                    let outcome = run(rate, goal.seconds)?;
-                    search.on_probe(Probe::of(rate, &outcome));
-                }
-                Step::Found(rate) => {
-                    ensure!(rate > 0.0, "no rate was found that is kept up with");
-                    let outcome = run(rate, target.workload.seconds)?;
-                    let (probes, full_speed_per_sec) = (search.into_probes(), Some(full_speed));
-                    return Ok(Paced { outcome, probes, rate: Some(rate), full_speed_per_sec });
-                }
-            }
-        }
     }
 
     fn point(&self, point: &Point, runs: Vec<Vec<RunReport>>) -> PointReport {
@@ -309,11 +263,28 @@ fn is_loopback(servers: &str) -> bool {
     servers.split(',').all(|server| starts.iter().any(|start| server.trim().starts_with(start)))
 }
 
+/// What a short warm-up does to a system on a JVM.
+fn cold_start(driver: &Driver, workload: &Workload) -> Option<String> {
+    let seconds = workload.warmup_seconds;
+    let is_cold = driver.system == System::Kafka && !workload.stored && seconds < KAFKA_WARMUP_SECONDS;
+    is_cold.then(|| {
+        format!(
+            "{} was warmed up for {seconds} s before each run: it runs on a JVM, which compiles for longer, so that \
+             the first of its records measure that",
+            driver.name
+        )
+    })
+}
+
 /// What a run did of what its machine limits; `None` of records one at a time, which wait most of the time, and
-/// of compressed ones, which are smaller on their way than they are counted.
-fn done(run: &RunReport, workload: &Workload, replicas: u16) -> Option<Done> {
-    let is_compressed = run.settings.get("compression.type").is_some_and(|codec| codec != "none");
-    if is_compressed || workload.one_at_a_time {
+/// of compressed ones, which are smaller on their way than they are counted, if no log says how small.
+fn done(
+    run: &RunReport,
+    workload: &Workload,
+    replicas: u16,
+    log_bytes_per_record: Option<f64>,
+) -> Option<Done> {
+    if workload.one_at_a_time || run.is_compressed() && log_bytes_per_record.is_none() {
         return None;
     }
     let (flow, replicas) = match (&run.written, &run.read) {
@@ -326,18 +297,11 @@ fn done(run: &RunReport, workload: &Workload, replicas: u16) -> Option<Done> {
         (None, Some(_)) => 1.0,
         (_, None) => 0.0,
     };
-    let memory = machine::memory_total_bytes().unwrap_or(u64::MAX);
-    let is_flushed = run.stamp.is_flushed || flow.bytes as f64 * replicas > memory as f64;
     let (records, bytes, seconds) = (flow.records as f64, flow.bytes as f64, flow.seconds);
-    Some(Done { records, bytes, seconds, replicas, reads, is_flushed })
-}
-
-/// What came of a run whose rate had to be found first.
-struct Paced {
-    outcome: Outcome,
-    probes: Vec<Probe>,
-    rate: Option<f64>,
-    full_speed_per_sec: Option<f64>,
+    let log_bytes = log_bytes_per_record.map(|of_each| of_each * records);
+    let memory = machine::memory_total_bytes().unwrap_or(u64::MAX);
+    let is_flushed = run.stamp.is_flushed || log_bytes.unwrap_or(bytes) * replicas > memory as f64;
+    Some(Done { records, bytes, log_bytes, seconds, replicas, reads, is_flushed })
 }
 
 /// Whose turn it is in a run, one after the other.

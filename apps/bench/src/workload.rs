@@ -110,6 +110,9 @@ pub struct Workload {
     pub seconds: f64,
     /// How many records are measured, of all producers together.
     pub records: Option<u64>,
+    /// No more records are sent than so many, by all producers together and with those of the warm-up: a run
+    /// ends early with them.
+    pub records_max: Option<u64>,
 
     /// Measure what the machine can do at all, with so many bytes, and no brokers.
     pub ceiling: Option<Extent>,
@@ -148,6 +151,7 @@ impl Default for Workload {
             warmup_seconds: 5.0,
             seconds: 60.0,
             records: None,
+            records_max: None,
             ceiling: None,
         }
     }
@@ -191,6 +195,8 @@ pub struct Published {
     pub p99_ms: Option<f64>,
     /// The same, at 99.9 %.
     pub p999_ms: Option<f64>,
+    /// How long the longest call of send took.
+    pub send_max_ms: Option<f64>,
 }
 
 /// A workload at every value of its lists.
@@ -277,7 +283,7 @@ impl Workload {
     /// Fails if values make no sense, or not together.
     fn check(&self) -> Result<()> {
         ensure!(!self.name.is_empty(), "name: it has none");
-        let bounds: [(&str, u64, u64); 8] = [
+        let bounds: [(&str, u64, u64); 9] = [
             ("brokers", self.brokers.into(), 16),
             ("topics", self.topics.into(), 1_000_000),
             ("partitions", self.partitions.into(), 100_000),
@@ -286,6 +292,7 @@ impl Workload {
             ("producers", self.producers.into(), 256),
             ("subscriptions", self.subscriptions.into(), 256),
             ("records", self.records.unwrap_or(1), 1 << 40),
+            ("records_max", self.records_max.unwrap_or(1), 1 << 40),
         ];
         for (field, value, max) in bounds {
             ensure!((1..=max).contains(&value), "{field}: {value} is not between 1 and {max}");

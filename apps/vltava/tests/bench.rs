@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use metadata::settings::BrokerSettings;
 use node::Node;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vltava"))
@@ -58,7 +59,8 @@ fn what_there_is_is_listed_and_shown() {
 fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("there is a place for files");
     let text = "name: small\nabout: Both ways.\npartitions: 3\nproducers: 2\nacks: [1, all]\nconsumers: 2\n\
-                subscriptions: 2\nrate: 10000\nwarmup_seconds: 0.5\nrecords: 25000\n";
+                subscriptions: 2\nrate: 10000\nwarmup_seconds: 0.5\nrecords: 25000\n\
+                producer: {compression.type: lz4}\n";
     let workload = file(folder.path(), "small.yaml", text);
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
@@ -173,6 +175,54 @@ fn more_than_is_taken_is_no_failure_where_that_is_asked() {
     );
     assert!(run["close_ns"].is_u64() && system["figures"]["close_ns"].is_object(), "{}", system["figures"]);
     assert_eq!(report["ceilings"], Value::Null, "nothing says that the brokers are here");
+}
+
+/// A result of four runs that wrote so many records a second.
+fn result(rates: [f64; 4], wrong: Option<&str>) -> String {
+    let mut runs: Vec<Value> = Vec::new();
+    for rate in rates {
+        let mib = rate * 100.0 / f64::from(1 << 20);
+        runs.push(json!({ "written": { "records": 1, "records_per_sec": rate, "mib_per_sec": mib } }));
+    }
+    runs[3]["wrong"] = json!(wrong);
+    let points = json!([{ "systems": [{ "name": "vltava", "runs": runs }] }]);
+    json!({ "schema": "vltava-bench/1", "name": "a", "points": points }).to_string()
+}
+
+#[test]
+fn a_regression_past_the_noise_fails_a_comparison_and_nothing_else_does() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let fast = [120e3, 121e3, 122e3, 123e3];
+    let slow = fast.map(|rate| rate * 0.9);
+    let file = |name, rates, wrong| file(folder.path(), name, &result(rates, wrong));
+    let (fast_path, slow_path) = (file("fast.json", fast, None), file("slow.json", slow, None));
+    let near_path = file("near.json", fast.map(|rate| rate * 0.98), None);
+    let lossy_path = file("lossy.json", fast.map(|rate| rate * 2.0), Some("1 lost"));
+    let cases = [
+        ("slower", vec![&*fast_path, &*slow_path], Some("something became worse, past the noise")),
+        ("within what is called noise", vec![&*fast_path, &*slow_path, "--noise", "0.2"], None),
+        ("the other way round", vec![&*slow_path, &*fast_path], None),
+        ("too near", vec![&*fast_path, &*near_path], None),
+        ("faster, and it lost records", vec![&*fast_path, &*lossy_path], Some("vltava: 1 lost")),
+        ("lossy before", vec![&*lossy_path, &*lossy_path], Some("vltava: 1 lost")),
+    ];
+    for (what, arguments, expected) in cases {
+        let compared = bench(&[&["compare"], &arguments[..]].concat());
+        let code = i32::from(expected.is_some());
+        assert_eq!(compared.status.code(), Some(code), "{what}: {}{}", stdout(&compared), stderr(&compared));
+        assert!(stderr(&compared).contains(expected.unwrap_or_default()), "{what}: {}", stderr(&compared));
+        assert!(stdout(&compared).contains("written, records/s"), "{what}: {}", stdout(&compared));
+    }
+}
+
+#[test]
+fn what_is_deployed_for_prometheus_asks_brokers_where_they_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitoring/prometheus.yml");
+    let deployed = std::fs::read_to_string(path).expect("it is there");
+    let settings = BrokerSettings::parse(Vec::<(String, String)>::new()).expect("the defaults are right");
+    let listen = settings.http_listen.expect("there is one by default");
+    let brokers = deployed.split("job_name: vltava-bench").next().unwrap_or_default();
+    assert!(brokers.contains(&format!("targets: [\"{listen}\"]")), "not at {listen}: {brokers}");
 }
 
 #[test]

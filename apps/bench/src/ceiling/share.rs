@@ -21,6 +21,9 @@ pub struct Done {
     pub records: f64,
     /// Of their values.
     pub bytes: f64,
+    /// What one copy of them takes in a log, as it goes from machine to machine, too, if that is known: compressed
+    /// ones take less than their values.
+    pub log_bytes: Option<f64>,
     /// In how many seconds.
     pub seconds: f64,
     /// How often each was written; 0 if they were only read.
@@ -66,7 +69,8 @@ impl Share {
         if done.bytes <= 0.0 || done.seconds <= 0.0 {
             return None;
         }
-        let sent_per_value = 1.0 + RECORD_OVERHEAD_BYTES * done.records / done.bytes;
+        let log_bytes = done.log_bytes.unwrap_or(done.bytes + RECORD_OVERHEAD_BYTES * done.records);
+        let sent_per_value = log_bytes / done.bytes;
         let written = done.replicas.min(1.0) / ceilings.write_bytes_per_sec;
         let copied = (done.replicas - 1.0).max(0.0) / ceilings.copy_bytes_per_sec;
         let read = done.reads / ceilings.read_bytes_per_sec;
@@ -136,6 +140,10 @@ mod tests {
         let small = Done { records: 10.0, bytes: 80.0, seconds: 1.0, replicas: 1.0, ..Done::default() };
         let share = Share::of(&machine(), &small).expect("it was written");
         assert!((share.reached - 0.08).abs() < 1e-9, "as much again as the values: {share:?}");
+        let compressed = Done { log_bytes: Some(20.0), ..small };
+        let share = Share::of(&machine(), &compressed).expect("it was written");
+        assert!((share.reached - 0.01).abs() < 1e-9, "a quarter of the values: {share:?}");
+        assert!((share.bytes_per_sec - 8_000.0).abs() < 1e-9, "so many of their values: {share:?}");
     }
 
     #[test]

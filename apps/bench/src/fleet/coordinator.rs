@@ -116,7 +116,8 @@ impl Fleet {
         let clocks = self.clocks(&before)?;
         let Merged { sent, readers, written, read, watched } = both;
         let is_read = target.workload.consumers > 0;
-        let verdict = if is_read { readers.verdict(&sent)? } else { stage.read_back(&sent)? };
+        let verdict =
+            if is_read { readers.verdict(&sent, target.workload)? } else { stage.read_back(&sent)? };
         let from = steady_from(target.workload, began);
         let outcome = stage.outcome(from, (Some(written), is_read.then_some(read)), sent, watched, verdict);
         Ok(told_as_known(Outcome { clocks, ..outcome }))

@@ -95,6 +95,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
         settings: run.clients.properties(),
         notes: run.clients.notes().into_iter().chain(fault).collect(),
         clocks: Vec::new(),
+        log_bytes_per_record: None,
     })
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+use super::read::Reading;
 use super::send::payload;
 use super::{Both, Clock, Ends, Run, Sent, Shift, Show, Stage, Target, Timing, Topics, Window};
 use crate::driver::Driver;
@@ -176,7 +177,8 @@ impl Run<'_> {
                 let show: &mut Show<'_> = &mut |window| {
                     let _ = tell(Progress::Window(window));
                 };
-                (read, _) = self.drain(ends, at, show)?;
+                let reading = Reading::prepare(self, at, false)?;
+                (read, _) = self.drain(&reading, ends, at, show)?;
             }
         }
         // Times of one machine mean nothing to another.

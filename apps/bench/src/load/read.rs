@@ -18,6 +18,7 @@ use super::topics::{Ends, Topics};
 use crate::mark::due_ns;
 use crate::meter::{Counts, Measured, Meter};
 use crate::verify::{Checker, Piece, Verdict};
+use crate::workload::Workload;
 
 /// From one look at whether all is read to the next.
 const LOOK: Duration = Duration::from_millis(100);
@@ -69,7 +70,7 @@ impl<'a> Reading<'a> {
     /// Starts the consumers of the workload; nothing is read. Those of what is `checked` look at each mark.
     pub(super) fn prepare(run: &Run<'a>, steady_from: Duration, checked: bool) -> Result<Self> {
         let workload = run.target.workload;
-        let (_, are_timed) = marks(workload)?;
+        let (_, are_timed) = marks(workload);
         let looks_at = if checked { LooksAt::Marks { are_timed } } else { LooksAt::Records };
         let mut readers = Vec::new();
         for subscription in 0..workload.subscriptions {
@@ -256,8 +257,8 @@ impl Readers {
     }
 
     /// Whether each subscription got what was sent, and nothing else.
-    pub(crate) fn verdict(self, sent: &Sent) -> Result<Verdict> {
-        let is_marked = self.subscriptions.iter().any(|(checker, _)| checker.so_far().checked() > 0);
+    pub(crate) fn verdict(self, sent: &Sent, workload: &Workload) -> Result<Verdict> {
+        let (is_marked, _) = marks(workload);
         let mut worst = None;
         for (checker, records) in self.subscriptions {
             let mut verdict = checker.verdict_on(&sent.records, &sent.given_up);
@@ -270,5 +271,24 @@ impl Readers {
             }
         }
         worst.context("nobody read what was written")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_come_without_their_marks_are_lost() {
+        let sent = |workload: &Workload| Sent { records: vec![1_000], ..Sent::nothing(workload) };
+        let verdict = |record_bytes: usize| {
+            let workload = Workload { record_bytes, ..Workload::default() };
+            let mut readers = Readers::nothing(7, 1);
+            readers.add(0, Checker::new(Some(7)), 1_000).expect("it is the first subscription");
+            readers.verdict(&sent(&workload), &workload).expect("somebody read")
+        };
+        assert!(verdict(10).is_clean(), "there is no room for a mark: they are counted");
+        let found = verdict(100);
+        assert!(!found.is_clean(), "all came, and none is what was sent: {}", found.in_words());
     }
 }

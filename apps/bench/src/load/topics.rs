@@ -118,6 +118,27 @@ impl Topics {
         }
     }
 
+    /// What a record takes in a log on average, one copy of it, where records are compressed; `None` if the
+    /// cluster does not say.
+    pub(super) fn log_bytes_per_record(&self, clients: &Clients<'_>) -> Option<f64> {
+        let is_compressed = |(name, codec): &(&str, String)| *name == "compression.type" && codec != "none";
+        if !clients.properties().iter().any(is_compressed) {
+            return None;
+        }
+        let records: i64 = self.ends(clients, 0).ok()?.iter().map(|end| end.0).sum();
+        // Only a leader is sure to have all of it.
+        let mut largest = vec![0; self.places()];
+        for (_, dirs) in clients.admin().ok()?.describe_all_log_dirs().wait().ok()? {
+            for replica in dirs.ok()?.into_iter().flat_map(|dir| dir.replicas) {
+                if let Some(place) = self.place(&replica.topic, replica.partition.0) {
+                    largest[place] = replica.bytes.max(largest[place]);
+                }
+            }
+        }
+        let bytes: u64 = largest.iter().sum();
+        (records > 0 && bytes > 0).then(|| bytes as f64 / records as f64)
+    }
+
     pub(super) fn delete(&self, admin: &Admin) -> Result<()> {
         for deleted in admin.delete_topics(self.names.iter().cloned()).wait() {
             deleted.context("cannot delete the topics of the run")?;

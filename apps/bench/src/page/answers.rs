@@ -8,13 +8,15 @@ use crate::report::{FIGURES, Figure, PointReport, SystemReport, Unit};
 use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare};
 
 /// What a reader asks first.
-const ASKED: [&str; 8] = [
+const ASKED: [&str; 10] = [
     "written_records_per_sec",
     "read_records_per_sec",
     "response_p99_ns",
     "end_to_end_p50_ns",
     "end_to_end_p99_ns",
     "end_to_end_p999_ns",
+    "stored_ratio",
+    "overload_of_full_speed",
     "broker_cpu_ns_per_record",
     "broker_rss_bytes",
 ];
@@ -173,6 +175,7 @@ fn is_ahead(figure: &Figure, ratio: f64) -> bool {
 /// What it is to be ahead.
 const fn word(figure: &Figure) -> &'static str {
     match (figure.better, figure.unit) {
+        (Better::Higher, Unit::Share) => "as much",
         (Better::Higher, _) => "as fast",
         (Better::Lower, Unit::Nanoseconds) if figure.is_latency() => "as quick",
         (Better::Lower, _) => "less",

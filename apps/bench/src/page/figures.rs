@@ -17,6 +17,9 @@ const CHARTS: &[(&str, &str, &[&str])] = &[
     ("How long until a record was acknowledged", "from when it was due", &["response_"]),
     ("How long until a record was read", "from when it was due", &["end_to_end_"]),
     ("How long calls of send took", "of each call", &["send_call_"]),
+    ("As the stored data outgrows the memory", "records/s", &["stored_first_", "stored_last_"]),
+    ("Of what was written before it did", "behind, of while it fits", &["stored_ratio"]),
+    ("Written where more is sent than is taken", "of full speed", &["overload_"]),
     ("Processor time a record", "of all their threads", &["broker_cpu_", "client_cpu_"]),
     ("Memory of the brokers", "at most, all together", &["broker_rss_"]),
 ];

@@ -6,7 +6,7 @@ use super::{POINTS_MAX, Page, axis, published};
 use crate::driver::System;
 use crate::load::Second;
 use crate::plot::{Chart, Line, Mark, Scale, Size, Weight, number};
-use crate::report::{FIGURES, PointReport, Report, RunReport};
+use crate::report::{FIGURES, PointReport, Report, RunReport, SystemReport};
 use crate::statistics::median;
 
 /// What is drawn of a second; `None` where it says nothing of it.
@@ -118,7 +118,7 @@ fn of_point(page: &Page<'_>, point: &PointReport) -> Markup {
 }
 
 fn chart(page: &Page<'_>, point: &PointReport, course: &Course) -> Option<Chart> {
-    let of = |run: &RunReport| {
+    let of = |_: &SystemReport, run: &RunReport| {
         let point = |second: &Second| Some((second.to, (course.of)(second)?));
         run.seconds.iter().filter_map(point).collect::<Vec<_>>()
     };
@@ -157,13 +157,17 @@ fn events(point: &PointReport) -> Vec<(f64, String)> {
 }
 
 /// Each run, and where there are several the middle of them.
-fn lines(page: &Page<'_>, point: &PointReport, of: impl Fn(&RunReport) -> Vec<(f64, f64)>) -> Vec<Line> {
+fn lines(
+    page: &Page<'_>,
+    point: &PointReport,
+    of: impl Fn(&SystemReport, &RunReport) -> Vec<(f64, f64)>,
+) -> Vec<Line> {
     let (mut behind, mut before) = (Vec::new(), Vec::new());
     for system in &point.systems {
         let series = page.series(&system.name);
         let line = |points, weight| Line { series, label: system.name.clone(), points, weight };
         let runs: Vec<Vec<(f64, f64)>> =
-            system.runs.iter().map(&of).filter(|points| !points.is_empty()).collect();
+            system.runs.iter().map(|run| of(system, run)).filter(|points| !points.is_empty()).collect();
         match &runs[..] {
             [] => {}
             [one] => before.push(line(one.clone(), Weight::Main)),
@@ -193,9 +197,9 @@ const STORED_MIN: f64 = 1e9;
 
 /// The rate by what was stored before: whether it falls as the data grows past memory.
 fn stored(page: &Page<'_>, point: &PointReport) -> Option<Chart> {
-    let replicas = f64::from(point.workload.replication_factor);
-    let of = |run: &RunReport| {
-        let mut bytes = 0.0;
+    let of = |system: &SystemReport, run: &RunReport| {
+        let replicas = system.driver.replication_factor.unwrap_or(point.workload.replication_factor);
+        let (mut bytes, replicas) = (0.0, f64::from(replicas));
         let mut point = |second: &Second| {
             bytes += second.written.bytes as f64 * replicas;
             Some((bytes, per_second(second, second.written.records as f64)?))

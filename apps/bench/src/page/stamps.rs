@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{Page, over_time};
-use crate::report::{PointReport, Report, SystemReport};
+use crate::mark::MARK_BYTES;
+use crate::report::{PointReport, Report, RunReport, SystemReport};
 
 pub(super) fn section(page: &Page<'_>) -> Markup {
     let has_run = |point: &&PointReport| !point.systems.is_empty();
@@ -82,17 +83,36 @@ fn set_up(system: &SystemReport) -> Markup {
     }
 }
 
-/// What came of reading everything back.
+/// What came of reading everything back: records without room for a mark are only counted.
 fn checked(report: &Report) -> String {
-    let runs = report.points.iter().flat_map(|point| &point.systems).flat_map(|system| &system.runs);
-    let (all, wrong) =
-        runs.fold((0, 0), |(all, wrong), run| (all + 1, wrong + usize::from(run.wrong.is_some())));
-    match wrong {
-        0 => format!(
-            "all {all} runs: every record was read back, and none is missing, twice, out of order or changed"
-        ),
-        wrong => format!("in {wrong} of {all} runs records were not what was sent"),
+    let runs: Vec<&RunReport> =
+        report.points.iter().flat_map(|point| &point.systems).flat_map(|system| &system.runs).collect();
+    let count = |is: &dyn Fn(&RunReport) -> bool| runs.iter().filter(|run| is(run)).count();
+    let (all, fallen) = (runs.len(), count(&|run| !run.got_through()));
+    let wrong = count(&|run| run.got_through() && run.wrong.is_some());
+    let is_counted = |run: &RunReport| {
+        run.verified["records"].as_u64() == Some(0) && run.verified["unmarked"].as_u64() > Some(0)
+    };
+    let counted = count(&is_counted);
+    let mut said = Vec::new();
+    if fallen > 0 {
+        said.push(format!("{fallen} of {all} runs did not get through"));
     }
+    if wrong > 0 {
+        said.push(format!("in {wrong} of {all} runs records were not what was sent, or were given up"));
+    } else if all > fallen {
+        let runs =
+            if fallen == 0 { format!("all {all} runs") } else { format!("the other {} runs", all - fallen) };
+        said.push(match counted {
+            0 => format!("{runs}: every record was read back, and none is missing, twice, out of order or changed"),
+            _ if counted + fallen == all => format!("{runs}: every record was read back and counted; records \
+                                                    of less than {MARK_BYTES} bytes have no room for more"),
+            _ => format!("{runs}: every record was read back, and none is missing, twice, out of order or changed; \
+                         in {counted} of them they were only counted: records of less than {MARK_BYTES} bytes \
+                         have no room for more"),
+        });
+    }
+    said.join("; ")
 }
 
 /// Whatever a stamp holds: fields under each other.

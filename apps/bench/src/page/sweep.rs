@@ -24,8 +24,8 @@ const FIELDS: &[(&str, &str, Show)] = &[
     ("replication_factor", "replicas", number::count),
     ("brokers", "brokers", number::count),
     ("rate", "records a second that were due", number::count),
-    ("producer.batch.size", "bytes of a batch", number::bytes),
-    ("producer.linger.ms", "linger, milliseconds", number::count),
+    ("producer/batch.size", "bytes of a batch", number::bytes),
+    ("producer/linger.ms", "linger, milliseconds", number::count),
 ];
 
 pub(super) fn section(page: &Page<'_>) -> Markup {
@@ -75,8 +75,21 @@ fn numeric_field(points: &[PointReport]) -> Option<String> {
     Some(most.1.clone())
 }
 
+/// A share of full speed is one of a hundred: 90% is 0.9.
 fn number(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+    value.as_f64().or_else(|| {
+        let text = value.as_str()?;
+        match text.strip_suffix('%') {
+            Some(percent) => percent.parse().ok().map(|percent: f64| percent / 100.0),
+            None => text.parse().ok(),
+        }
+    })
+}
+
+/// Whether all values of a field are shares of full speed.
+fn are_shares(field: &str, points: &[&PointReport]) -> bool {
+    let is_share = |value: &Value| value.as_str().is_some_and(|text| text.ends_with('%'));
+    points.iter().all(|point| point.at.get(field).is_some_and(is_share))
 }
 
 /// Points that differ in this field only, with the values of the others.
@@ -96,6 +109,7 @@ fn facets<'a>(points: &'a [PointReport], field: &str) -> Vec<(String, Vec<&'a Po
 
 fn curve(page: &Page<'_>, figure: &Figure, field: &str, points: &[&PointReport]) -> Option<Chart> {
     let says = |point: &&&PointReport| figure.says_something(&point.workload);
+    let are_shares = are_shares(field, points);
     let points: Vec<(f64, &PointReport)> = points
         .iter()
         .filter(says)
@@ -120,7 +134,7 @@ fn curve(page: &Page<'_>, figure: &Figure, field: &str, points: &[&PointReport])
     let marks: Vec<Mark> = published(page.report, figure).into_iter().collect();
     let ys = bands.iter().flat_map(|band| band.points.iter().flat_map(|(_, low, high)| [*low, *high]));
     let y = fitting(ys.chain(marks.iter().map(|mark| mark.value)).collect());
-    let x = fields_axis(field, points.iter().map(|point| point.0).collect());
+    let x = fields_axis((field, are_shares), points.iter().map(|point| point.0).collect());
     let unit = if figure.unit == Unit::Bytes { "bytes" } else { figure.title };
     (!lines.is_empty()).then(|| Chart {
         title: figure.title.to_owned(),
@@ -136,10 +150,13 @@ fn curve(page: &Page<'_>, figure: &Figure, field: &str, points: &[&PointReport])
     })
 }
 
-fn fields_axis(field: &str, values: Vec<f64>) -> Axis {
+fn fields_axis((field, are_shares): (&str, bool), values: Vec<f64>) -> Axis {
     let known = FIELDS.iter().find(|(name, ..)| *name == field);
-    let (title, show) =
-        known.map_or((field, number::count as fn(f64) -> String), |(_, title, show)| (*title, *show));
+    let (title, show) = match known {
+        _ if are_shares => ("of what is taken at full speed", number::percent as Show),
+        Some((_, title, show)) => (*title, *show),
+        None => (field, number::count as Show),
+    };
     let (min, max) =
         (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max));
     let scale =

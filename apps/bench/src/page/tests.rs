@@ -93,6 +93,12 @@ fn a_sweep_is_a_curve_of_numbers_and_bars_of_anything_else() {
     assert_well_formed(&numbers);
     assert!(numbers.contains("bytes of a record") && numbers.contains("class=\"band s0\""), "{numbers}");
     assert!(numbers.contains("ahead at 3 of 3 points, clearly at 3"), "{numbers}");
+    let within = at("producer/batch.size", [json!(16_384), json!(65_536), json!(1_048_576)]);
+    assert!(within.contains("bytes of a batch"), "{within}");
+    let shares = at("rate", [json!("90%"), json!("150%"), json!("300%")]);
+    assert_well_formed(&shares);
+    assert!(shares.contains("class=\"band s0\"") && shares.contains(">300 %<"), "{shares}");
+    assert!(shares.contains("of what is taken at full speed"), "{shares}");
     let words = at("acks", [json!("0"), json!("1"), json!("all")]);
     assert_well_formed(&words);
     assert!(words.contains(">acks=all<") && words.contains("class=\"bar s1\""), "{words}");
@@ -109,6 +115,34 @@ fn two_reports_make_one_page() {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(page.contains("about the same"), "{page}");
+}
+
+#[test]
+fn what_was_checked_of_records_is_told_and_no_more() {
+    let said = |change: &dyn Fn(usize, &mut crate::report::RunReport)| {
+        let mut report = two();
+        let runs = report.points[0].systems.iter_mut().flat_map(|system| &mut system.runs);
+        runs.enumerate().for_each(|(at, run)| {
+            run.verified = json!({ "records": 9, "unmarked": 0 });
+            change(at, run);
+        });
+        page(&report)
+    };
+    let checked = said(&|_, _| {});
+    assert!(checked.contains("all 8 runs: every record was read back, and none is missing"), "{checked}");
+    let counted = said(&|at, run| {
+        if at < 3 {
+            run.verified = json!({ "records": 0, "unmarked": 9 });
+        }
+    });
+    assert!(counted.contains("in 3 of them they were only counted"), "{counted}");
+    let failed = said(&|at, run| match at {
+        0 => run.wrong = Some("verification failed: records 1 lost".to_owned()),
+        1 => *run = crate::report::RunReport { wrong: Some("it fell".to_owned()), ..Default::default() },
+        _ => {}
+    });
+    assert!(failed.contains("in 1 of 8 runs records were not what was sent"), "{failed}");
+    assert!(failed.contains("1 of 8 runs did not get through"), "{failed}");
 }
 
 /// Names, notes and settings come from files and clusters.

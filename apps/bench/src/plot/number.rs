@@ -27,6 +27,11 @@ pub fn share(value: f64) -> String {
     format!("{} %", trimmed(&text))
 }
 
+/// Of something that may be exceeded: `93.4 %`.
+pub fn percent(value: f64) -> String {
+    format!("{} %", digits(value * 100.0))
+}
+
 /// A factor: `7.4 ×`.
 pub fn times(value: f64) -> String {
     let text = match value {
@@ -78,6 +83,7 @@ mod tests {
         assert_eq!(times.map(time), ["0 ns", "950 ns", "1.5 µs", "12.3 µs", "2 ms", "60 s"]);
         assert_eq!([100.0, 4_096.0, 3.2e9].map(bytes), ["100 B", "4.1 kB", "3.2 GB"]);
         assert_eq!([0.0, 0.5, 0.999, 0.999_99].map(share), ["0 %", "50 %", "99.9 %", "99.999 %"]);
+        assert_eq!([0.0, 0.934_21, 3.0].map(percent), ["0 %", "93.4 %", "300 %"]);
         assert_eq!([0.514, 7.396, 12.04, 240.2].map(super::times), ["0.51 ×", "7.40 ×", "12.0 ×", "240 ×"]);
     }
 }

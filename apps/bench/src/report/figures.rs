@@ -35,6 +35,8 @@ pub enum Unit {
     Bytes,
     /// Whole ones.
     Records,
+    /// A part of something, shown in percent.
+    Share,
 }
 
 /// All of them, the most important first.
@@ -46,11 +48,36 @@ pub const FIGURES: &[Figure] = &[
     time("response_p50_ns", "until acknowledged, p50", |run| response(&run.written, |found| found.p50)),
     time("response_p99_ns", "until acknowledged, p99", |run| response(&run.written, |found| found.p99)),
     time("response_p999_ns", "until acknowledged, p99.9", |run| response(&run.written, |found| found.p999)),
+    // Of few records there is no such part.
+    time("response_p9999_ns", "until acknowledged, p99.99", |run| {
+        rare(&run.written, 1e5, |found| found.p9999)
+    }),
+    time("response_p99999_ns", "until acknowledged, p99.999", |run| {
+        rare(&run.written, 1e6, |found| found.p99999)
+    }),
     time("end_to_end_p50_ns", "until read, p50", |run| response(&run.read, |found| found.p50)),
     time("end_to_end_p99_ns", "until read, p99", |run| response(&run.read, |found| found.p99)),
     time("end_to_end_p999_ns", "until read, p99.9", |run| response(&run.read, |found| found.p999)),
+    time("end_to_end_p9999_ns", "until read, p99.99", |run| rare(&run.read, 1e5, |found| found.p9999)),
+    time("end_to_end_p99999_ns", "until read, p99.999", |run| rare(&run.read, 1e6, |found| found.p99999)),
     time("send_call_p99_ns", "call of send, p99", |run| run.send_call_ns.map(|found| found.p99 as f64)),
     time("send_call_max_ns", "call of send, longest", |run| run.send_call_ns.map(|found| found.max as f64)),
+    rate(
+        "stored_first_records_per_sec",
+        "written while it fits in memory, records/s",
+        Unit::PerSecond,
+        |run| run.growth.map(|found| found.first_per_sec),
+    ),
+    rate("stored_last_records_per_sec", "written behind that, records/s", Unit::PerSecond, |run| {
+        run.growth.map(|found| found.last_per_sec)
+    }),
+    rate("stored_ratio", "behind, of while it fits", Unit::Share, |run| run.growth.map(|found| found.ratio)),
+    Figure {
+        is_of_overload: true,
+        ..rate("overload_of_full_speed", "written, of full speed", Unit::Share, |run| {
+            Some(run.written.as_ref()?.records_per_sec / run.full_speed_per_sec?)
+        })
+    },
     cost("broker_cpu_ns_per_record", "broker CPU a record", Unit::Nanoseconds, |run| {
         run.resources?.broker_cpu_ns_per_record
     }),
@@ -109,6 +136,12 @@ fn response(flow: &Option<FlowReport>, at: fn(&Quantiles) -> u64) -> Option<f64>
     flow.as_ref()?.response_ns.as_ref().map(|found| at(found) as f64)
 }
 
+/// A part so rare that at least so many have to be counted: ten, then, are beyond it.
+fn rare(flow: &Option<FlowReport>, least: f64, at: fn(&Quantiles) -> u64) -> Option<f64> {
+    let found = flow.as_ref()?.response_ns.as_ref()?;
+    (found.count as f64 >= least).then(|| at(found) as f64)
+}
+
 impl Figure {
     /// The one of this name.
     pub fn find(name: &str) -> Option<&'static Self> {
@@ -126,7 +159,7 @@ impl Figure {
         if self.is_of_overload {
             return workload.is_overload();
         }
-        let is_paced = workload.rate != Pace::Max && !workload.stored;
+        let is_paced = (workload.rate != Pace::Max || workload.search.is_some()) && !workload.stored;
         match (self.is_latency, self.better) {
             (true, _) => is_paced || workload.one_at_a_time,
             // Of a rate that could not be kept the throughput tells.
@@ -152,6 +185,7 @@ impl Figure {
             Unit::MibPerSecond => format!("{value:.1}"),
             Unit::Nanoseconds => crate::histogram::in_words(value as u64),
             Unit::Bytes => format!("{:.0} MiB", value / crate::histogram::MIB),
+            Unit::Share => format!("{:.0} %", value * 100.0),
         }
     }
 }
@@ -172,6 +206,7 @@ pub(super) fn thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Goal;
 
     #[test]
     fn values_are_shown_for_people() {
@@ -180,6 +215,22 @@ mod tests {
         assert_eq!(show("written_records_per_sec", 999.0), "999");
         assert_eq!(show("written_mib_per_sec", 150.26), "150.3");
         assert_eq!(show("response_p99_ns", 1_500_000.0), "1500 µs");
+        assert_eq!(show("overload_of_full_speed", 0.934), "93 %");
+    }
+
+    #[test]
+    fn rare_latencies_are_told_where_there_are_enough_records() {
+        let of = |count| {
+            let mut report = crate::report::tests::report(Workload::default(), &[("vltava", &[10.0])]);
+            let mut run = report.points[0].systems.remove(0).runs.remove(0);
+            if let Some(found) = run.written.as_mut().and_then(|flow| flow.response_ns.as_mut()) {
+                found.count = count;
+            }
+            ["response_p9999_ns", "response_p99999_ns"].map(|name| Figure::find(name).expect(name).of(&run))
+        };
+        assert_eq!(of(99_999), [None, None]);
+        assert_eq!(of(100_000), [Some(1.0), None]);
+        assert_eq!(of(1_000_000), [Some(1.0), Some(1.0)]);
     }
 
     #[test]
@@ -190,10 +241,13 @@ mod tests {
         let rate = serde_json::from_value(5_000.into()).expect("it is a rate");
         let paced = Workload { rate, ..Workload::default() };
         assert!(says("written_records_per_sec", &paced) && says("response_p99_ns", &paced));
+        let searching = Workload { search: Some(Goal::default()), ..Workload::default() };
+        assert!(says("response_p99_ns", &searching), "it is measured at the rate that was found");
         let in_turn = Workload { one_at_a_time: true, ..Workload::default() };
         assert!(!says("written_records_per_sec", &in_turn) && says("end_to_end_p99_ns", &in_turn));
         let rate = serde_json::from_value("150%".into()).expect("it is a rate");
         let overload = Workload { rate, ..Workload::default() };
+        assert!(says("overload_of_full_speed", &overload) && !says("overload_of_full_speed", &paced));
         assert!(
             says("close_ns", &overload) && says("response_p99_ns", &overload) && !says("close_ns", &paced)
         );

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::resources::{median, percent};
+use super::text::wrong_in_words;
 use super::{FIGURES, Figure, Grid, PointReport, Report};
 
 /// One table of several reports.
@@ -134,9 +135,8 @@ fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
         Some(if figure.better == crate::statistics::Better::Higher { first / other } else { other / first })
     });
     row[11] = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} ×"));
-    let wrong = system.runs.iter().filter(|run| run.wrong.is_some()).count();
-    if wrong > 0 {
-        row[11].push_str(&format!(" wrong in {wrong} of {} runs", system.runs.len()));
+    if let Some(wrong) = wrong_in_words(system) {
+        row[11].push_str(&format!(" {wrong}"));
     }
     row
 }

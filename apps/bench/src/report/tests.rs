@@ -45,6 +45,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         close_ns: None,
         stamp: Stamp::default(),
         share: None,
+        growth: None,
         metrics: None,
         clocks: Vec::new(),
         faults: Vec::new(),

@@ -21,16 +21,25 @@ impl Report {
             for system in &point.systems {
                 let mut row = vec![point.label(), system.name.clone()];
                 row.extend(figures.iter().map(|figure| shown(figure, system)));
-                row.push(median(system, reached).map_or_else(String::new, percent));
-                let wrong = system.runs.iter().filter(|run| run.wrong.is_some()).count();
-                row.push(match wrong {
-                    0 => "as sent".to_owned(),
-                    wrong => format!("wrong in {wrong} of {} runs", system.runs.len()),
-                });
+                row.push(self.reached(system));
+                row.push(wrong_in_words(system).unwrap_or_else(|| "as sent".to_owned()));
                 grid.row(row);
             }
         }
         grid.compact()
+    }
+
+    /// What part of what the machine can do a system reached.
+    fn reached(&self, system: &SystemReport) -> String {
+        let is_compressed = || system.runs.iter().any(RunReport::is_compressed);
+        match median(system, |run| run.share.map(|share| share.reached)) {
+            Some(share) => percent(share),
+            // They are smaller on their way than they are counted, and nobody says how small.
+            None if self.ceilings.is_some() && is_compressed() => {
+                "not known of compressed records".to_owned()
+            }
+            None => String::new(),
+        }
     }
 
     /// Whether a figure says something at some point.
@@ -121,9 +130,16 @@ impl Report {
     }
 }
 
-/// What part of what the machine can do was reached.
-fn reached(run: &RunReport) -> Option<f64> {
-    run.share.map(|share| share.reached)
+/// In how many runs of a system something was wrong with the records, or nothing came of it; `None` if in none.
+pub(super) fn wrong_in_words(system: &SystemReport) -> Option<String> {
+    let all = system.runs.len();
+    let count = |got_through: bool| {
+        system.runs.iter().filter(|run| run.wrong.is_some() && run.got_through() == got_through).count()
+    };
+    let kinds = [(count(true), "wrong in"), (count(false), "did not get through it in")];
+    let said = kinds.iter().filter(|(runs, _)| *runs > 0);
+    let said: Vec<String> = said.map(|(runs, what)| format!("{what} {runs} of {all} runs")).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 /// The median, and between what the runs lie if there are several.

@@ -142,6 +142,9 @@ testDurationMinutes: 15
     }
 }
 
+/// The one file of theirs that says how records get their keys; the others leave it at that.
+const SAYS_KEYS: &str = "1-topic-1-partition-1kb";
+
 /// A file of theirs with what a line of the table says.
 fn file_of(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split_whitespace().collect();
@@ -165,8 +168,9 @@ fn file_of(line: &str) -> Option<String> {
         "random" => "useRandomizedPayloads: true\nrandomBytesRatio: 0.5\nrandomizedPayloadPoolSize: 1000",
         _ => "payloadFile: \"payload/payload-1Kb.data\"",
     };
+    let keys = if name == SAYS_KEYS { "keyDistributor: \"NO_KEY\"\n" } else { "" };
     Some(format!(
-        "name: {name}\n\ntopics: {topics}\npartitionsPerTopic: {partitions}\nmessageSize: {bytes}\n{payload}\n\
+        "name: {name}\n\ntopics: {topics}\npartitionsPerTopic: {partitions}\n{keys}messageSize: {bytes}\n{payload}\n\
          subscriptionsPerTopic: {subscriptions}\nproducersPerTopic: {producers}\n\
          consumerPerSubscription: {consumers}\nproducerRate: {rate}\nconsumerBacklogSizeGB: {backlog}\n\
          testDurationMinutes: {minutes}\n"
@@ -183,6 +187,18 @@ fn all_published_workloads_of_the_openmessaging_benchmark_are_read() {
         let experiment = read(&text).unwrap_or_else(|error| panic!("{line}: {error:#}"));
         let Workload { topics, partitions, rate, search, stored, producers, .. } =
             experiment.points[0].workload.clone();
+        for (distributor, expected) in
+            [("NO_KEY", "none"), ("KEY_ROUND_ROBIN", "round-robin:10000"), ("RANDOM_NANO", "uniform:10000")]
+        {
+            let keyed = text.replace("keyDistributor: \"NO_KEY\"\n", "")
+                + "keyDistributor: \""
+                + distributor
+                + "\"\n";
+            let keyed = read(&keyed).unwrap_or_else(|error| panic!("{line}, {distributor}: {error:#}"));
+            let Workload { keys, .. } = &keyed.points[0].workload;
+            assert_eq!(keys, expected, "{line}");
+        }
+        assert_eq!(experiment.points[0].workload.keys, "none", "{line}");
         let said = |at: usize| line.split(' ').nth(at).and_then(|field| field.parse::<f64>().ok());
         assert_eq!((Some(f64::from(topics)), Some(f64::from(partitions))), (said(0), said(1)), "{line}");
         // Each is at a rate, or searches for one, or drains what was stored.

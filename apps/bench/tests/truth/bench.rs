@@ -6,7 +6,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use vltava_bench::driver::Driver;
 use vltava_bench::load::{self, Outcome, Target};
+use vltava_bench::report::Report;
 use vltava_bench::resources::Sources;
+use vltava_bench::suite::Suite;
+use vltava_bench::system::Site;
 use vltava_bench::workload::{Experiment, Workload};
 
 use crate::broker::Broker;
@@ -23,6 +26,25 @@ pub(crate) fn run(broker: &Broker, text: &str) -> Outcome {
     let (driver, sources, stop) = (Driver::at(&servers), Sources::default(), AtomicBool::new(false));
     let target = Target { servers: &servers, sources, driver: &driver, workload: &workload, stop: &stop };
     load::run(target, &mut |_| {}).expect("the broker answers")
+}
+
+/// Has all of an experiment measured on a broker.
+pub(crate) fn measure(broker: &Broker, text: &str) -> Report {
+    let experiment = Experiment::read("w.yaml", &format!("name: truth\n{text}"), false).expect("it is right");
+    let (drivers, stop) = ([Driver::at(&broker.servers())], AtomicBool::new(false));
+    let site = Site { vltava: "none".into(), kafka: None, dir: std::env::temp_dir(), port: 20_000 };
+    let suite = Suite {
+        experiment: &experiment,
+        drivers: &drivers,
+        runs: 1,
+        site: &site,
+        ceilings: None,
+        command: "",
+        fleet: None,
+        export: None,
+        stop: &stop,
+    };
+    suite.measure(&mut |_| {}).expect("what fails is part of the report")
 }
 
 /// Times, so that they can be compared with a histogram's.

@@ -26,6 +26,8 @@ pub(crate) struct Manner {
     pub(crate) stall: Option<(u64, Duration)>,
     /// No more than so many records a second.
     pub(crate) capacity: Option<f64>,
+    /// So long after it was asked it says where partitions end.
+    pub(crate) ends_delay: Option<Duration>,
     /// What becomes of the batch with this record of the first sender.
     pub(crate) lie: Option<(u64, Lie)>,
 }
@@ -182,6 +184,11 @@ impl Shared {
 impl State {
     /// When the answer to a request is due.
     fn due(&mut self, manner: &Manner, frame: &[u8], came: Duration) -> Duration {
+        if let Some(delay) = manner.ends_delay
+            && crate::serving::asks_for_ends(frame)
+        {
+            return came + delay;
+        }
         let Some(records) = crate::serving::records_of(frame) else { return came };
         let first = self.produced;
         self.produced += records;

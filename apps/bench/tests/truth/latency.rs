@@ -79,3 +79,13 @@ fn a_broker_that_stalls_is_charged_for_all_that_waited() {
         }
     }
 }
+
+#[test]
+fn what_is_stored_is_read_from_when_readers_begin() {
+    let broker = Broker::start(Manner { ends_delay: Some(SECOND), ..Manner::default() });
+    let found = run(&broker, "records: 1000\nstored: true\nconsumers: 1");
+    let read = found.read.expect("records were read");
+    assert_eq!(read.measured.counts.records, 1_000);
+    // To be told where everything ends took longer than that, and is no reading.
+    assert!(read.seconds < 0.9, "{}", read.seconds);
+}

@@ -2,7 +2,7 @@
 
 use vltava_bench::report::RunReport;
 
-use crate::bench::{run, workload};
+use crate::bench::{measure, run, workload};
 use crate::broker::{Broker, Manner};
 use crate::log::Lie;
 
@@ -50,6 +50,21 @@ fn is_found_out(lie: Lie, consumers: u16, word: &str, first: &str) {
     if let Some(number) = number {
         assert!(wrong.contains(&format!(": record {number} of sender 0 of run ")), "{place}");
     }
+}
+
+#[test]
+fn what_is_lost_while_a_rate_is_sought_is_lost() {
+    // Its first lie is at full speed, which is tried first; the run that counts is clean.
+    let broker = Broker::start(Manner { lie: Some((300, Lie::Duplicate)), ..Manner::default() });
+    let settings = "producer: {enable.idempotence: false, batch.size: 1024, buffer.memory: 32768}";
+    let report = measure(&broker, &format!("rate: 10%\nwarmup_seconds: 0\nseconds: 0.5\n{settings}"));
+    let run = &report.points[0].systems[0].runs[0];
+    assert_eq!(run.verified["duplicated"], 0, "{}", run.verified);
+    let wrong = run.wrong.as_deref().unwrap_or_default();
+    assert!(
+        wrong.starts_with("at full speed, which is tried first: ") && wrong.contains("came again"),
+        "{wrong}"
+    );
 }
 
 #[test]

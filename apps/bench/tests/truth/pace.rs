@@ -1,14 +1,8 @@
 //! Rates: those that are kept, and the highest that can be.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use vltava_bench::driver::Driver;
-use vltava_bench::suite::Suite;
-use vltava_bench::system::Site;
-use vltava_bench::workload::Experiment;
-
-use crate::bench::run;
+use crate::bench::{measure, run};
 use crate::broker::{Broker, Manner};
 
 #[test]
@@ -38,42 +32,40 @@ fn a_rate_is_what_it_is_said_to_be() {
 }
 
 #[test]
+fn no_more_is_sent_than_there_is_room_for() {
+    let broker = Broker::start(Manner::default());
+    let found = run(&broker, "records_max: 501\nproducers: 2\nwarmup_seconds: 0\nseconds: 600");
+    let written = found.written.expect("records were written").measured;
+    assert_eq!((written.counts.records, found.verdict.checked()), (501, 501));
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("scaled: it ended with 501")),
+        "{:?}",
+        found.notes
+    );
+}
+
+#[test]
 fn the_highest_rate_that_is_kept_up_with_is_found() {
     const KNEE: f64 = 2_000.0;
     let broker = Broker::start(Manner { capacity: Some(KNEE), ..Manner::default() });
     // Little room in the clients: what waits there at full speed has to go through the knee, too.
     let text = "\
-name: knee
-search: {seconds: 3, within: 0.2, p99_ms: 500}
+search: {seconds: 3, within: 0.1, p99_ms: 200}
 producer: {batch.size: 2048, buffer.memory: 32768}
 consumers: 1
 warmup_seconds: 0.2
 seconds: 1
 ";
-    let experiment = Experiment::read("w.yaml", text, false).expect("it is right");
-    let (drivers, stop) = ([Driver::at(&broker.servers())], AtomicBool::new(false));
-    let site = Site { vltava: "none".into(), kafka: None, dir: std::env::temp_dir(), port: 20_000 };
-    let suite = Suite {
-        experiment: &experiment,
-        drivers: &drivers,
-        runs: 1,
-        site: &site,
-        ceilings: None,
-        command: "",
-        fleet: None,
-        export: None,
-        stop: &stop,
-    };
-    let report = suite.measure(&mut |_| {}).expect("a rate is found");
+    let report = measure(&broker, text);
     let run = &report.points[0].systems[0].runs[0];
     assert_eq!(run.wrong, None);
-    let goal = experiment.points[0].workload.search.expect("it searches");
+    let goal = report.points[0].workload.search.expect("it searches");
     let tried: Vec<(f64, bool)> = run.probes.iter().map(|probe| (probe.rate, probe.is_kept(&goal))).collect();
     let kept = tried.iter().filter(|(_, is_kept)| *is_kept).map(|(rate, _)| *rate).fold(0.0, f64::max);
     let found = run.written.as_ref().expect("records were written").records_per_sec;
-    // A busy machine keeps up with less, even with much less, and never with more. That the knee itself is
-    // found is told on a clock that is stepped.
-    assert!(kept <= KNEE * 1.02 && found <= kept * 1.02, "{found} of {KNEE}; tried {tried:?}");
+    // A busy machine keeps up with less, even with much less, and never with more, but for the line that may grow
+    // in three seconds to what the latency allows. That the knee itself is found is told on a clock that is stepped.
+    assert!(kept <= KNEE * 1.08 && found <= kept * 1.02, "{found} of {KNEE}; tried {tried:?}");
     assert!(kept >= KNEE * 0.1, "{found} of {KNEE}; tried {tried:?}");
     assert!(tried.iter().any(|(_, is_kept)| !is_kept), "there is an end to it: {tried:?}");
 }

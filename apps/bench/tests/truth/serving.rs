@@ -51,6 +51,17 @@ pub(crate) fn records_of(frame: &[u8]) -> Option<u64> {
     Some(parts.map(|part| sent(bytes(part.records)).len() as u64).sum())
 }
 
+/// Whether a request asks where partitions end.
+pub(crate) fn asks_for_ends(frame: &[u8]) -> bool {
+    let (header, mut body) = decode_request_header(frame).expect("a client made it");
+    if header.api_key != ApiKey::ListOffsets.code() {
+        return false;
+    }
+    let request: ListOffsetsRequest<'_> = read(&header, &mut body);
+    let mut parts = request.topics.iter().flat_map(|topic| &topic.partitions);
+    parts.any(|part| part.timestamp != EARLIEST)
+}
+
 impl Shared {
     /// Does what was asked, and what is answered; nothing if no answer is wanted.
     pub(crate) fn answer(&self, request: &Request) -> Option<Vec<u8>> {

@@ -61,7 +61,8 @@ struct ShowArguments {
 
 /// Compare two results; fails if something became worse, past the noise
 ///
-/// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone.
+/// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone. A run behind
+/// that failed, or lost records, fails it, too.
 #[derive(clap::Args)]
 struct CompareArguments {
     /// The result before, as `bench run --out` wrote it
@@ -143,7 +144,7 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     for note in &found.unmatched {
         eprintln!("note: {note}");
     }
-    if found.lines.is_empty() {
+    if found.lines.is_empty() && found.wrong.is_empty() {
         bail!("the two have nothing in common that could be compared");
     }
     if let Some(folder) = &arguments.out {
@@ -152,6 +153,9 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     }
     write!(out, "{}", found.table().text())?;
     out.flush()?;
+    if !found.wrong.is_empty() {
+        bail!("runs of {} failed: {}", arguments.after.display(), found.wrong.join("; "));
+    }
     if found.is_worse() {
         bail!("something became worse, past the noise");
     }

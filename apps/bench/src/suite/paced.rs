@@ -1,0 +1,150 @@
+//! A run at its rate, once that is known: what has to be tried first, and what came of that.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Suite;
+use crate::ceiling;
+use crate::driver::System;
+use crate::load::{Outcome, Show, Target};
+use crate::schedule::Rate;
+use crate::search::{self, Probe, Search, Step};
+use crate::workload::{Goal, Pace, Workload};
+
+/// What came of a run whose rate had to be found first.
+pub(super) struct Paced {
+    pub(super) outcome: Outcome,
+    pub(super) probes: Vec<Probe>,
+    pub(super) rate: Option<f64>,
+    pub(super) full_speed_per_sec: Option<f64>,
+    /// What was wrong with the records of what was tried before.
+    pub(super) wrong: Vec<String>,
+    /// What is to be known of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// What is tried before the run that counts.
+struct Trials<'a, 'b> {
+    suite: &'a Suite<'a>,
+    target: Target<'a>,
+    show: &'a mut Show<'b>,
+    wrong: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Suite<'_> {
+    /// Runs a workload at its rate, once that is known.
+    pub(super) fn paced(&self, target: Target<'_>, show: &mut Show<'_>) -> Result<Paced> {
+        let workload = target.workload;
+        let mut trials = Trials { suite: self, target, show, wrong: Vec::new(), notes: Vec::new() };
+        match (&workload.search, workload.rate) {
+            (Some(goal), _) => trials.search(goal),
+            (None, Pace::OfFullSpeed(share)) => trials.overload(share),
+            (None, pace) => {
+                let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
+                let outcome = trials.load(workload)?;
+                Ok(trials.done(outcome, Vec::new(), rate, None))
+            }
+        }
+    }
+}
+
+impl Trials<'_, '_> {
+    /// One run of a workload, whatever it is for.
+    fn load(&mut self, workload: &Workload) -> Result<Outcome> {
+        ensure!(!self.target.stop.load(Ordering::Relaxed), "it was interrupted");
+        self.suite.load(Target { workload, ..self.target }, self.show)
+    }
+
+    /// The same of something that is only tried: no figure comes of it, but records that it loses are lost.
+    fn attempt(&mut self, what: &str, workload: &Workload) -> Result<Outcome> {
+        let outcome = self.load(workload)?;
+        if let Err(error) = outcome.verdict.clone().into_result() {
+            self.wrong.push(format!("{what}: {error:#}"));
+        }
+        Ok(outcome)
+    }
+
+    /// No more of it than the disk has room for, now that its rate is known.
+    fn fitting(&mut self, workload: Workload) -> Result<Workload> {
+        if self.target.driver.system == System::Bootstrap {
+            return Ok(workload);
+        }
+        let room = ceiling::room_bytes(&self.suite.site.dir)?;
+        let (workload, note) = workload.fitting(room, self.target.replicas());
+        self.notes.extend(note);
+        Ok(workload)
+    }
+
+    /// Records a second that are acknowledged when they are sent as fast as they are taken.
+    fn full_speed(&mut self, seconds: f64) -> Result<f64> {
+        let mut workload =
+            Workload { rate: Pace::Max, seconds, search: None, ..self.target.workload.clone() };
+        // Whoever does not wait for room is not at full speed but busy with being refused.
+        workload.producer.remove("max.block.ms");
+        let workload = self.fitting(workload)?;
+        let outcome = self.attempt("at full speed, which is tried first", &workload)?;
+        let written = outcome.written.context("nothing was written at full speed")?;
+        Ok(written.measured.counts.records as f64 / written.seconds)
+    }
+
+    fn at_rate(&mut self, rate: f64, seconds: f64) -> Result<Workload> {
+        let rate = Pace::Rate(Rate::constant(rate));
+        self.fitting(Workload { rate, seconds, ..self.target.workload.clone() })
+    }
+
+    /// Tries full speed, and runs the workload at a share of that.
+    fn overload(mut self, share: f64) -> Result<Paced> {
+        let seconds = self.target.workload.seconds;
+        let full_speed = self.full_speed(seconds)?;
+        let rate = full_speed * share;
+        let workload = self.at_rate(rate, seconds)?;
+        // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
+        let outcome = self.load(&Workload { warmup_seconds: 0.0, ..workload })?;
+        Ok(self.done(outcome, Vec::new(), Some(rate), Some(full_speed)))
+    }
+
+    /// Searches for the highest rate that is kept up with, and runs the workload at that.
+    fn search(mut self, goal: &Goal) -> Result<Paced> {
+        let full_speed = self.full_speed(goal.seconds)?;
+        let mut search = Search::below(full_speed, *goal);
+        let rate = loop {
+            match search.next() {
+                Step::Found(rate) => break rate,
+                Step::Try(rate) => {
+                    let workload = self.at_rate(rate, goal.seconds)?;
+                    let outcome =
+                        self.attempt(&format!("at {rate} records/s, which was tried"), &workload)?;
+                    search.on_probe(Probe::of(&workload, &outcome));
+                }
+            }
+        };
+        ensure!(rate > 0.0, "no rate was found that is kept up with");
+        let workload = self.at_rate(rate, self.target.workload.seconds)?;
+        let outcome = self.load(&workload)?;
+        if let Some(missed) = Probe::of(&workload, &outcome).missed(goal) {
+            self.notes.push(format!(
+                "{rate:.0} records/s, the rate that was found, was not kept up with when it was measured: {missed}"
+            ));
+        }
+        if search::is_read_at_no_time(&outcome) {
+            self.notes.push(format!(
+                "that 99 % take {} ms at most was asked of acknowledgements: when records were read is not known",
+                goal.p99_ms
+            ));
+        }
+        Ok(self.done(outcome, search.into_probes(), Some(rate), Some(full_speed)))
+    }
+
+    fn done(
+        self,
+        outcome: Outcome,
+        probes: Vec<Probe>,
+        rate: Option<f64>,
+        full_speed_per_sec: Option<f64>,
+    ) -> Paced {
+        let Self { wrong, notes, .. } = self;
+        Paced { outcome, probes, rate, full_speed_per_sec, wrong, notes }
+    }
+}
