@@ -5,13 +5,16 @@
 //!                        ├─ evacuate   the same, as far as there is room
 //!                        ├─ rebalance  as many replicas and leaderships on each
 //!                        └─ resize     more or fewer replicas of a topic
-//!                                        └─▶ moves, which AlterPartitionReassignments carries out
+//!                                        └─▶ moves, which AlterPartitionReassignments carries out,
+//!                                            as fast as `limits` lets them
 //! ```
 //! A new replica goes where the partition has none in the same rack if it can, then where there are the fewest
 //! replicas, then the fewest bytes; and only where its bytes have room.
 //!
 //! **Invariant:** a plan names brokers that are up for what is new, never leaves a partition with fewer racks
 //! than it had where it need not, and is the same whenever it is made of the same.
+
+pub mod limits; // how fast moves may copy
 
 #[cfg(test)]
 mod tests;
@@ -149,8 +152,8 @@ pub fn evacuate(nodes: &[Node], placed: &[Placed], leaving: &[BrokerId]) -> Evac
     Evacuation { moves, stays }
 }
 
-/// Gives each partition of a topic so many replicas. Those that go are the last ones, and before them those on
-/// brokers that are not up.
+/// Gives each partition of a topic so many replicas. Those that go are the last ones; before them those in whose rack
+/// there is another one, and first of all those on brokers that are not up.
 pub fn resize(
     nodes: &[Node],
     placed: &[Placed],
@@ -165,8 +168,7 @@ pub fn resize(
     for one in placed.iter().filter(|one| one.topic == topic && one.replicas.len() != replicas) {
         let mut to = one.replicas.clone();
         while to.len() > replicas {
-            let down = to.iter().rposition(|id| !draft.is_open(*id));
-            let gone = to.remove(down.unwrap_or(to.len() - 1));
+            let gone = to.remove(draft.least_needed(&to));
             draft.take(one, gone);
         }
         while to.len() < replicas {
@@ -337,6 +339,15 @@ impl<'a> Draft<'a> {
             None => (None, Some(id)),
         };
         ids.map(rack).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Which of these replicas goes first.
+    fn least_needed(&self, replicas: &[BrokerId]) -> usize {
+        let order = |place: &usize| {
+            let racks = self.racks(others(replicas, *place).into_iter());
+            (!self.is_open(replicas[*place]), racks, *place)
+        };
+        (0..replicas.len()).max_by_key(order).expect("there is one to spare")
     }
 
     /// One more replica, beside these.

@@ -28,6 +28,8 @@ pub(crate) struct Proposed {
 /// Proposes to the quorum. A clone proposes to the same.
 #[derive(Clone)]
 pub struct Proposer {
+    /// Without a bound of its own: the controller has at most `PROPOSALS_MAX` batches of its epoch on their way, and
+    /// proposes the next one when one of them is committed; those of an epoch that is over are taken out and dropped.
     queue: UnboundedSender<Proposed>,
     store: Arc<Store>,
 }

@@ -1,8 +1,9 @@
 //! From command line and file to settings.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
-use metadata::settings::{BrokerSettings, PropertyError, StartError, parse_properties};
+use metadata::settings::{BrokerSettings, ClusterAddress, PropertyError, StartError, parse_properties};
 
 use crate::ServerArgs;
 
@@ -56,7 +57,34 @@ pub(crate) fn settings(args: &ServerArgs) -> Result<BrokerSettings, ConfigError>
     if let Some(listen) = &args.http_listen {
         given.push(("http.listen".to_owned(), listen.clone()));
     }
-    Ok(BrokerSettings::parse(given)?)
+    match BrokerSettings::parse(given.iter().cloned()) {
+        Err(StartError::Nowhere { towards, port }) => {
+            let host = speaks_from(&towards).ok_or(StartError::Nowhere { towards, port })?.to_string();
+            given.push(("cluster.listen".to_owned(), ClusterAddress { host, port }.to_string()));
+            Ok(BrokerSettings::parse(given)?)
+        }
+        parsed => Ok(parsed?),
+    }
+}
+
+/// The address from which this machine speaks with the first of these that it has a route to; one that only this machine
+/// has only if there is no other.
+fn speaks_from(others: &[ClusterAddress]) -> Option<IpAddr> {
+    let known = others.iter().filter_map(|it| (&*it.host, it.port).to_socket_addrs().ok()).flatten();
+    let mut own = known.filter_map(source_towards).peekable();
+    let first = own.peek().copied();
+    own.find(|address| !address.is_loopback()).or(first)
+}
+
+/// A datagram socket is told whom it would send to, and sends nothing.
+fn source_towards(other: SocketAddr) -> Option<IpAddr> {
+    let any = match other {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(other).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_unspecified())
 }
 
 /// A `.toml` file, or else one of Kafka's `.properties`.
@@ -138,5 +166,20 @@ mod tests {
         let args = ServerArgs { config: Some(path), set, ..ServerArgs::default() };
         let settings = settings(&args).unwrap();
         assert_eq!((settings.node_id.0, settings.partitions_default), (3, 5));
+    }
+
+    #[test]
+    fn who_joins_without_saying_where_it_is_is_where_it_speaks_from() {
+        let args = |join: &str| ServerArgs {
+            set: [("node.id", "4"), ("cluster.join", join)].map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+            listen: Some("0.0.0.0:9095".to_owned()),
+            ..ServerArgs::default()
+        };
+        let joins = settings(&args("127.0.0.1:19092")).unwrap();
+        assert_eq!(joins.cluster_address().unwrap().to_string(), "127.0.0.1:19095");
+        assert_eq!(joins.fixed["cluster.listen"], "127.0.0.1:19095", "whoever asks is told");
+        // To everybody at once nobody is connected.
+        let refused = settings(&args("255.255.255.255:19092")).unwrap_err();
+        assert!(refused.to_string().contains("cluster.listen is not set"), "{refused}");
     }
 }

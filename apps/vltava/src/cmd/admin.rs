@@ -1,7 +1,7 @@
 //! What the commands that manage a cluster have in common: where it is, asking before something is done, and
 //! saying what failed.
 
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Write, stderr};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -41,6 +41,31 @@ pub(super) fn say_failures(mut failures: Vec<AdminError>, asked: Asked) -> Resul
     Err(last.into())
 }
 
+/// Tells people what is about to be done. Where what is written is for programs, only whoever is asked is told, beside
+/// it.
+pub(super) fn tell(
+    (as_json, asks): (bool, bool),
+    out: &mut dyn Write,
+    say: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    tell_beside((as_json, asks), out, &mut stderr(), say)
+}
+
+fn tell_beside<'a>(
+    (as_json, asks): (bool, bool),
+    out: &'a mut dyn Write,
+    beside: &'a mut dyn Write,
+    say: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    let to = match as_json {
+        false => out,
+        true if asks => beside,
+        true => return Ok(()),
+    };
+    say(to)?;
+    Ok(to.flush()?)
+}
+
 /// Asks whoever sits at the terminal; programs must say `--yes`. `what` is what it does, for those who did not
 /// say so, and `undone` what was not done, for those who say no.
 pub(super) fn confirm(question: &str, what: &str, undone: &str) -> Result<()> {
@@ -55,4 +80,25 @@ pub(super) fn confirm(question: &str, what: &str, undone: &str) -> Result<()> {
         bail!("{undone}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_asked_has_read_what_for() {
+        for (as_json, asks, expected) in [
+            (false, false, ("plan", "")),
+            (false, true, ("plan", "")),
+            (true, false, ("", "")),
+            (true, true, ("", "plan")),
+        ] {
+            let (mut out, mut beside) = (Vec::new(), Vec::new());
+            let told = tell_beside((as_json, asks), &mut out, &mut beside, |to| Ok(write!(to, "plan")?));
+            told.expect("it is written to memory");
+            let texts = [out, beside].map(|text| String::from_utf8(text).expect("it is text"));
+            assert_eq!((&*texts[0], &*texts[1]), expected, "as JSON: {as_json}, is asked: {asks}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod add;
 mod drain;
+mod limits;
 pub(super) mod movement;
 mod progress;
 mod rebalance;

@@ -93,6 +93,24 @@ fn who_is_down_goes_first() {
 }
 
 #[test]
+fn who_goes_leaves_no_rack_empty_that_another_could_have_kept() {
+    let mut racks = [node(1, "a"), node(2, "a"), node(3, "b"), node(4, "b"), node(5, "")];
+    let shrunk = |racks: &[Node], replicas: &[i32], wanted| {
+        said(&resize(racks, &[placed("t", 0, replicas, 1)], "t", wanted).unwrap())
+    };
+    assert_eq!(shrunk(&racks, &[1, 2, 3], 2), ["t-0 1,2,3>1,3"], "the last one has a rack of its own");
+    assert_eq!(shrunk(&racks, &[1, 3, 2], 2), ["t-0 1,3,2>1,3"]);
+    assert_eq!(shrunk(&racks, &[1, 3, 4], 2), ["t-0 1,3,4>1,3"]);
+    assert_eq!(shrunk(&racks, &[1, 2, 3, 4], 2), ["t-0 1,2,3,4>1,3"]);
+    assert_eq!(shrunk(&racks, &[3, 4, 1, 5], 2), ["t-0 3,4,1,5>3,1"], "two racks are all that two can have");
+    assert_eq!(shrunk(&racks, &[1, 2, 3], 1), ["t-0 1,2,3>1"], "the preferred leader stays");
+    racks[2].is_up = false;
+    assert_eq!(shrunk(&racks, &[1, 2, 3], 2), ["t-0 1,2,3>1,2"], "a rack whose broker is down is no gain");
+    racks[0].is_up = false;
+    assert_eq!(shrunk(&racks, &[1, 2, 4], 2), ["t-0 1,2,4>2,4"], "who is down leads nothing");
+}
+
+#[test]
 fn a_new_broker_gets_its_share_and_no_more_is_moved() {
     let has: Vec<Placed> = (0..9).map(|it| placed("t", it, &[1 + it % 3, 1 + (it + 1) % 3], 10)).collect();
     let moves = rebalance(&nodes(4), &has);
@@ -194,5 +212,13 @@ proptest! {
         check(&nodes, &placed, &moves);
         prop_assert_eq!(moves.len(), placed.iter().filter(|it| it.replicas.len() != wanted).count());
         prop_assert!(moves.iter().all(|it| it.to.len() == wanted));
+        if nodes.iter().all(|node| node.is_up) {
+            let draft = Draft::new(&nodes, &placed);
+            let racks = |ids: &[BrokerId]| draft.racks(ids.iter().copied());
+            for one in moves.iter().filter(|it| it.to.len() < it.from.len()) {
+                prop_assert_eq!(racks(&one.to), racks(&one.from).min(wanted), "{:?}", one);
+                prop_assert_eq!(one.to.first(), one.from.first());
+            }
+        }
     }
 }

@@ -25,7 +25,8 @@ pub struct BrokerSettings {
     pub roles: Roles,
     /// `cluster.peers`, by id; empty for a node that is alone.
     pub cluster_peers: Vec<ClusterPeer>,
-    /// `cluster.listen`, or this node's own entry in `cluster.peers`; `None` if it listens to no other node.
+    /// `cluster.listen`, or this node's own entry in `cluster.peers`, or beside its `listeners` if it joins others; `None`
+    /// if it listens to no other node.
     pub cluster_listen: Option<ClusterAddress>,
     /// `cluster.join`; empty for a node that founds its cluster, or has joined it.
     pub cluster_join: Vec<ClusterAddress>,
@@ -151,6 +152,17 @@ pub enum StartError {
         /// A setting whose name is close.
         near: Option<&'static str>,
     },
+    /// It is to join others, and they could not be told where it is.
+    #[error(
+        "cluster.listen is not set, and listeners names no host by which the other nodes could reach this one: say where \
+         they do, as 10.0.0.4:{port}"
+    )]
+    Nowhere {
+        /// Those that it joins: where it speaks with them from may be where they reach it.
+        towards: Vec<ClusterAddress>,
+        /// The port that it would have there.
+        port: u16,
+    },
 }
 
 fn hint(near: &Option<&'static str>) -> String {
@@ -197,15 +209,15 @@ impl BrokerSettings {
         Ok(Self { ignored: ignored.into_keys().collect(), ..settings })
     }
 
-    fn read(fixed: ConfigMap) -> Result<Self, SettingError> {
+    fn read(fixed: ConfigMap) -> Result<Self, StartError> {
         let reader = Reader { fixed: &fixed };
         let node_id = BrokerId(reader.int("node.id"));
         let cluster_peers = reader.peers("cluster.peers")?;
         let own = cluster_peers.iter().find(|peer| peer.id == node_id).map(|peer| peer.address.clone());
         let roles = reader.roles()?;
         let cluster_join = reader.addresses("cluster.join")?;
-        let cluster_listen = reader.address("cluster.listen")?;
         let joins = !cluster_join.is_empty();
+        let cluster_listen = listens(&reader, &cluster_join, own.is_some())?;
         check_place(node_id, roles, (&cluster_peers, own.is_some()), (joins, cluster_listen.is_some()))?;
         check_told(own.as_ref().or(cluster_listen.as_ref()))?;
         let home = own.as_ref().or(cluster_listen.as_ref().filter(|_| joins));
@@ -289,6 +301,40 @@ impl BrokerSettings {
     pub fn cluster_address(&self) -> Option<&ClusterAddress> {
         let own = self.cluster_peers.iter().find(|peer| peer.id == self.node_id);
         own.map(|peer| &peer.address).or(self.cluster_listen.as_ref())
+    }
+}
+
+/// From the port for clients to the one for nodes, where nobody says which: 9092 has 19092.
+const PORTS_APART: u16 = 10_000;
+
+/// Where a node listens to others, save what its own entry in `cluster.peers` says.
+fn listens(
+    reader: &Reader<'_>,
+    joined: &[ClusterAddress],
+    is_peer: bool,
+) -> Result<Option<ClusterAddress>, StartError> {
+    match reader.address("cluster.listen")? {
+        None if !joined.is_empty() && !is_peer => beside_clients(reader, joined).map(Some),
+        given => Ok(given),
+    }
+}
+
+/// Where a node that joins others listens to them if nobody says so: where its clients are served, at a port of its own.
+/// What only this machine reaches will do if all of them are on it.
+fn beside_clients(reader: &Reader<'_>, joined: &[ClusterAddress]) -> Result<ClusterAddress, StartError> {
+    let listeners = reader.listeners("listeners")?.unwrap_or_default();
+    let (host, clients) = listeners.first().map_or(("", 0), |listener| (&*listener.host, listener.port));
+    let port = clients.checked_add(PORTS_APART).filter(|_| clients > 0).ok_or_else(|| {
+        SettingError::Conflict(format!(
+            "cluster.listen is not set, and for clients on port {clients} there is no port {PORTS_APART} above it: say \
+             where the other nodes reach this one, as 10.0.0.4:19092"
+        ))
+    })?;
+    let address = ClusterAddress { host: host.to_owned(), port };
+    let is_here = joined.iter().all(ClusterAddress::is_loopback);
+    match host.is_empty() || address.is_unspecified() || address.is_loopback() && !is_here {
+        true => Err(StartError::Nowhere { towards: joined.to_vec(), port }),
+        false => Ok(address),
     }
 }
 

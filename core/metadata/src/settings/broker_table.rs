@@ -45,7 +45,7 @@ pub(super) const BROKER: &[Setting] = &[
         .why("Not set: the node founds a cluster, with the others of `cluster.peers` or alone."),
     fixed("cluster.listen", String, None, Any)
         .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own. They are told this node's entry in `cluster.peers`, if it has one, so that it may listen elsewhere: on 0.0.0.0, say.")
-        .why("Not set: this node's own entry in `cluster.peers`; a node that is alone listens to nobody."),
+        .why("Not set: this node's own entry in `cluster.peers`; a node with `cluster.join` listens 10000 ports above `listeners`, on its host or, if that is none that others could connect to, on the address from which this machine speaks with them; a node that is alone listens to nobody."),
     fixed("cluster.peers", List, None, Any)
         .doc("The nodes that found the cluster, as id@host:port of each one's `cluster.listen`, the same on all of them. Once there is a cluster, who belongs to it is in its metadata.")
         .why("Not set: the node is a cluster of its own."),
@@ -239,7 +239,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How often committed offsets are looked for whose time is over.")
         .why(KAFKA),
     fixed("offsets.retention.minutes", Int, Some("10080"), AtLeast(1))
-        .doc("How long committed offsets are kept after their group has lost its last member; those of consumers without a group, after they were committed (KIP-211).")
+        .doc("How long committed offsets are kept after their group has lost its last member, or after they were committed if that was later (KIP-211).")
         .why("Kafka's default: a week."),
     fixed("offsets.topic.num.partitions", Int, Some("50"), AtLeast(1))
         .doc("How many partitions `__consumer_offsets` is made with: groups are spread over them. It cannot be changed once groups are there.")

@@ -59,6 +59,11 @@ pub(crate) async fn found(
         Some(at) => Some(listen_to_nodes(at, &identity)?),
         None => None,
     };
+    if locked.has_joined && cluster.is_none() {
+        warn!(
+            "this node has joined a cluster, and does not listen to its nodes: set cluster.listen, unless it is alone by now"
+        );
+    }
     let joins = !settings.cluster_join.is_empty();
     if locked.is_joining && !joins {
         join_peers(&mut settings);

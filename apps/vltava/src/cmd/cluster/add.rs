@@ -8,19 +8,19 @@ use client::Admin;
 use client::admin::{NewVoter, QuorumDescription, QuorumMember};
 use serde_json::json;
 
-use super::super::admin::confirm;
-use super::movement::{cordon, ids};
-use super::survey::Survey;
+use super::super::admin::{confirm, tell};
+use super::movement::cordon;
+use super::survey::{Survey, ids};
 
 /// Let a node vote that follows the cluster so far, or take a drained one back
 ///
 /// A new node has joined with `cluster.join` and follows the metadata. One that came back with an empty disk follows,
-/// too: its vote moves to the disk that it has. A drained one gets new replicas again. Partitions are not moved to it:
-/// `vltava cluster rebalance` does that.
+/// too: its vote moves to the disk that it has. A drained one gets new replicas again. Partitions are not moved to it,
+/// so it takes no longer than what of the metadata the node lacks: `vltava cluster rebalance` moves them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  vltava server --set node.id=4 --set cluster.join=10.0.0.1:19092 --set cluster.listen=10.0.0.4:19092
+  vltava server --set node.id=4 --set cluster.join=10.0.0.1:19092
   vltava cluster add 4
   vltava cluster add 4 --yes")]
 pub(super) struct Arguments {
@@ -62,10 +62,11 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let before = ids(&voters);
     voters.extend(replaced.is_none().then_some(id));
     voters.sort_unstable();
-    if !as_json {
-        let (majority, lag) = (voters.len() / 2 + 1, quorum.high_watermark.0 - node.log_end.0);
+    let asks = !arguments.dry_run && !arguments.yes;
+    tell((as_json, asks), out, |out| {
+        let lag = quorum.high_watermark.0 - node.log_end.0;
         writeln!(out, "node {id} at {}:{} is {} records behind", endpoint.1, endpoint.2, lag.max(0))?;
-        writeln!(out, "voters: {before} -> {}, of which {majority} must be there", ids(&voters))?;
+        show_voters((&before, &voters), out)?;
         if let Some(voter) = replaced {
             let (lost, has) = (voter.directory, node.directory);
             writeln!(out, "it voted with directory {lost}, which it has lost, and is to vote with {has}")?;
@@ -73,13 +74,10 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if is_drained {
             writeln!(out, "it is drained, and gets new replicas again")?;
         }
-        if voters.len().is_multiple_of(2) {
-            writeln!(out, "an even number survives the loss of no more nodes than one less")?;
-        }
-        out.flush()?;
-    }
+        Ok(writeln!(out, "it votes as soon as it has those records; partitions are not moved for it")?)
+    })?;
     if !arguments.dry_run {
-        if !arguments.yes {
+        if asks {
             confirm("Let it vote?", "this changes who votes", "nothing was changed")?;
         }
         if is_drained {
@@ -99,6 +97,16 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
             false => "",
         };
         writeln!(out, "node {id} votes{more}")?;
+    }
+    Ok(())
+}
+
+/// Who votes before and after, and what that is worth.
+fn show_voters((before, voters): (&str, &[BrokerId]), out: &mut dyn Write) -> Result<()> {
+    let majority = voters.len() / 2 + 1;
+    writeln!(out, "voters: {before} -> {}, of which {majority} must be there", ids(voters))?;
+    if voters.len().is_multiple_of(2) {
+        writeln!(out, "an even number survives the loss of no more nodes than one less")?;
     }
     Ok(())
 }

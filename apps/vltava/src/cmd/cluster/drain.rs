@@ -7,8 +7,9 @@ use base::BrokerId;
 use client::Admin;
 use client::plan;
 
-use super::movement::{Carry, Plan, cordon, ids};
-use super::survey::Survey;
+use super::super::admin::tell;
+use super::movement::{Carry, Plan, cordon};
+use super::survey::{Survey, ids};
 
 /// Move everything off brokers, onto the others
 ///
@@ -59,11 +60,10 @@ pub(super) fn carry_out(
         writeln!(out, "nothing has to be moved")?;
         return Ok(false);
     }
-    if !as_json {
-        plan.show(out)?;
-        out.flush()?;
-    }
     let carries = !is_trial && !is_nothing;
+    if !is_nothing {
+        tell((as_json, plan.asks(is_trial)), out, |out| plan.show(out))?;
+    }
     if carries {
         plan.carry_out(admin)?;
     }

@@ -1,6 +1,6 @@
 //! Moves of partitions: shown first, then begun, then followed until they are done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
@@ -10,9 +10,10 @@ use client::admin::{ConfigChange, OngoingReassignment, Resource};
 use client::plan::{Move, incoming};
 use serde_json::{Value, json};
 
-use super::super::admin::{confirm, say_failures};
+use super::super::admin::{confirm, say_failures, tell};
+use super::limits;
 use super::progress::{Copy, TAKEN_BACK, Targets, elsewhere, follow, named, set, spell};
-use super::survey;
+use super::survey::{self, ids};
 use crate::failure::Asked;
 use crate::output::{Table, size};
 
@@ -42,13 +43,11 @@ pub(in crate::cmd) struct Carry {
 
 /// What a plan does not know is reckoned with: half of what one gigabit carries, less than any disk.
 const BYTES_PER_SECOND_GUESS: u64 = 60_000_000;
+const BYTES_PER_MB: u64 = 1_000_000;
+const STILL_LIMITED: &str = "the partitions were moved, but the limit of the copies is still set";
 /// Rows of a plan that people read.
 const ROWS_MAX: usize = 40;
 const CORDONED: &str = "cordoned.log.dirs";
-const LEADER_RATE: &str = "leader.replication.throttled.rate";
-const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
-const LEADER_REPLICAS: &str = "leader.replication.throttled.replicas";
-const FOLLOWER_REPLICAS: &str = "follower.replication.throttled.replicas";
 
 /// A plan, and what is known of how long it takes.
 pub(in crate::cmd) struct Plan<'a> {
@@ -64,7 +63,7 @@ impl Plan<'_> {
     }
 
     fn bytes_per_second(&self) -> u64 {
-        self.carry.throttle.map_or(BYTES_PER_SECOND_GUESS, |mb| mb * 1_000_000)
+        self.carry.throttle.map_or(BYTES_PER_SECOND_GUESS, |mb| mb * BYTES_PER_MB)
     }
 
     /// Brokers copy side by side: it takes as long as the one that gets most.
@@ -117,13 +116,19 @@ impl Plan<'_> {
         })
     }
 
+    /// Whether somebody is asked before it is carried out.
+    pub(in crate::cmd) fn asks(&self, is_trial: bool) -> bool {
+        !is_trial && !self.carry.yes
+    }
+
     /// Asks, moves, and follows it to its end. The plan was shown.
     pub(in crate::cmd) fn carry_out(&self, admin: &Admin) -> Result<()> {
         if !self.carry.yes {
             confirm("Move them?", "this moves partitions between brokers", "nothing was moved")?;
         }
         cordon(admin, self.drained, true)?;
-        self.set_limits(admin)?;
+        let rate = self.carry.throttle.map(|mb| mb * BYTES_PER_MB);
+        let throttle = rate.map(|rate| limits::set(admin, self.moves, rate)).transpose()?;
         let moves = self.moves.iter().map(|it| (it.topic.clone(), it.partition.0, it.to.clone()));
         let (mut failures, mut targets) = (Vec::new(), Targets::new());
         for (one, begun) in self.moves.iter().zip(admin.reassign(moves).wait()) {
@@ -140,7 +145,9 @@ impl Plan<'_> {
             })
         });
         follow(admin, &targets, &copies.collect::<Vec<_>>())?;
-        self.clear_limits(admin)?;
+        if let Some(throttle) = &throttle {
+            limits::lift(admin, throttle).context(STILL_LIMITED)?;
+        }
         let first = self.moves.iter().filter(|it| it.from.first() != it.to.first());
         // Who cannot lead yet will be asked by the controller.
         let _ = admin.elect_preferred_leaders(first.map(|it| (it.topic.clone(), it.partition.0))).wait();
@@ -150,59 +157,6 @@ impl Plan<'_> {
             some => bail!("{} not where it was to be: {TAKEN_BACK}", named(some)),
         }
     }
-
-    /// Limits what is copied, as Kafka's tool does: a rate for each broker, and whose replicas it is for.
-    fn set_limits(&self, admin: &Admin) -> Result<()> {
-        let Some(mb) = self.carry.throttle else { return Ok(()) };
-        let rate = (mb * 1_000_000).to_string();
-        let set = |name: &str, value: &str| ConfigChange::Set(name.to_owned(), value.to_owned());
-        let brokers = self.moves.iter().flat_map(|it| it.from.iter().copied().chain(it.copies()));
-        let brokers: BTreeSet<BrokerId> = brokers.collect();
-        let of_brokers = brokers
-            .into_iter()
-            .map(|id| (Resource::Broker(id), vec![set(LEADER_RATE, &rate), set(FOLLOWER_RATE, &rate)]));
-        let mut of_topics: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
-        for one in self.moves {
-            let (give, take) = of_topics.entry(&one.topic).or_default();
-            give.extend(one.from.iter().map(|id| format!("{}:{id}", one.partition)));
-            take.extend(one.copies().map(|id| format!("{}:{id}", one.partition)));
-        }
-        let of_topics = of_topics.into_iter().map(|(topic, (give, take))| {
-            let changes =
-                vec![set(LEADER_REPLICAS, &give.join(",")), set(FOLLOWER_REPLICAS, &take.join(","))];
-            (Resource::Topic(topic.to_owned()), changes)
-        });
-        // A rate that no broker takes must not leave its topics behind with half of it.
-        let nothing_moved = "the copies could not be limited, and nothing was moved";
-        for done in admin.alter_configs(of_brokers).wait() {
-            done.context(nothing_moved)?;
-        }
-        for done in admin.alter_configs(of_topics).wait() {
-            done.context(nothing_moved)?;
-        }
-        Ok(())
-    }
-
-    fn clear_limits(&self, admin: &Admin) -> Result<()> {
-        if self.carry.throttle.is_none() {
-            return Ok(());
-        }
-        let topics: BTreeSet<&str> = self.moves.iter().map(|it| &*it.topic).collect();
-        clear_limits(admin, topics)
-    }
-}
-
-fn clear_limits<'a>(admin: &Admin, topics: impl IntoIterator<Item = &'a str>) -> Result<()> {
-    let delete = |names: [&str; 2]| names.map(|name| ConfigChange::Delete(name.to_owned())).to_vec();
-    let brokers = admin.describe_cluster().wait()?.brokers;
-    let of_brokers = brokers.iter().map(|it| (Resource::Broker(it.id), delete([LEADER_RATE, FOLLOWER_RATE])));
-    let of_topics = topics
-        .into_iter()
-        .map(|topic| (Resource::Topic(topic.to_owned()), delete([LEADER_REPLICAS, FOLLOWER_REPLICAS])));
-    for done in admin.alter_configs(of_brokers.chain(of_topics)).wait() {
-        done.context("the partitions were moved, but the limit of the copies is still set")?;
-    }
-    Ok(())
 }
 
 /// Follows what somebody else began, to its end, and lifts its limits then.
@@ -226,8 +180,7 @@ pub(super) fn watch(admin: &Admin, as_json: bool, out: &mut dyn Write) -> Result
         it.adding.iter().map(move |broker| Copy { partition: partition.clone(), broker: *broker, bytes })
     });
     follow(admin, &targets, &copies.collect::<Vec<_>>())?;
-    let topics: BTreeSet<&str> = targets.keys().map(|(topic, _)| &**topic).collect();
-    clear_limits(admin, topics)?;
+    limits::lift_left_behind(admin, &ongoing).context(STILL_LIMITED)?;
     let back = elsewhere(admin, &targets)?;
     if as_json {
         return Ok(writeln!(out, "{:#}", json!({ "done": back.is_empty() }))?);
@@ -250,9 +203,7 @@ pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Writ
         return Ok(writeln!(out, "{nothing}")?);
     }
     if !yes {
-        if !as_json {
-            writeln!(out, "{}", ongoing_table(&ongoing))?;
-        }
+        tell((as_json, true), out, |out| Ok(writeln!(out, "{}", ongoing_table(&ongoing))?))?;
         confirm("Take them back?", "this takes back moves of partitions", "they go on moving")?;
     }
     let partitions = ongoing.iter().map(|it| (it.topic.clone(), it.partition.0));
@@ -265,8 +216,8 @@ pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Writ
             Err(error) => failures.push(error),
         }
     }
-    let topics: BTreeSet<&str> = ongoing.iter().map(|it| &*it.topic).collect();
-    clear_limits(admin, topics)?;
+    limits::lift_left_behind(admin, &ongoing)
+        .context("the moves were taken back, but the limit of the copies is still set")?;
     if as_json {
         let names = taken.iter().map(|it| json!({ "topic": it.topic, "partition": it.partition.0 }));
         writeln!(out, "{:#}", json!({ "cancelled": names.collect::<Value>() }))?;
@@ -290,11 +241,6 @@ pub(super) fn ongoing_table(ongoing: &[OngoingReassignment]) -> Table {
         table.row([name, ids(&it.replicas), ids(&it.adding), ids(&it.removing)]);
     }
     table
-}
-
-/// Numbers of brokers between commas.
-pub(super) fn ids(ids: &[BrokerId]) -> String {
-    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use client::admin::{AdminError, QuorumDescription};
 use client::plan::{self, Evacuation, Move};
 use serde_json::json;
 
-use super::super::admin::confirm;
+use super::super::admin::{confirm, tell};
 use super::movement::{Carry, Plan, cordon, counted};
 use super::survey::Survey;
 
@@ -55,20 +55,17 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     steps.extend((!moves.is_empty()).then_some("move its partitions to the others"));
     steps.extend(voter.map(|_| "take its vote"));
     steps.extend(broker.filter(|_| !is_up).map(|_| "forget it"));
-    if !as_json {
+    let asks = plan.asks(arguments.dry_run) && !steps.is_empty();
+    tell((as_json, asks), out, |out| {
         if !moves.is_empty() {
             plan.show(out)?;
         }
         show_left(id, (&stays, &unled), out)?;
-        writeln!(
-            out,
-            "node {id}: {}",
-            if steps.is_empty() { "nothing is left to do".into() } else { steps.join(", ") }
-        )?;
-        out.flush()?;
-    }
+        let todo = if steps.is_empty() { "nothing is left to do".into() } else { steps.join(", ") };
+        Ok(writeln!(out, "node {id}: {todo}")?)
+    })?;
     if !arguments.dry_run {
-        if !arguments.carry.yes && moves.is_empty() && !steps.is_empty() {
+        if asks && moves.is_empty() {
             confirm("Do it?", "this takes a node out of the cluster", "nothing was changed")?;
         }
         match moves.is_empty() {
@@ -147,8 +144,8 @@ fn show_left(id: BrokerId, (stays, unled): (&[String], &[String]), out: &mut dyn
             out,
             "{} have a replica less from now on, for no other node can take it: {}\n\
              to give it back, start an empty node: with the number {id} it is filled by itself (vltava server --set \
-             node.id={id} --set cluster.join=HOST:PORT --set cluster.listen=HOST:PORT); with another one say `vltava \
-             cluster remove {id}` again once it has joined",
+             node.id={id} --set cluster.join=HOST:PORT); with another one say `vltava cluster remove {id}` again once it \
+             has joined",
             counted(stays.len(), "partition"),
             names(stays)
         )?;

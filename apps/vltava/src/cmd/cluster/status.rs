@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::super::admin::say_failures;
 use super::add::replaced_disk;
-use super::movement::{counted, ids, ongoing_table};
+use super::movement::{counted, ongoing_table};
 use super::remove::quorum;
-use super::survey::{Disks, Survey};
+use super::survey::{Disks, Survey, ids};
 use crate::failure::Asked;
 use crate::output::{Table, size};
 

@@ -115,3 +115,8 @@ pub(super) fn disks(
     }
     (found, failures)
 }
+
+/// Numbers of brokers between commas.
+pub(super) fn ids(ids: &[BrokerId]) -> String {
+    ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}

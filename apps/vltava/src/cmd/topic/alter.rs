@@ -7,6 +7,7 @@ use client::Admin;
 use client::admin::{ConfigChange, Resource};
 use client::plan;
 
+use crate::cmd::admin::tell;
 use crate::cmd::cluster::movement::{Carry, Plan};
 use crate::cmd::cluster::survey::Survey;
 
@@ -100,9 +101,6 @@ fn resize(
         return Ok(());
     }
     let plan = Plan { moves: &moves, carry, drained: &[] };
-    if !as_json {
-        plan.show(out)?;
-        out.flush()?;
-    }
+    tell((as_json, plan.asks(is_trial)), out, |out| plan.show(out))?;
     if is_trial { Ok(()) } else { plan.carry_out(admin) }
 }

@@ -164,6 +164,8 @@ fn a_node_without_a_place_in_a_cluster_does_not_start() {
     for (given, why) in [
         (vec![fourth, peers], "cluster.peers does not name this node"),
         (vec![fourth, join], "cluster.listen is not set"),
+        (vec![fourth, join, ("listeners", "PLAINTEXT://10.0.0.4:0")], "no port 10000 above it"),
+        (vec![fourth, join, ("listeners", "PLAINTEXT://10.0.0.4:60000")], "no port 10000 above it"),
         (vec![("process.roles", "broker")], "cluster.listen is not set"),
         (vec![("process.roles", "controller")], "cluster.listen is not set"),
         (vec![peers, ("process.roles", "broker")], "cluster.peers names nodes that vote"),
@@ -183,4 +185,34 @@ fn a_node_without_a_place_in_a_cluster_does_not_start() {
     assert_eq!(told(&settings).as_deref(), Some("10.0.0.4:19092"));
     let everywhere = BrokerSettings::parse([peers, ("cluster.listen", "0.0.0.0:19092")]).expect("it has one");
     assert_eq!(told(&everywhere).as_deref(), Some("10.0.0.1:19092"));
+}
+
+#[test]
+fn a_node_that_joins_is_reached_beside_its_clients_unless_it_says_where() {
+    type Given = &'static [(&'static str, &'static str)];
+    let cases: [(&str, Given, &str); 7] = [
+        ("where clients are", &[("listeners", "PLAINTEXT://10.0.0.4:9095")], "10.0.0.4:19095"),
+        ("by a name", &[("listeners", "PLAINTEXT://node4:9092")], "node4:19092"),
+        (
+            "where it says",
+            &[("cluster.listen", "10.0.0.5:1"), ("listeners", "PLAINTEXT://:9092")],
+            "10.0.0.5:1",
+        ),
+        ("on every address", &[("listeners", "PLAINTEXT://0.0.0.0:9095")], "nowhere at 19095"),
+        ("on this machine only", &[("listeners", "PLAINTEXT://127.0.0.1:9095")], "nowhere at 19095"),
+        ("as it is by default", &[], "nowhere at 19092"),
+        ("all on this machine", &[("cluster.join", "127.0.0.1:19092,localhost:19093")], "127.0.0.1:19092"),
+    ];
+    for (name, given, expected) in cases {
+        let given = [("node.id", "4"), ("cluster.join", "10.0.0.1:19092")].iter().chain(given).copied();
+        let at = match BrokerSettings::parse(given) {
+            Ok(settings) => settings.cluster_address().expect(name).to_string(),
+            Err(StartError::Nowhere { port, .. }) => format!("nowhere at {port}"),
+            Err(other) => panic!("{name}: {other}"),
+        };
+        assert_eq!(at, expected, "{name}");
+    }
+    let of_controller = [("process.roles", "controller"), ("cluster.join", "127.0.0.1:19092")];
+    let settings = BrokerSettings::parse(of_controller).expect("it has a place");
+    assert_eq!(settings.cluster_address().map(ToString::to_string).as_deref(), Some("127.0.0.1:19092"));
 }
