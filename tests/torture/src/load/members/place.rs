@@ -136,8 +136,10 @@ impl Place {
             // Whatever it does next is the next one's.
             calm.wait(Duration::from_millis(500));
             let what = format!("member {who} of group {} ended by itself: {status}", self.group);
+            // If the group has lost both meanwhile, the place is whose JoinGroup comes last: it may be the one before.
+            let has_rival = self.replaced.iter().any(|rival| !rival.is_finished());
             let told = &mut *self.common.told();
-            if self.is_foreign { told.notes.push(what) } else { told.wrong.push(what) }
+            if self.is_foreign || has_rival { told.notes.push(what) } else { told.wrong.push(what) }
         }
         shared.history.push(Event::Gone { who: *who, killed: end == Some(End::Killed) });
         joined(member.said)
