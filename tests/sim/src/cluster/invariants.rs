@@ -65,7 +65,8 @@ pub(crate) struct Look<'a> {
 /// Looks at a replica.
 pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation>) {
     let Some(history) = truth.histories.get_mut(&look.key) else { return };
-    if look.after.has_failed && look.before.is_some_and(|before| !before.has_failed) {
+    let fails_now = look.after.has_failed && look.before.is_some_and(|before| !before.has_failed);
+    if fails_now {
         history.doubt(look.node, false, look.decided);
     }
     let verified = match (look.before, truth.replicas.get(&(look.key, look.node))) {
@@ -85,7 +86,8 @@ pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation
     let replica = Replica { life: look.life, is_up: true, view: look.after, verified: verified.min(cut_to) };
     truth.replicas.insert((look.key, look.node), replica);
     i27_acked_is_durable::note(look.key, truth);
-    if is_broken || look.after.has_failed {
+    // What it commits in the step in which it fails is committed.
+    if is_broken || (look.after.has_failed && !fails_now) {
         return;
     }
     i01_acked_is_kept::check_leader(look, truth, found);

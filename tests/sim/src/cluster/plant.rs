@@ -77,6 +77,9 @@ pub enum Plant {
     AssignmentsUnloaded,
     /// A shard does not learn from its log in which epoch groups of the new protocol are.
     EpochsUnloaded,
+    /// A broker takes itself for one in touch, however long it has heard no controller: as a coordinator it says from
+    /// memory what is committed.
+    OutOfTouchSpeaks,
 }
 
 impl Plant {
@@ -102,7 +105,7 @@ impl Plant {
     ];
 
     /// Those that show where there are groups.
-    pub const OF_GROUPS: [Self; 11] = [
+    pub const OF_GROUPS: [Self; 12] = [
         Self::ReplyUncommitted,
         Self::ShardKept,
         Self::OnlyCommittedLoaded,
@@ -114,6 +117,7 @@ impl Plant {
         Self::GivenBeforeRevoked,
         Self::AssignmentsUnloaded,
         Self::EpochsUnloaded,
+        Self::OutOfTouchSpeaks,
     ];
 
     /// The one with this name, as `Debug` prints it.

@@ -167,7 +167,10 @@ impl Process {
 
     fn context(&self, now: Now) -> Context<'_> {
         *cell::lock(&self.doors.clock) = now;
-        let in_touch_until = self.lifecycle.as_ref().map(Lifecycle::in_touch_until);
+        let in_touch_until = match self.plant {
+            Some(Plant::OutOfTouchSpeaks) => Some(Duration::MAX),
+            _ => self.lifecycle.as_ref().map(Lifecycle::in_touch_until),
+        };
         *cell::lock(&self.doors.in_touch_until) = in_touch_until.unwrap_or_default();
         Context {
             node: self.id,

@@ -1,14 +1,13 @@
 //! I11: a commit that was acknowledged is committed, and stays whatever fails after; a committed offset changes only
-//! by a later commit, and is not put back by another process than the one that committed it; and who asks is told what is committed, and at least as much as was so when it asked.
+//! by a later commit, and is not put back by another process than the one that committed it; and who asks is told what
+//! is committed, and at least as much as was so when it asked.
 //!
-//! A coordinator that does not know that another took its place tells what was committed until then: so much is true
-//! of any that led since the question was asked.
+//! That holds of whoever answers: a coordinator that others may have replaced says nothing.
 
-use base::{LeaderEpoch, Offset};
+use base::Offset;
 
 use super::violation;
 use crate::cluster::groups::{Groups, Mark, Place};
-use crate::cluster::truth::History;
 use crate::violation::Violation;
 
 const NAME: &str = "I11 commits";
@@ -37,20 +36,8 @@ pub(crate) fn check_acked(place: &Place, mark: &Mark, groups: &Groups, found: &m
     }
 }
 
-/// Since when the answer of a node speaks: what was committed before that offset of the log, it knows.
-/// `asked` is in which epoch the node had led last when it was asked, and up to where the log was committed.
-pub(crate) fn known_since(
-    history: &History,
-    node: usize,
-    (led, committed): (Option<LeaderEpoch>, Offset),
-) -> Option<Offset> {
-    let first = history.reigns.iter().find(|(_, reign)| reign.node == node).map(|(epoch, _)| *epoch);
-    let epoch = led.or(first)?;
-    let mut later = history.reigns.range(epoch..).filter(|(at, _)| **at > epoch);
-    Some(later.next().map_or(committed, |(_, next)| next.start.min(committed)))
-}
-
-/// Somebody was told how far a group came; `told` is `None` if nothing was committed.
+/// Somebody was told how far a group came; `told` is `None` if nothing was committed. When it asked, the log was
+/// committed up to `since`.
 pub(crate) fn check_told(
     place: &Place,
     node: usize,

@@ -79,6 +79,8 @@ impl Options {
         drawn.shards = shards();
         if random.chance(300) {
             drawn = drawn.of_many_coordinators();
+        } else if Random::stream(seed, "cut off").chance(250) {
+            drawn = drawn.of_cut_off_coordinators();
         }
         drawn.draw_protocols(seed);
         drawn
@@ -112,6 +114,13 @@ impl Options {
         ];
         (self.troubled_us, self.trouble_every_us, self.outage_us) = (15_000_000, 150_000, 300_000);
         self.groups.iter_mut().for_each(|group| group.commit_every_us = 10_000);
+        self
+    }
+
+    /// Nodes are cut off from all others, not from clients, for longer than it takes to replace them.
+    fn of_cut_off_coordinators(mut self) -> Self {
+        self.troubles = vec![(Trouble::Isolate, 40), (Trouble::Mend, 40), (Trouble::MoveLeaders, 20)];
+        (self.troubled_us, self.trouble_every_us) = (30_000_000, 1_500_000);
         self
     }
 

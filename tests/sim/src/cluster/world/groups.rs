@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
+use base::{Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
 use broker::groups::{OFFSETS_TOPIC, partition_of};
 use wire::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
@@ -82,9 +82,7 @@ struct Asked {
     at_us: u64,
     node: usize,
     group: String,
-    key: PartitionKey,
-    /// In which epoch the node led last by then, and whether nobody else did since.
-    led: Option<LeaderEpoch>,
+    /// Whether the node led by then, and nobody else did since it began to.
     is_latest: bool,
     /// Up to where the log was committed by then.
     committed: Offset,
@@ -157,7 +155,7 @@ impl World {
         let led = history.reigns.iter().rev().find(|(_, reign)| reign.node == node).map(|(epoch, _)| *epoch);
         let is_latest = led.is_some_and(|epoch| history.is_latest(epoch));
         let (at_us, committed) = (self.now_us, history.end);
-        let asked = Asked { at_us, node, group, key, led, is_latest, committed, about };
+        let asked = Asked { at_us, node, group, is_latest, committed, about };
         self.overheard.asked.insert((conn, header.correlation_id), asked);
     }
 
@@ -260,8 +258,6 @@ impl World {
             return;
         };
         let Self { truth, found, overheard, .. } = self;
-        let Some(history) = truth.histories.get(&asked.key) else { return };
-        let since = i11_commits::known_since(history, asked.node, (asked.led, asked.committed));
         for group in said.groups.iter().filter(|group| group.error_code == 0) {
             let parts =
                 group.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
@@ -270,9 +266,8 @@ impl World {
                 let name = part.metadata.unwrap_or_default().to_owned();
                 let mark =
                     (part.committed_offset >= 0).then_some(Mark { offset: part.committed_offset, name });
-                // Whoever never led answers for nobody.
-                let since = since.unwrap_or(Offset(i64::MAX));
-                i11_commits::check_told(&place, asked.node, (mark.as_ref(), since), &truth.groups, found);
+                let told = (mark.as_ref(), asked.committed);
+                i11_commits::check_told(&place, asked.node, told, &truth.groups, found);
             }
             let told = overheard.told.entry(asked.group.clone()).or_default();
             *told = asked.at_us.max(*told);
