@@ -55,7 +55,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::GivenBeforeRevoked, 5),
     (Plant::AssignmentsUnloaded, 5),
     (Plant::EpochsUnloaded, 5),
-    (Plant::OutOfTouchSpeaks, 50),
+    (Plant::OutOfTouchSpeaks, 60),
 ];
 
 #[test]

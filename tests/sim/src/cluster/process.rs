@@ -113,6 +113,8 @@ pub(crate) struct Process {
     decided: Effects<controller::Effect>,
     /// Whose controller is active, as the quorum said last.
     active: Option<BrokerId>,
+    /// When it was last certain that this node leads the quorum, as a majority answered it.
+    pub(crate) led_at: Option<Duration>,
     pub(crate) image: Arc<Image>,
     lifecycle: Option<Lifecycle>,
     lived: Effects<lifecycle::Effect>,

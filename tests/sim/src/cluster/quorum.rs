@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Offset};
 use controller::{Committed, MetadataQuorum, Proposal, QuorumEvent};
@@ -68,6 +69,8 @@ struct Seat {
     told: usize,
     /// Whether its process was told anything.
     has_begun: bool,
+    /// When it led and a majority answered it, in this life.
+    led_us: Option<u64>,
     /// What it is to be told beside the log, and at which length of the log at the earliest.
     news: VecDeque<(usize, QuorumEvent)>,
     tells_at: u64,
@@ -142,6 +145,7 @@ impl SimQuorum {
             && reach.has_majority(leader, nodes)
         {
             self.lost_since = None;
+            self.seats[leader].led_us = Some(now_us);
             while let Some((_, proposal)) = self.pending.pop_front_if(|(at, _)| *at <= now_us) {
                 self.commit_in(proposal.epoch, proposal.records);
             }
@@ -259,6 +263,11 @@ impl SimQuorum {
         seat.told += 1;
         let (epoch, records, end) = (entry.epoch, entry.records.clone(), entry.image.end());
         Some(QuorumEvent::Committed(Committed { epoch, records, end }))
+    }
+
+    /// When a node was last certain to lead, as a majority answered it.
+    pub(crate) fn led_at(&self, node: usize) -> Option<Duration> {
+        self.seats[node].led_us.map(Duration::from_micros)
     }
 
     /// Whether there is anything that a node was not told.

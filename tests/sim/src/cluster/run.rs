@@ -57,7 +57,12 @@ fn options(seed: u64, plant: Option<Plant>) -> Options {
 
 /// Runs a seed of clusters with groups, as [`run`] does.
 pub fn run_groups(seed: u64, plant: Option<Plant>) -> Outcome {
-    run_with(seed, Options::draw_groups(seed), plant)
+    let drawn = Options::draw_groups(seed);
+    let options = match plant {
+        Some(Plant::OutOfTouchSpeaks) => drawn.of_cut_off_coordinators(),
+        _ => drawn,
+    };
+    run_with(seed, options, plant)
 }
 
 /// Runs a seed with other options than it would choose.

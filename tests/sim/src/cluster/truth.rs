@@ -56,8 +56,10 @@ pub(crate) struct History {
     pub(crate) last_of: BTreeMap<Vec<u8>, Offset>,
     pub(crate) batches: Vec<Stored>,
     pub(crate) end: Offset,
-    /// Up to where `isr_min` disks had the log at once at some time.
+    /// Up to where `isr_min` disks had the log at once at some time; those count that were replaced since.
     pub(crate) on_disks: Offset,
+    /// How far nodes had it on disks that were replaced, and not since on others.
+    pub(crate) on_replaced: BTreeMap<usize, Offset>,
     pub(crate) reigns: BTreeMap<LeaderEpoch, Reign>,
     /// Nodes that were counted on and cannot vouch for what they have, where not only what is durable counts:
     /// they ended without order or gave its log directory up, and did not come to be in sync since. And those
@@ -112,6 +114,7 @@ impl History {
             batches: Vec::new(),
             end: Offset::ZERO,
             on_disks: Offset::ZERO,
+            on_replaced: BTreeMap::new(),
             reigns: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             robbed: BTreeSet::new(),
@@ -217,9 +220,8 @@ impl Truth {
     /// All that a node had is gone.
     pub(crate) fn on_disk_replaced(&mut self, node: usize, image: &Image) {
         for (key, history) in &mut self.histories {
-            if self.replicas.remove(&(*key, node)).is_none() {
-                continue;
-            }
+            let Some(replica) = self.replicas.remove(&(*key, node)) else { continue };
+            history.on_replaced.insert(node, replica.view.durable);
             if history.counts_durable() {
                 // It had what it said that it had, and may be about to be in sync.
                 history.doubtful.insert(node);

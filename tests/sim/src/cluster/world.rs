@@ -309,6 +309,7 @@ impl World {
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.life == life) else {
             return;
         };
+        process.led_at = self.quorum.led_at(node);
         act(process, now);
         let acts = process.take_acts();
         match self.nodes[node].disk.halted() {

@@ -5,7 +5,7 @@
 //!
 //! What a log says of its disk is not believed: the simulated disk is asked what a power cut would leave.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base::Offset;
@@ -60,9 +60,14 @@ fn on_medium(disk: &SimDisk, dir: &Path, upto: Offset) -> BTreeSet<(Offset, u64)
 
 /// A replica of it was looked at.
 pub(super) fn note(key: PartitionKey, truth: &mut Truth) {
-    let mut ends: Vec<Offset> = truth.replicas_of(key).map(|(_, replica)| replica.view.durable).collect();
-    ends.sort_unstable_by(|a, b| b.cmp(a));
+    let mut known: BTreeMap<usize, Offset> =
+        truth.replicas_of(key).map(|(node, replica)| (node, replica.view.durable)).collect();
     let Some(history) = truth.histories.get_mut(&key) else { return };
+    // What a disk had that was replaced since, its node may have told others before.
+    history.on_replaced.retain(|node, _| !known.contains_key(node));
+    known.extend(&history.on_replaced);
+    let mut ends: Vec<Offset> = known.into_values().collect();
+    ends.sort_unstable_by(|a, b| b.cmp(a));
     let on_enough = history.isr_min.checked_sub(1).and_then(|last| ends.get(last));
     history.on_disks = history.on_disks.max(on_enough.copied().unwrap_or(Offset::ZERO));
 }

@@ -118,9 +118,9 @@ impl Options {
     }
 
     /// Nodes are cut off from all others, not from clients, for longer than it takes to replace them.
-    fn of_cut_off_coordinators(mut self) -> Self {
+    pub(in crate::cluster) fn of_cut_off_coordinators(mut self) -> Self {
         self.troubles = vec![(Trouble::Isolate, 40), (Trouble::Mend, 40), (Trouble::MoveLeaders, 20)];
-        (self.troubled_us, self.trouble_every_us) = (30_000_000, 1_500_000);
+        (self.troubled_us, self.trouble_every_us) = (30_000_000, 4_000_000);
         self
     }
 

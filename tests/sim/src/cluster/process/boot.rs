@@ -60,6 +60,7 @@ impl Process {
             controller,
             decided: Effects::new(),
             active: None,
+            led_at: None,
             image: Arc::new(Image::default()),
             lifecycle: None,
             lived: Effects::new(),

@@ -17,8 +17,9 @@ use crate::cluster::net::{ConnId, Place, Purpose};
 use crate::cluster::plant::Plant;
 use crate::cluster::quorum::node_of;
 
-/// What a command came to, and the end of the metadata that has it.
-type Decision = (Result<Reply, ControllerError>, Offset);
+/// What a command came to, the end of the metadata that has it, and how long before who decided was certain to lead
+/// the quorum.
+type Decision = (Result<Reply, ControllerError>, Offset, Option<Duration>);
 
 /// Who gave a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) enum Asker {
 pub(crate) struct Commands {
     next: u64,
     asked: BTreeMap<u64, Asker>,
+    /// Of what another node answered, how long before it was certain to lead the quorum.
+    sure: BTreeMap<u64, Option<Duration>>,
     link: Option<Link>,
 }
 
@@ -131,7 +134,9 @@ impl Process {
         let Some(link) = &mut self.commands.link else { return };
         let Ok((correlation_id, body)) = decode_answer(frame) else { return };
         let Some((id, _)) = link.awaited.remove(&correlation_id) else { return };
-        let (result, end): Decision = serde_json::from_slice(body).expect("nodes speak the same language");
+        let decision = serde_json::from_slice(body).expect("nodes speak the same language");
+        let (result, end, sure_ago): Decision = decision;
+        self.commands.sure.insert(id, sure_ago);
         self.decided.push(controller::Effect::Answer { id: CommandId(id), result, end });
     }
 
@@ -164,11 +169,11 @@ impl Process {
         result: Result<Reply, ControllerError>,
         end: Offset,
     ) {
+        let led_ago = || self.led_at.and_then(|at| now.elapsed.checked_sub(at));
+        let sure_ago = self.commands.sure.remove(&id).unwrap_or_else(led_ago);
         match self.commands.asked.remove(&id) {
             Some(Asker::Lifecycle) => {
                 if let Some(lifecycle) = &mut self.lifecycle {
-                    // Readers of this world say which epoch they know: no answer of a deposed leader misleads them.
-                    let sure_ago = Some(Duration::ZERO);
                     let answer = result.as_ref().map(|reply| Answer { reply, end, sure_ago });
                     lifecycle.on_answer(now, answer, &mut self.lived);
                 }
@@ -177,7 +182,7 @@ impl Process {
             Some(Asker::Placing) => self.on_placed(now, result.is_ok()),
             Some(Asker::Request(conn)) => self.on_decision(now, conn, result, end),
             Some(Asker::Remote(conn, correlation_id)) => {
-                let body = serde_json::to_vec(&(result, end)).expect("answers can be said");
+                let body = serde_json::to_vec(&(result, end, sure_ago)).expect("answers can be said");
                 let frame = encode_answer(correlation_id, &body).expect("it is small")[4..].to_vec();
                 self.acts.push_back(Act::Send { conn, frame });
             }

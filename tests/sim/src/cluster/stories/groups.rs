@@ -418,3 +418,26 @@ fn the_next_coordinator_tells_of_a_commit_once_it_is_committed() {
     assert!(told.contains("a to 0: commit(6): waits\n"), "{told}");
     assert!(told.ends_with("1 coordinates\nz to 1: fetch: 6\n"), "{told}");
 }
+
+/// A coordinator that sees no other node, but clients, cannot know that another has its place. It says nothing of what
+/// is committed, since that may be old.
+#[test]
+fn a_coordinator_that_may_have_been_replaced_does_not_tell_how_far_a_group_came() {
+    let mut group = GroupStory::new();
+    group.caller("a", None);
+    group.caller("z", None);
+    group.join("a", 0);
+    group.call("a", 0, Call::Sync);
+    group.call("a", 0, Call::Commit(5));
+    group.call("z", 0, Call::Fetch);
+    group.story.cut(0, 1);
+    group.story.cut(0, 2);
+    group.story.until("1 coordinates", |world| coordinator(world) == Some(1));
+    group.call("a", 1, Call::Commit(6));
+    group.call("z", 0, Call::Fetch);
+    group.call("z", 1, Call::Fetch);
+    let told = group.told();
+    assert!(told.contains("a to 0: commit(5): yes\nz to 0: fetch: 5\n"), "{told}");
+    let after = "a to 1: commit(6): yes\nz to 0: fetch: NOT_COORDINATOR\nz to 1: fetch: 6\n";
+    assert!(told.ends_with(after), "{told}");
+}
