@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use base::BrokerId;
-use client::admin::{NewTopic, Partition};
+use client::admin::{ConfigChange, NewTopic, Partition, Resource};
 use client::{Admin, ConnectOptions, Connection};
 use wire::ApiKey;
 use wire::messages::describe_quorum::{
@@ -33,6 +33,7 @@ pub fn group_name(group: u32) -> String {
 
 /// How long one question to the cluster may take: it may be in pieces.
 const ASK_MAX: Duration = Duration::from_secs(4);
+const MS_OF_A_DAY: u64 = 24 * 60 * 60 * 1_000;
 
 /// The brokers.
 #[derive(Debug)]
@@ -202,6 +203,14 @@ impl Cluster {
     pub fn reassign(&self, moves: &[Replicas]) -> Result<()> {
         let to = |of: &Replicas| (of.topic, of.partition, of.on.iter().copied().map(BrokerId).collect());
         let answers = self.admin.reassign(moves.iter().map(to)).wait();
+        answers.into_iter().try_for_each(|answer| Ok(answer?))
+    }
+
+    /// Has a setting changed on which nothing here depends: a command, which the controller carries out.
+    pub fn change_a_setting(&self, number: u32) -> Result<()> {
+        let value = (MS_OF_A_DAY + u64::from(number)).to_string();
+        let change = ConfigChange::Set("delete.retention.ms".to_owned(), value);
+        let answers = self.admin.alter_configs([(Resource::Topic(TOPIC.to_owned()), vec![change])]).wait();
         answers.into_iter().try_for_each(|answer| Ok(answer?))
     }
 

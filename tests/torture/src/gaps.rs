@@ -126,7 +126,8 @@ fn gap(heard: &[u64], blow: &Blow, end: u64) -> Option<u64> {
     pairs.map(|pair| pair[1] - pair[0]).max()
 }
 
-fn summed(gaps: &[Option<u64>]) -> Times {
+/// Of times in nanoseconds; `None` is one that never ended.
+pub(crate) fn summed(gaps: &[Option<u64>]) -> Times {
     let mut known: Vec<u64> = gaps.iter().flatten().copied().collect();
     known.sort_unstable();
     let at = |part: usize| {

@@ -12,7 +12,7 @@ use client::admin::NewTopic;
 
 use crate::checker::{self, Verdict};
 use crate::cluster::{Cluster, Healed, TOPIC, connect, group_name};
-use crate::gaps::{self, Blow};
+use crate::gaps::{self, Blow, Times};
 use crate::history::{self, Event, History, now_ns};
 use crate::load::{Amount, Load, Of, read_partition};
 use crate::machine::Pressure;
@@ -85,6 +85,8 @@ pub struct World {
     pressure: Pressure,
     done: Vec<Done>,
     blows: Vec<Blow>,
+    /// How long somebody waited for a command, by what was done before.
+    waits: BTreeMap<&'static str, Vec<Option<u64>>>,
     /// The same to coordinators, of groups.
     group_blows: Vec<Blow>,
     findings: Vec<String>,
@@ -107,7 +109,7 @@ impl World {
         let partitions = setup.amount.partitions;
         let load = Load::new(cluster.bootstrap(), Arc::clone(&history), partitions, stop.clone());
         let watch = Watch::begin(cluster.nodes().iter().map(|node| (node.id, node.pid())).collect())?;
-        let (done, blows, group_blows, findings, notes) = Default::default();
+        let (done, blows, waits, group_blows, findings, notes) = Default::default();
         let mut world = Self {
             setup,
             stop,
@@ -119,6 +121,7 @@ impl World {
             pressure: Pressure::now(),
             done,
             blows,
+            waits,
             group_blows,
             findings,
             notes,
@@ -165,6 +168,11 @@ impl World {
     /// Notes something that was done since a time and is over now, and what it may have silenced.
     pub fn blow_since(&mut self, kind: &'static str, at: u64, partitions: Vec<i32>) {
         self.blows.push(Blow { kind, at, until: now_ns(), partitions });
+    }
+
+    /// Remembers for how many nanoseconds somebody waited for a command after something was done; `None` if in vain.
+    pub fn waited(&mut self, kind: &'static str, ns: Option<u64>) {
+        self.waits.entry(kind).or_default().push(ns);
     }
 
     /// The same, of something that was done to a coordinator of groups since a time.
@@ -371,7 +379,7 @@ impl World {
             anomalies: BTreeMap::new(),
             findings: std::mem::take(&mut self.findings),
             notes: std::mem::take(&mut self.notes),
-            failovers: self.history.look(|lines| gaps::times(lines, &self.blows)),
+            failovers: self.failovers(),
             groups,
             healed,
             most: self.watch.most(),
@@ -381,6 +389,13 @@ impl World {
         report.outcome = outcome(expect, verdict, &report);
         self.leave(&report)?;
         Ok(report)
+    }
+
+    /// The times of everything that was to come back.
+    fn failovers(&self) -> BTreeMap<&'static str, Times> {
+        let mut times = self.history.look(|lines| gaps::times(lines, &self.blows));
+        times.extend(self.waits.iter().map(|(kind, waits)| (*kind, gaps::summed(waits))));
+        times
     }
 
     fn look_at_nodes(&mut self) {

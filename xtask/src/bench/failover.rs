@@ -22,6 +22,7 @@ const KILLED: &str = "kill -9 of a leader";
 const SILENT: &str = "leader cut off in silence";
 const CONTROLLER: &str = "kill -9 of the controller";
 const BESIDE: &str = "kill -9 of the controller: led by others";
+const COMMAND: &str = "kill -9 of the controller: a command";
 const ROLLING: &str = "rolling restart";
 
 /// What is done by one run of the program.
@@ -38,7 +39,7 @@ struct Blow {
 const BLOWS: [Blow; 4] = [
     Blow { words: "kill", kinds: &[KILLED], of_rounds: (1, 5) },
     Blow { words: "silent", kinds: &[SILENT], of_rounds: (5, 10) },
-    Blow { words: "controller", kinds: &[CONTROLLER, BESIDE], of_rounds: (5, 10) },
+    Blow { words: "controller", kinds: &[CONTROLLER, BESIDE, COMMAND], of_rounds: (5, 10) },
     Blow { words: "rolling", kinds: &[ROLLING], of_rounds: (6, 15) },
 ];
 
@@ -74,6 +75,7 @@ pub(super) fn failover(bench: &Bench) -> Result<Vec<Section>> {
         section.want(column, &row(KILLED, "p99"), Bound::AtMost(2000.0));
         section.want(column, &row(SILENT, "most"), Bound::AtMost(3000.0));
         section.want(column, &row(CONTROLLER, "most"), Bound::AtMost(1500.0));
+        section.want(column, &row(COMMAND, "most"), Bound::AtMost(1500.0));
         section.want(column, &row(ROLLING, "most"), Bound::AtMost(200.0));
         section.want(column, &row(ROLLING, NOT_ACKNOWLEDGED), Bound::AtMost(0.0));
         section.want(column, NEVER, Bound::AtMost(0.0));
@@ -171,7 +173,8 @@ fn section(bench: &Bench) -> Section {
     for blow in BLOWS {
         for kind in blow.kinds {
             rows.extend(TIMES.map(|(time, _)| Measure::new(&row(kind, time), "ms", 0)));
-            rows.push(Measure::of_noise(&row(kind, HIT), "partitions", 0));
+            let of = if *kind == COMMAND { "commands" } else { "partitions" };
+            rows.push(Measure::of_noise(&row(kind, HIT), of, 0));
         }
         rows.push(Measure::of_noise(&row(blow.kinds[0], NOT_ACKNOWLEDGED), "records", 0));
     }
@@ -188,7 +191,7 @@ fn section(bench: &Bench) -> Section {
          A time is a partition's: from the last acknowledgement by the old leader to the first by the new one; for a \
          rolling restart the longest silence of every partition, whoever leads it, from the first SIGTERM until all \
          replicas are in sync after the third. Each round begins when all replicas are in sync. *Led by others* are partitions that the killed controller did \
-         not lead. At the end every replica is read and compared with what producers and readers were told. Kafka \
+         not lead; *a command* is a setting of a topic, given to the brokers that are left right after the kill and again whenever it fails, until one says that it is done. At the end every replica is read and compared with what producers and readers were told. Kafka \
          has the defaults of its brokers (`broker.session.timeout.ms` 9 s; ours 2 s), and 320 MiB of heap each.",
         times.join(", ")
     );

@@ -55,7 +55,7 @@ fn rounds(world: &mut World, options: &Options) -> Result<()> {
         match blow {
             Blow::Kill => leader_killed(world, turn)?,
             Blow::Silent => leader_silent(world, turn)?,
-            Blow::Controller => controller_killed(world)?,
+            Blow::Controller => controller_killed(world, turn)?,
             Blow::Rolling => rolling(world)?,
         }
         world.look_for_dead()?;
@@ -100,8 +100,8 @@ fn wait_for_the_next(world: &World, at: u64) {
     });
 }
 
-/// What the controller does not lead must not feel it.
-fn controller_killed(world: &mut World) -> Result<()> {
+/// What the controller does not lead must not feel it, and whoever gives a command waits for the next controller.
+fn controller_killed(world: &mut World, turn: u32) -> Result<()> {
     let controller = world.cluster.controller().context("nobody takes commands")?;
     let led = world.led_by(&[controller]);
     let others = (0..world.setup.amount.partitions).filter(|index| !led.contains(index)).collect();
@@ -110,6 +110,8 @@ fn controller_killed(world: &mut World) -> Result<()> {
     world.blow("kill -9 of the controller: led by others", at, others);
     world.cluster.node(controller).kill()?;
     world.did(format!("kill -9 b{controller}, the controller"));
+    let carried_out = world.stop.until(AWAY_MAX, || world.cluster.change_a_setting(turn).is_ok());
+    world.waited("kill -9 of the controller: a command", carried_out.then(|| now_ns() - at));
     wait_for_the_next(world, at);
     world.cluster.start_node(controller)
 }
