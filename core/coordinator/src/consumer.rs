@@ -63,6 +63,8 @@ use timers::Timers;
 /// How soon a member that waits for something should ask again. A wait ends when somebody else is heard, so this is
 /// what it costs the one who waits; it asks for it only as long as it waits.
 const HURRY: Duration = Duration::from_millis(300);
+/// So that the members of a group that hurry ask a thousand times a second together, at most.
+const BEAT_OF_MEMBER: Duration = Duration::from_millis(1);
 
 /// A group of the new protocol.
 #[derive(Debug)]

@@ -21,7 +21,8 @@ use super::settings::{ConsumerGroupError, ConsumerGroupSettings};
 use super::state::State;
 use super::subscription::RebalanceCause;
 use super::{
-    ConsumerGroup, Context, Draft, HURRY, Soft, rebalance_timeout, session_timeout, subscription, targets,
+    BEAT_OF_MEMBER, ConsumerGroup, Context, Draft, HURRY, Soft, rebalance_timeout, session_timeout,
+    subscription, targets,
 };
 use crate::assign::{Assignor, Partitions};
 
@@ -112,7 +113,8 @@ impl ConsumerGroup {
         };
         let after = draft.state().members[&entered.id].clone();
         let after = Member { current: next.clone().map_or(after.current, Arc::new), ..after };
-        let reply = reply(draft.state(), &entered, &after, request, context.settings);
+        let interval = next_beat(draft.state(), soft.assigned, &after, context);
+        let reply = reply(&entered, &after, request, interval);
         let reconciled = soft.reconciled(entered.before.as_ref(), &after, draft.state(), context.now);
         soft.heard(&entered.id, &after, next.is_some(), context);
         let record =
@@ -284,11 +286,10 @@ pub(super) fn next_step(
 }
 
 fn reply(
-    state: &State,
     entered: &Entered,
     after: &Member,
     request: &ConsumerGroupHeartbeatRequest<'_>,
-    settings: &ConsumerGroupSettings,
+    heartbeat_interval: Duration,
 ) -> HeartbeatReply {
     let now = partitions_of(&after.current.assigned);
     let changed = entered.before.as_ref().is_none_or(|before| partitions_of(&before.current.assigned) != now);
@@ -298,18 +299,24 @@ fn reply(
     let is_full = request.rebalance_timeout_ms != -1
         && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
         && request.topic_partitions.is_some();
-    let waits =
-        after.current.state == MemberState::UnreleasedPartitions || state.group_epoch > state.target_epoch;
     HeartbeatReply {
         member_id: entered.id.to_string(),
         member_epoch: after.current.epoch,
-        heartbeat_interval: if waits {
-            settings.heartbeat_interval.min(HURRY)
-        } else {
-            settings.heartbeat_interval
-        },
+        heartbeat_interval,
         assignment: (changed || in_doubt || is_full).then_some(now),
     }
+}
+
+/// When a member is to be heard next: soon if it waits for something, and if the targets were made not long ago.
+/// Members seldom come alone, and those who came first have to give up what is for the others: nobody gets that before
+/// they have heard.
+fn next_beat(state: &State, assigned: Option<Duration>, after: &Member, context: &Context<'_>) -> Duration {
+    let interval = context.settings.heartbeat_interval;
+    let waits =
+        after.current.state == MemberState::UnreleasedPartitions || state.group_epoch > state.target_epoch;
+    let is_young = assigned.is_some_and(|at| context.now.elapsed < at.saturating_add(interval));
+    let hurry = HURRY.max(BEAT_OF_MEMBER * u32::try_from(state.members.len()).unwrap_or(u32::MAX));
+    if waits || is_young { interval.min(hurry) } else { interval }
 }
 
 impl Soft {

@@ -48,7 +48,7 @@ fn a_third_member_takes_from_one_and_the_other_does_not_notice() {
 }
 
 #[test]
-fn whoever_waits_is_asked_to_hurry_and_the_others_are_not() {
+fn whoever_waits_is_asked_to_hurry_and_so_are_all_while_others_may_come() {
     let mut stage = Stage::with(&[("t", 2)]);
     stage.join("a", &["t"]);
     let request = |id| wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest {
@@ -67,7 +67,24 @@ fn whoever_waits_is_asked_to_hurry_and_the_others_are_not() {
         member_id: "a",
         ..Default::default()
     };
-    assert_eq!(stage.request(&told).expect("it is there").reply.heartbeat_interval, Duration::from_secs(5));
+    // It is to give up half, and others may come yet.
+    assert_eq!(stage.request(&told).expect("it is there").reply.heartbeat_interval, HURRY);
+
+    let mut stage = Stage::with(&[("t", 2)]);
+    stage.join("a", &["t"]);
+    stage.join("b", &["t"]);
+    stage.settle();
+    stage.wait(5_000);
+    for member_id in ["a", "b"] {
+        let told = wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest {
+            member_epoch: 2,
+            group_id: "g",
+            member_id,
+            ..Default::default()
+        };
+        let reply = stage.request(&told).expect("it is there").reply;
+        assert_eq!(reply.heartbeat_interval, Duration::from_secs(5), "all is well");
+    }
 }
 
 #[test]
