@@ -71,6 +71,38 @@ fn charts(page: &str, folder: &Path) -> Result<Vec<Value>> {
     Ok(serde_json::from_str(&body.with_context(|| document.clone())?.replace("&amp;", "&"))?)
 }
 
+/// Each can be seen, and has all its texts within it.
+fn check(charts: &[Value]) -> Result<()> {
+    for chart in charts {
+        let is_large = |of: &str| chart[of].as_f64().is_some_and(|size| size > 60.0);
+        ensure!(is_large("width") && is_large("height"), "it cannot be seen: {chart}");
+        ensure!(chart["outside"].as_array().is_some_and(Vec::is_empty), "texts are cut off: {chart}");
+    }
+    Ok(())
+}
+
+/// Those under `docs/benchmarks/bench`.
+#[test]
+fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
+    let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/bench");
+    let folder = tempfile::tempdir()?;
+    let mut seen = 0;
+    for entry in fs::read_dir(&reports).with_context(|| reports.display().to_string())? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|it| it != "html") {
+            continue;
+        }
+        let drawn = charts(&fs::read_to_string(&path)?, folder.path())?;
+        ensure!(!drawn.is_empty(), "{}: there is no chart", path.display());
+        check(&drawn).with_context(|| path.display().to_string())?;
+        let said = console(&open(&path, folder.path())?);
+        ensure!(said.is_empty(), "{}: {said:?}", path.display());
+        seen += 1;
+    }
+    ensure!(seen > 0, "{} has no report", reports.display());
+    Ok(())
+}
+
 #[test]
 fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -91,11 +123,7 @@ fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
         let chart = chart.with_context(|| format!("{title} is not among {charts:?}"))?;
         ensure!(chart["shapes"] == 2, "both systems are in it: {chart}");
     }
-    for chart in &charts {
-        let is_large = |of: &str| chart[of].as_f64().is_some_and(|size| size > 60.0);
-        ensure!(is_large("width") && is_large("height"), "it cannot be seen: {chart}");
-        ensure!(chart["outside"].as_array().is_some_and(Vec::is_empty), "texts are cut off: {chart}");
-    }
+    check(&charts)?;
 
     let said = console(&open(&path, folder.path())?);
     ensure!(said.is_empty(), "{said:?}");
