@@ -52,10 +52,10 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::HeartbeatsUnread, 5),
     (Plant::CompactIsDelete, 5),
     (Plant::StaleEpochTaken, 20),
-    (Plant::GivenBeforeRevoked, 5),
+    (Plant::GivenBeforeRevoked, 20),
     (Plant::AssignmentsUnloaded, 5),
     (Plant::EpochsUnloaded, 5),
-    (Plant::OutOfTouchSpeaks, 60),
+    (Plant::OutOfTouchSpeaks, 120),
 ];
 
 #[test]
