@@ -91,7 +91,7 @@ impl Membership {
         }
         let has_missed_one =
             classic.generation >= 0 && said.generation_id.saturating_sub(1) > classic.generation;
-        if has_missed_one && !self.ownership.owned.is_empty() {
+        if has_missed_one && (self.leaving.is_some() || !self.ownership.owned.is_empty()) {
             // A static member keeps its place in a generation that it slept through, but what it owned may have been
             // given to another then, and what it would commit of it in this one would be believed.
             return self.begin_classic_anew(said.member_id.into());

@@ -54,9 +54,7 @@ fn leaves_amid(settings: &GroupSettings, comes: bool, after_ms: u64) {
     // What is on its way of an earlier heartbeat arrives first.
     world.run(100);
     let key = if is_classic { ApiKey::JoinGroup } else { ApiKey::ConsumerGroupHeartbeat };
-    while world.on_their_way(a, key).is_empty() {
-        world.run(3);
-    }
+    world.run_until_asked(a, key);
     world.run(after_ms);
     world.read(a, 10);
     let had = world.all[a].owned.clone();
@@ -140,4 +138,22 @@ fn who_cannot_commit_leaves_all_the_same() {
         let told = world.told(a);
         assert!(told.len() == 1 && told[0].starts_with("not committed: "), "{code:?}: {told:?}");
     }
+}
+
+/// What it read before may be behind what another has read since.
+#[test]
+fn who_slept_through_a_generation_commits_nothing_as_it_leaves() {
+    let mut world = World::new(false, 74);
+    world.delay_ms_max = 20;
+    let a = world.join(cooperative(), &["t"]);
+    world.run(5_000);
+    world.join(cooperative(), &["t"]);
+    world.run_until_asked(a, ApiKey::JoinGroup);
+    world.read(a, 10);
+    leave(&mut world, a);
+    world.brokers.classic.generation += 1;
+    world.run(2_000);
+    assert!(world.all[a].membership.has_left() && !has_place(&world, a));
+    let told = world.told(a);
+    assert_eq!(world.brokers.commits, [], "{told:?}");
 }

@@ -191,6 +191,18 @@ impl World {
         requests.collect()
     }
 
+    /// Goes on until such a request of a member is about to arrive.
+    pub(crate) fn run_until_asked(&mut self, who: usize, key: wire::ApiKey) {
+        let came = (0..20_000).any(|_| {
+            let is_asked = !self.on_their_way(who, key).is_empty();
+            if !is_asked {
+                self.run(1);
+            }
+            is_asked
+        });
+        assert!(came, "{key:?} is not asked in twenty seconds");
+    }
+
     pub(crate) fn break_off(&mut self, who: usize, connection: ConnectionId) {
         self.all[who].open.remove(&connection);
         self.queue.retain(|_, (whose, event)| {
