@@ -60,8 +60,8 @@ use draft::Draft;
 use state::State;
 use timers::Timers;
 
-/// How soon a member that waits for something should ask again. A wait ends when somebody else is heard, so this is
-/// what it costs the one who waits; it asks for it only as long as it waits.
+/// How soon a member should ask again that waits for something, or whose group has just changed (ADR 0024). A wait ends
+/// when somebody else is heard, so this is what it costs the one who waits.
 const HURRY: Duration = Duration::from_millis(300);
 /// So that the members of a group that hurry ask a thousand times a second together, at most.
 const BEAT_OF_MEMBER: Duration = Duration::from_millis(1);
@@ -94,6 +94,8 @@ struct Soft {
     revocations: Timers,
     /// When targets were made last.
     assigned: Option<Duration>,
+    /// When this coordinator made them last; none yet if it took over since.
+    changed: Option<Duration>,
     /// The patterns that members have.
     patterns: topics::Patterns,
     /// When all of them were last looked up.

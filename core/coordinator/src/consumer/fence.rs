@@ -116,7 +116,7 @@ impl ConsumerGroup {
             rebalance(&mut draft, soft, context);
         } else if targets::is_due(state, soft.assigned, context.now, context.settings) {
             targets::make(&mut draft, context.image, context.now, context.settings);
-            soft.assigned = Some(now);
+            soft.on_targets(now);
         }
         Ticked { records: draft.finish(None), fenced, downgrade: None }
     }
@@ -138,7 +138,7 @@ pub(super) fn rebalance(draft: &mut Draft<'_>, soft: &mut Soft, context: &Contex
     targets::bump(draft, hash);
     if targets::is_due(draft.state(), soft.assigned, context.now, context.settings) {
         targets::make(draft, context.image, context.now, context.settings);
-        soft.assigned = Some(context.now.elapsed);
+        soft.on_targets(context.now.elapsed);
     }
 }
 

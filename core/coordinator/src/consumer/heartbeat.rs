@@ -104,7 +104,7 @@ impl ConsumerGroup {
         let rebalance = subscription::refresh(&mut draft, soft, who, (request, caller), context)?;
         if targets::is_due(draft.state(), soft.assigned, context.now, context.settings) {
             targets::make(&mut draft, context.image, context.now, context.settings);
-            soft.assigned = Some(context.now.elapsed);
+            soft.on_targets(context.now.elapsed);
         }
         let owned = owned.as_ref().filter(|_| !entered.joins_again);
         let next = match entered.is_late {
@@ -113,7 +113,7 @@ impl ConsumerGroup {
         };
         let after = draft.state().members[&entered.id].clone();
         let after = Member { current: next.clone().map_or(after.current, Arc::new), ..after };
-        let interval = next_beat(draft.state(), soft.assigned, &after, context);
+        let interval = next_beat(draft.state(), soft.changed, &after, context);
         let reply = reply(&entered, &after, request, interval);
         let reconciled = soft.reconciled(entered.before.as_ref(), &after, draft.state(), context.now);
         soft.heard(&entered.id, &after, next.is_some(), context);
@@ -310,16 +310,21 @@ fn reply(
 /// When a member is to be heard next: soon if it waits for something, and if the targets were made not long ago.
 /// Members seldom come alone, and those who came first have to give up what is for the others: nobody gets that before
 /// they have heard.
-fn next_beat(state: &State, assigned: Option<Duration>, after: &Member, context: &Context<'_>) -> Duration {
+fn next_beat(state: &State, changed: Option<Duration>, after: &Member, context: &Context<'_>) -> Duration {
     let interval = context.settings.heartbeat_interval;
     let waits =
         after.current.state == MemberState::UnreleasedPartitions || state.group_epoch > state.target_epoch;
-    let is_young = assigned.is_some_and(|at| context.now.elapsed < at.saturating_add(interval));
+    let is_young = changed.is_some_and(|at| context.now.elapsed < at.saturating_add(interval));
     let hurry = HURRY.max(BEAT_OF_MEMBER * u32::try_from(state.members.len()).unwrap_or(u32::MAX));
     if waits || is_young { interval.min(hurry) } else { interval }
 }
 
 impl Soft {
+    /// Targets were made.
+    pub(super) fn on_targets(&mut self, now: Duration) {
+        (self.assigned, self.changed) = (Some(now), Some(now));
+    }
+
     /// A member was heard, and has this; whether that is another step than before.
     pub(super) fn heard(&mut self, id: &MemberId, member: &Member, stepped: bool, context: &Context<'_>) {
         let now = context.now.elapsed;

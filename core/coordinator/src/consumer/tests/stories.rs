@@ -70,11 +70,22 @@ fn whoever_waits_is_asked_to_hurry_and_so_are_all_while_others_may_come() {
     // It is to give up half, and others may come yet.
     assert_eq!(stage.request(&told).expect("it is there").reply.heartbeat_interval, HURRY);
 
+    // All is well for a while, or another coordinates that knows nothing of that.
+    for moves in [false, true] {
+        all_is_well(moves);
+    }
+}
+
+fn all_is_well(moves: bool) {
     let mut stage = Stage::with(&[("t", 2)]);
     stage.join("a", &["t"]);
     stage.join("b", &["t"]);
     stage.settle();
-    stage.wait(5_000);
+    if moves {
+        stage.reload();
+    } else {
+        stage.wait(5_000);
+    }
     for member_id in ["a", "b"] {
         let told = wire::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest {
             member_epoch: 2,
