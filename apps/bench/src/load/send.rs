@@ -376,7 +376,7 @@ impl Records {
 /// Whether the records of a workload are marked, and with when they were due. No payload is made for that: its
 /// file may be another machine's.
 pub(super) fn marks(workload: &Workload) -> (bool, bool) {
-    let is_free = workload.payload == "letters" || workload.payload.starts_with("share:");
+    let is_free = workload.is_filled();
     let bytes = workload.record_bytes;
     (!is_free || bytes >= MARK_BYTES, is_free && bytes >= TIMED_MARK_BYTES)
 }

@@ -14,9 +14,8 @@ impl Workload {
     /// rate; nothing is known of records whose size is their payload's or becomes another by compression: they are
     /// left as they are.
     pub fn fitting(&self, room_bytes: u64, replicas: u16) -> (Self, Option<String>) {
-        let has_size = self.payload == "letters" || self.payload.starts_with("share:");
         let is_compressed = self.producer.get("compression.type").is_some_and(|codec| codec != "none");
-        if !has_size || is_compressed || self.one_at_a_time {
+        if !self.is_filled() || is_compressed || self.one_at_a_time {
             return (self.clone(), None);
         }
         let record_bytes = (self.record_bytes as u64 + BESIDE_VALUE_BYTES) * u64::from(replicas.max(1));

@@ -55,9 +55,8 @@ fn a_group_that_never_had_members_keeps_each_offset_since_its_commit() {
     assert_eq!(stage.shard.group_count(), 0);
 }
 
-/// Whoever reads without a group under the id of one that is empty may have begun after its last member left.
-#[test]
-fn what_is_committed_after_the_last_member_left_is_kept_since_then() {
+/// One member read up to 42 of partition 0, and has left.
+fn left_six_days_ago() -> Stage {
     let mut stage = Stage::new();
     let mut a = Client::new("a");
     stage.settle(&mut [&mut a]);
@@ -65,6 +64,13 @@ fn what_is_committed_after_the_last_member_left_is_kept_since_then() {
     stage.told(ticket);
     stage.leave(&a);
     stage.pass(6 * DAY);
+    stage
+}
+
+/// Whoever reads without a group under the id of one that is empty may have begun after its last member left.
+#[test]
+fn what_is_committed_after_the_last_member_left_is_kept_since_then() {
+    let mut stage = left_six_days_ago();
     let ticket = stage.commit_as(&Client::new("alone"), &[("events", 1, 7)]);
     stage.told(ticket);
     stage.pass(DAY + Duration::from_secs(600));
@@ -75,13 +81,7 @@ fn what_is_committed_after_the_last_member_left_is_kept_since_then() {
 
 #[test]
 fn a_new_coordinator_goes_on_counting_where_the_last_one_was() {
-    let mut stage = Stage::new();
-    let mut a = Client::new("a");
-    stage.settle(&mut [&mut a]);
-    let ticket = stage.commit_as(&a, &[("events", 0, 42)]);
-    stage.told(ticket);
-    stage.leave(&a);
-    stage.pass(6 * DAY);
+    let mut stage = left_six_days_ago();
     stage.fail_over();
     stage.pass(DAY + Duration::from_secs(600));
     assert_eq!(stage.offset("events", 0), -1);

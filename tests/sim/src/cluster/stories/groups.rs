@@ -43,6 +43,17 @@ impl GroupStory {
         Self { story, names: Vec::new() }
     }
 
+    /// `a` is alone in its first generation and has committed 5; somebody else is introduced.
+    fn begun(other: &'static str) -> Self {
+        let mut group = Self::new();
+        group.caller("a", None);
+        group.caller(other, None);
+        group.join("a", 0);
+        group.call("a", 0, Call::Sync);
+        group.call("a", 0, Call::Commit(5));
+        group
+    }
+
     fn caller(&mut self, name: &'static str, instance_id: Option<&'static str>) {
         let client = self.story.world.clients.len();
         self.story.world.add_client(Client::Caller(Caller::new(client, instance_id)));
@@ -128,12 +139,7 @@ fn coordinator(world: &World) -> Option<usize> {
 /// A member of an earlier generation commits in vain, and what was committed stays.
 #[test]
 fn a_commit_of_an_earlier_generation_is_refused() {
-    let mut group = GroupStory::new();
-    group.caller("a", None);
-    group.caller("b", None);
-    group.join("a", 0);
-    group.call("a", 0, Call::Sync);
-    group.call("a", 0, Call::Commit(5));
+    let mut group = GroupStory::begun("b");
     group.join("b", 0);
     group.call("a", 0, Call::Beat);
     group.call("a", 0, Call::Commit(6));
@@ -401,12 +407,7 @@ fn the_leader_is_lost_when_all_have_their_parts() {
 /// committed, and tells of it as soon as it is, although nobody writes anything after it.
 #[test]
 fn the_next_coordinator_tells_of_a_commit_once_it_is_committed() {
-    let mut group = GroupStory::new();
-    group.caller("a", None);
-    group.caller("z", None);
-    group.join("a", 0);
-    group.call("a", 0, Call::Sync);
-    group.call("a", 0, Call::Commit(5));
+    let mut group = GroupStory::begun("z");
     group.story.cut(0, 2);
     group.call("a", 0, Call::Commit(6));
     group.story.cut(1, 2);
@@ -423,12 +424,7 @@ fn the_next_coordinator_tells_of_a_commit_once_it_is_committed() {
 /// is committed, since that may be old.
 #[test]
 fn a_coordinator_that_may_have_been_replaced_does_not_tell_how_far_a_group_came() {
-    let mut group = GroupStory::new();
-    group.caller("a", None);
-    group.caller("z", None);
-    group.join("a", 0);
-    group.call("a", 0, Call::Sync);
-    group.call("a", 0, Call::Commit(5));
+    let mut group = GroupStory::begun("z");
     group.call("z", 0, Call::Fetch);
     group.story.cut(0, 1);
     group.story.cut(0, 2);

@@ -6,24 +6,14 @@ use crate::cluster::client::caller::Call;
 
 /// `a` has a generation, and `b` comes.
 fn two() -> GroupStory {
-    let mut group = GroupStory::new();
-    group.caller("a", None);
-    group.caller("b", None);
-    group.join("a", 0);
-    group.call("a", 0, Call::Sync);
-    group.call("a", 0, Call::Commit(5));
+    let mut group = GroupStory::begun("b");
     group.join("b", 0);
     group
 }
 
 #[test]
 fn while_the_group_is_empty() {
-    let mut group = GroupStory::new();
-    group.caller("a", None);
-    group.caller("b", None);
-    group.join("a", 0);
-    group.call("a", 0, Call::Sync);
-    group.call("a", 0, Call::Commit(5));
+    let mut group = GroupStory::begun("b");
     group.call("a", 0, Call::Leave);
     let next = group.lose_coordinator();
     group.call("a", next, Call::Commit(6));
