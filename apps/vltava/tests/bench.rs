@@ -11,6 +11,7 @@ use node::Node;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+/// Those that start brokers at the same time look for ports apart from each other.
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vltava"))
         .arg("bench")
@@ -64,7 +65,7 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     let workload = file(folder.path(), "small.yaml", text);
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
-    let ran = bench(&["run", &workload, "--data-dir", &data_dir, "--out", &out_dir]);
+    let ran = bench(&["run", &workload, "--port", "21000", "--data-dir", &data_dir, "--out", &out_dir]);
     assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
     assert!(stdout(&ran).contains("until read, p99"), "{}", stdout(&ran));
     assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "the brokers' data is gone");
@@ -103,7 +104,7 @@ fn brokers_are_killed_and_paused_when_a_workload_says_so() {
     let workload = file(folder.path(), "hurt.yaml", text);
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     let (data_dir, out_dir) = (data.display().to_string(), out.display().to_string());
-    let ran = bench(&["run", &workload, "--data-dir", &data_dir, "--out", &out_dir]);
+    let ran = bench(&["run", &workload, "--port", "22000", "--data-dir", &data_dir, "--out", &out_dir]);
     assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
     assert_eq!(std::fs::read_dir(&data).expect("it is there").count(), 0, "the brokers' data is gone");
     let written = std::fs::read_to_string(out.join("hurt.json")).expect("it was written");
@@ -246,7 +247,7 @@ fn whoever_ends_a_family_early_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("there is a place for files");
     let data = folder.path().join("data");
     let mut running = Command::new(env!("CARGO_BIN_EXE_vltava"))
-        .args(["bench", "run", "quick", "--no-ceilings", "--data-dir"])
+        .args(["bench", "run", "quick", "--no-ceilings", "--port", "23000", "--data-dir"])
         .arg(&data)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

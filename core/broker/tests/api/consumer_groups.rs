@@ -1,5 +1,7 @@
 //! Groups of the new protocol through their APIs, and their settings (KIP-848).
 
+use std::time::Duration;
+
 use base::ErrorCode;
 use wire::messages::api_versions::ApiVersionsRequest;
 use wire::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
@@ -39,8 +41,9 @@ fn join<'a>() -> ConsumerGroupHeartbeatRequest<'a> {
     }
 }
 
-/// `reader` joins and is told what to read, every so many milliseconds.
-fn joins(world: &mut World) -> i32 {
+/// `reader` joins, is told what to read, and is to be heard again soon, as its group has just changed (ADR 0024). It is
+/// heard again after so many seconds, and after that every so many milliseconds.
+fn joins(world: &mut World, seconds: u64) -> i32 {
     let shard = world.shard_of("billing");
     let parked = world.request(1, &join()).parked();
     assert_eq!(world.bell.rang(), 0, "it is not committed yet");
@@ -51,25 +54,30 @@ fn joins(world: &mut World) -> i32 {
         assert_eq!(response.member_id, Some("reader"));
         let assigned = &response.assignment.as_ref().expect("it is new").topic_partitions;
         assert_eq!(assigned[0].partitions, [0, 1]);
+        assert_eq!(response.heartbeat_interval_ms, 300);
+    });
+    world.now.elapsed += Duration::from_secs(seconds);
+    world.ask(1, &beat(), |response| {
+        assert_eq!((response.error_code, response.member_epoch), (0, 1));
+        assert_eq!(response.assignment, None, "nothing changed");
         response.heartbeat_interval_ms
     })
+}
+
+fn beat<'a>() -> ConsumerGroupHeartbeatRequest<'a> {
+    ConsumerGroupHeartbeatRequest {
+        group_id: "billing",
+        member_id: "reader",
+        member_epoch: 1,
+        ..Default::default()
+    }
 }
 
 #[test]
 fn a_reader_joins_is_described_commits_and_is_refused_what_is_not_its_own() {
     let mut world = world();
-    assert_eq!(joins(&mut world), 5_000);
-    let again = ConsumerGroupHeartbeatRequest {
-        group_id: "billing",
-        member_id: "reader",
-        member_epoch: 1,
-        ..Default::default()
-    };
-    world.ask(1, &again, |response| {
-        assert_eq!((response.error_code, response.member_epoch), (0, 1));
-        assert_eq!(response.assignment, None, "nothing changed");
-    });
-    let stranger = ConsumerGroupHeartbeatRequest { member_id: "stranger", ..again.clone() };
+    assert_eq!(joins(&mut world, 5), 5_000);
+    let stranger = ConsumerGroupHeartbeatRequest { member_id: "stranger", ..beat() };
     world.ask(1, &stranger, |response| {
         assert_eq!(response.error_code, ErrorCode::UnknownMemberId.code());
         assert_eq!(response.error_message, Some("Member stranger is not a member of group billing."));
@@ -156,7 +164,7 @@ fn a_groups_own_settings_are_set_told_listed_and_kept_to() {
         let names: Vec<_> = response.config_resources.iter().map(|it| it.resource_name).collect();
         assert_eq!(names, ["billing"]);
     });
-    assert_eq!(joins(&mut world), 7_000);
+    assert_eq!(joins(&mut world, 7), 7_000);
 }
 
 #[test]
