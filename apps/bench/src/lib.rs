@@ -25,6 +25,7 @@
 pub mod preset; // start here
 pub mod workload;
 
+pub mod ballast; // memory as on a machine that has run for a while
 pub mod driver;
 pub mod system;
 

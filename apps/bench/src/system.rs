@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use client::Admin;
 
+use crate::ballast::Ballast;
 use crate::driver::{Driver, System};
 use process::Process;
 
@@ -37,6 +38,8 @@ pub struct Site {
     pub dir: PathBuf,
     /// The first port that they may take.
     pub port: u16,
+    /// What fills free memory before they are started.
+    pub ballast: Option<Arc<Ballast>>,
 }
 
 /// Brokers that run.
@@ -69,6 +72,9 @@ impl Cluster {
             return Ok(Self { processes: Vec::new(), pids: Arc::default(), home: None, servers, metrics });
         }
         ensure!(driver.system != System::Kafka || site.kafka.is_some(), NO_KAFKA);
+        if let Some(ballast) = &site.ballast {
+            ballast.fill()?;
+        }
         let home = site.dir.join(format!("{}-{}", driver.name, next_number()));
         std::fs::create_dir_all(&home).with_context(|| format!("cannot make {}", home.display()))?;
         let first = free_ports(site.port, brokers)?;

@@ -8,6 +8,10 @@
 //!
 //! **Invariant:** whatever ends it, no process and no data of a measurement stay behind.
 
+// One file for both, since a tool uses no crate of ours.
+#[path = "../../../apps/bench/src/ballast.rs"]
+#[expect(unreachable_pub, reason = "it is public where others use it")]
+mod ballast;
 mod broker;
 mod catchup;
 mod clients; // what is measured with ours and with others
@@ -20,7 +24,6 @@ mod leftovers;
 mod lifecycle; // then what is measured
 mod load;
 mod machine;
-mod memory;
 mod options; // start here
 mod pressure;
 mod process;
@@ -37,11 +40,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use crate::test::cargo;
+use ballast::Ballast;
 use broker::{Side, Site};
 use figures::Section;
 use leftovers::Leftovers;
 use machine::Stamp;
-use memory::Ballast;
 use options::{Options, Page, Part, USAGE};
 use report::Report;
 
@@ -88,14 +91,8 @@ fn page(root: &Path, page: Page, words: &[&str]) -> Result<()> {
     let (built, kafka) = (options.binary.is_none(), options.kafka.clone());
     let site = Site { leftovers, vltava, built, kafka, load, torture, dir };
     let estimate = estimate(&options);
-    let bench = Bench {
-        options,
-        root: root.to_owned(),
-        site,
-        began: Instant::now(),
-        estimate,
-        ballast: Ballast::default(),
-    };
+    let ballast = Ballast::create(&site.dir)?;
+    let bench = Bench { options, root: root.to_owned(), site, began: Instant::now(), estimate, ballast };
     println!("about {:.0} minutes on the reference machine when it is quiet", estimate.as_secs_f64() / 60.0);
     measure(root, &bench)
 }

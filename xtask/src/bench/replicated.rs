@@ -192,7 +192,7 @@ pub(super) fn await_replicated(askers: &mut [Asker], topic: &str, records: u64) 
 pub(super) fn settle(bench: &Bench) -> Result<()> {
     let done = Command::new("sync").arg("--file-system").arg(&bench.site.dir).status()?;
     ensure!(done.success(), "sync failed");
-    bench.ballast.fill(&bench.site.dir)
+    bench.ballast.fill()
 }
 
 /// One side's columns of Produce.

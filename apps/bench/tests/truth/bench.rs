@@ -32,7 +32,8 @@ pub(crate) fn run(broker: &Broker, text: &str) -> Outcome {
 pub(crate) fn measure(broker: &Broker, text: &str) -> Report {
     let experiment = Experiment::read("w.yaml", &format!("name: truth\n{text}"), false).expect("it is right");
     let (drivers, stop) = ([Driver::at(&broker.servers())], AtomicBool::new(false));
-    let site = Site { vltava: "none".into(), kafka: None, dir: std::env::temp_dir(), port: 20_000 };
+    let dir = std::env::temp_dir();
+    let site = Site { vltava: "none".into(), kafka: None, dir, port: 20_000, ballast: None };
     let suite = Suite {
         experiment: &experiment,
         drivers: &drivers,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
+use bench::ballast::Ballast;
 use bench::ceiling::{Ceilings, Extent};
 use bench::driver::{Driver, System};
 use bench::files;
@@ -70,6 +71,10 @@ pub(super) struct Arguments {
     /// Do not measure first what this machine can do at all, which takes a few seconds
     #[arg(long)]
     no_ceilings: bool,
+    /// Fill free memory with the cache of a file before brokers are started, as on a machine that has run for a
+    /// while. A virtual machine may have given it back to its host, and pays for it again page by page
+    #[arg(long)]
+    fill_memory: bool,
     /// Answer with JSON, for programs: a line for each benchmark
     #[arg(long)]
     json: bool,
@@ -303,11 +308,21 @@ impl Arguments {
             Some(folder) => Some(Kafka::find(folder)?),
             None => Some(Kafka::fetched()?),
         };
+        let dir = self.data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("vltava-bench"));
         Ok(Site {
+            ballast: self.ballast(&dir)?,
             vltava: std::env::current_exe().context("cannot find this program again")?,
             kafka,
-            dir: self.data_dir.clone().unwrap_or_else(|| std::env::temp_dir().join("vltava-bench")),
+            dir,
             port: self.port,
         })
+    }
+
+    fn ballast(&self, dir: &Path) -> Result<Option<Arc<Ballast>>> {
+        if !self.fill_memory {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Some(Arc::new(Ballast::create(dir)?)))
     }
 }
