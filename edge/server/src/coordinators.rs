@@ -10,7 +10,8 @@
 //! A shard is behind a lock of its own, which is held while its records are appended, so that they are in the log in
 //! the order in which they were decided. Whoever holds it may take the partition's lock, never the other way round.
 //!
-//! **Invariant:** a shard that fails is one shard less until its log is read anew; nobody else notices. A node that has
+//! **Invariant:** a shard that fails, or whose log cannot be read, is one shard less until its log is read anew, soon at
+//! first and then once a minute; nobody else notices. A node that has
 //! begun to stop takes none up.
 
 mod cell;
@@ -32,6 +33,7 @@ use metadata::settings::GroupSettings;
 use metadata::{Delta, Image};
 use parking_lot::Mutex;
 use telemetry::Metrics;
+use tracing::error;
 
 use crate::clock::Clock;
 use crate::table::PartitionTable;
@@ -215,6 +217,10 @@ pub(crate) fn run_loads(to_load: &mpsc::Receiver<Arc<ShardCell>>) {
     while let Ok(shard) = to_load.recv() {
         // What is in one log keeps nobody from reading the others.
         if catch_unwind(AssertUnwindSafe(|| load::load(&shard))).is_err() {
+            error!(
+                partition = %shard.partition().name,
+                "reading the groups of this partition failed, see above: its log is read anew"
+            );
             shard.fail();
         }
     }

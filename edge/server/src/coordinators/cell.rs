@@ -182,16 +182,16 @@ impl ShardCell {
     fn attempt<R>(&self, desk: &mut Desk, act: impl FnOnce(&mut Desk) -> R) -> Option<R> {
         let done = catch_unwind(AssertUnwindSafe(|| act(&mut *desk)));
         if done.is_err() {
+            error!(
+                partition = %self.partition.name,
+                "a step of the groups of this partition failed, see above: they are read anew from its log"
+            );
             self.give_up(desk);
         }
         done.ok()
     }
 
     fn give_up(&self, desk: &mut Desk) {
-        error!(
-            partition = %self.partition.name,
-            "a step of the groups of this partition failed, see above: they are read anew from its log"
-        );
         self.is_gone.store(true, Ordering::SeqCst);
         // If it fails at that, too, those it did not name are told by the desk.
         let _ = catch_unwind(AssertUnwindSafe(|| desk.unload()));
@@ -199,7 +199,7 @@ impl ShardCell {
         self.is_broken.store(true, Ordering::SeqCst);
     }
 
-    /// Who loads it failed outside of its steps.
+    /// Whoever loads it failed outside of its steps, or cannot read its log.
     pub(super) fn fail(&self) {
         let woken = {
             let mut desk = self.desk.lock();

@@ -15,8 +15,8 @@ use super::cell::ShardCell;
 /// How much is read at a time.
 const READ_BYTES: u32 = 1 << 20;
 
-/// Loads a shard, unless it is taken away meanwhile. If its log cannot be read it answers nothing until another broker
-/// leads, or the node is started again.
+/// Loads a shard, unless it is taken away meanwhile. If its log cannot be read the shard is given up, and another one in
+/// its place reads the log after a while.
 pub(super) fn load(shard: &ShardCell) {
     let began = Instant::now();
     let name = &shard.partition().name;
@@ -34,10 +34,10 @@ pub(super) fn load(shard: &ShardCell) {
         Err(Interrupted::Unreadable(why)) => {
             error!(
                 partition = %name, why,
-                "the groups of this partition cannot be served: its log cannot be read; look at its directory, or \
-                 let another replica lead"
+                "the groups of this partition cannot be served: its log cannot be read; that is tried again, once a \
+                 minute after the first times; look at its directory, or let another replica lead"
             );
-            return shard.unload();
+            return shard.fail();
         }
     }
     let open = shard.with(Shard::transactions_open);

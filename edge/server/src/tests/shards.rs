@@ -16,7 +16,7 @@ use wire::messages::offset_commit::{
 };
 use wire::messages::offset_fetch::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 
-use super::{Life, Site};
+use super::{Life, Site, log_file};
 use crate::coordinators::{Coordinators, ShardCell};
 
 /// How long anything here may take.
@@ -224,6 +224,36 @@ fn a_shard_that_panics_while_it_is_loaded_keeps_nobody_from_being_loaded() {
     assert_eq!(life.committed(&third, failing), Err(ErrorCode::CoordinatorLoadInProgress));
     assert_eq!(life.committed(&life.shard_of(other, 2), other), Ok(-1));
     assert_eq!(life.committed(&life.shard_of(failing, 2), failing), Ok(5));
+    life.stop();
+}
+
+/// As a bad sector would that can be read again later.
+#[test]
+fn a_log_that_cannot_be_read_is_read_again() {
+    let site = Site::new();
+    let life = site.start(&["d"]);
+    life.create("t", 1);
+    let topic = life.create(OFFSETS_TOPIC, 2).id;
+    let [group, _] = two_groups();
+    let shard = life.shard_of(group, 2);
+    life.commit(&shard, group, 5);
+    let path = log_file(&life.dir_of(topic, partition_of(group, 2).0));
+    let bytes = std::fs::read(&path).unwrap();
+
+    std::fs::write(&path, []).unwrap();
+    shard.step(|_, _, _| panic!("on purpose"));
+    let renewed = |before: &Arc<ShardCell>| {
+        until("another takes its place", || {
+            let there = life.coordinators().get(partition_of(group, 2))?;
+            (!Arc::ptr_eq(&there, before)).then_some(there)
+        })
+    };
+    let unread = renewed(&shard);
+    let third = renewed(&unread);
+    assert_eq!(life.committed(&unread, group), Err(ErrorCode::NotCoordinator));
+    assert_eq!(life.committed(&third, group), Err(ErrorCode::CoordinatorLoadInProgress));
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(life.committed(&life.shard_of(group, 2), group), Ok(5));
     life.stop();
 }
 

@@ -42,6 +42,8 @@ pub enum Trouble {
     BreakDisk,
     FillDisk,
     SlowDisk,
+    FailRead,
+    HangDisk,
     Configure,
 }
 
@@ -130,6 +132,8 @@ pub struct Options {
     pub writeback_per_thousand: u32,
     /// How power cuts go.
     pub cut: PowerCut,
+    /// Microseconds that each node's clocks show for a millisecond that is over; 1000 for those that are not here.
+    pub paces: Vec<u64>,
     /// Chances in a thousand that a connection of a node that lost its power stays silent.
     pub silent_per_thousand: u32,
     pub(crate) delays: Delays,
@@ -169,6 +173,7 @@ impl Options {
                 torn: random.chance(500),
                 rubbish: random.chance(300),
             },
+            paces: Vec::new(),
             silent_per_thousand: random.pick(&[0, 300, 1000]),
             delays: Delays {
                 least_us: 50,
@@ -187,13 +192,26 @@ impl Options {
             4 => drawn.of_failing_disks(),
             _ => drawn,
         };
-        if Random::stream(seed, "settings").chance(250) { drawn.of_changing_settings() } else { drawn }
+        let chance = |of: &str| Random::stream(seed, of).chance(250);
+        let mut drawn = drawn.of_uneven_clocks(seed);
+        // Whatever else happens, disks hang or do not give what they have, and somebody changes what topics are set to.
+        let all: u32 = drawn.troubles.iter().map(|(_, weight)| *weight).sum();
+        let also =
+            [("settings", Trouble::Configure), ("reads", Trouble::FailRead), ("hangs", Trouble::HangDisk)];
+        for (of, trouble) in also {
+            if chance(of) {
+                drawn.troubles.push((trouble, (all / 10).max(1)));
+            }
+        }
+        drawn
     }
 
-    /// Whatever else happens, somebody changes what topics are set to meanwhile.
-    fn of_changing_settings(mut self) -> Self {
-        let all: u32 = self.troubles.iter().map(|(_, weight)| *weight).sum();
-        self.troubles.push((Trouble::Configure, (all / 10).max(1)));
+    /// In one seed of four, clocks of nodes are slow or fast, by as much as a tenth.
+    fn of_uneven_clocks(mut self, seed: u64) -> Self {
+        let mut random = Random::stream(seed, "paces");
+        if random.chance(250) {
+            self.paces = (0..self.nodes).map(|_| random.pick(&[900, 999, 1000, 1000, 1001, 1100])).collect();
+        }
         self
     }
 
@@ -278,6 +296,7 @@ impl Options {
             flush_us: 1_000,
             writeback_per_thousand: 0,
             cut: PowerCut { kept_per_thousand: 0, torn: false, rubbish: false },
+            paces: Vec::new(),
             silent_per_thousand: 0,
             delays: Delays { least_us: 5_000, mean_us: 0, late_per_thousand: 0, late_us: 0 },
             temper: Temper {

@@ -149,7 +149,7 @@ impl World {
     fn make_well(&mut self, node: usize) {
         self.nodes[node].is_held = false;
         self.nodes[node].paused_until = 0;
-        self.nodes[node].slow_until = 0;
+        (self.nodes[node].slow_until, self.nodes[node].hung_until) = (0, 0);
         self.nodes[node].shift_ms = 0;
         self.nodes[node].disk.stay_up();
         self.nodes[node].disk.disarm();

@@ -80,6 +80,8 @@ pub enum Plant {
     /// A broker takes itself for one in touch, however long it has heard no controller: as a coordinator it says from
     /// memory what is committed.
     OutOfTouchSpeaks,
+    /// A shard whose log could not be read is left alone.
+    UnreadIsLeft,
 }
 
 impl Plant {
@@ -105,7 +107,7 @@ impl Plant {
     ];
 
     /// Those that show where there are groups.
-    pub const OF_GROUPS: [Self; 12] = [
+    pub const OF_GROUPS: [Self; 13] = [
         Self::ReplyUncommitted,
         Self::ShardKept,
         Self::OnlyCommittedLoaded,
@@ -118,6 +120,7 @@ impl Plant {
         Self::AssignmentsUnloaded,
         Self::EpochsUnloaded,
         Self::OutOfTouchSpeaks,
+        Self::UnreadIsLeft,
     ];
 
     /// The one with this name, as `Debug` prints it.

@@ -81,6 +81,8 @@ impl World {
             }
             Trouble::FillDisk => self.break_disk(node, Operation::Write, FaultKind::Full),
             Trouble::SlowDisk => self.slow_disk(node),
+            Trouble::FailRead => self.break_disk(node, Operation::Read, FaultKind::Io),
+            Trouble::HangDisk => self.hang_disk(node),
             Trouble::Configure => self.configure(node),
         }
     }
@@ -259,6 +261,12 @@ impl World {
     fn slow_disk(&mut self, node: usize) {
         self.nodes[node].slow_until = self.now_us + self.random.below(self.options.outage_us) + 10_000;
         self.say(format_args!("the disk of node {node} is slow until {}", self.nodes[node].slow_until));
+    }
+
+    /// No flush ends for a while, long enough for whoever waits to give up.
+    fn hang_disk(&mut self, node: usize) {
+        self.nodes[node].hung_until = self.now_us + self.random.below(4 * self.options.outage_us) + 10_000;
+        self.say(format_args!("the disk of node {node} hangs until {}", self.nodes[node].hung_until));
     }
 
     /// An operation of a disk fails soon.

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) paused_until: u64,
     /// Until when its disk is slow.
     pub(crate) slow_until: u64,
+    /// Until when none of its flushes ends.
+    pub(crate) hung_until: u64,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
     /// What was added to its wall clock.
@@ -120,6 +122,7 @@ impl World {
                 life: 0,
                 paused_until: 0,
                 slow_until: 0,
+                hung_until: 0,
                 has_power: true,
                 shift_ms: 0,
                 tick_at: u64::MAX,
@@ -207,9 +210,23 @@ impl World {
 
     /// The clocks of a node.
     fn now_of(&self, node: usize) -> Now {
-        let elapsed = Duration::from_micros(self.now_us);
+        let elapsed = Duration::from_micros(self.shown(node, self.now_us));
         let wall = EPOCH.saturating_add(elapsed);
         Now::new(elapsed, base::TimestampMs(wall.0 + self.nodes[node].shift_ms))
+    }
+
+    fn pace(&self, node: usize) -> u64 {
+        self.options.paces.get(node).copied().unwrap_or(1000)
+    }
+
+    /// What a node's clock shows at a time.
+    fn shown(&self, node: usize, at_us: u64) -> u64 {
+        at_us * self.pace(node) / 1000
+    }
+
+    /// The first time at which a node's clock shows so much.
+    fn when_shown(&self, node: usize, shown_us: u64) -> u64 {
+        (shown_us * 1000).div_ceil(self.pace(node))
     }
 
     /// Goes on until a time, or until something is wrong; whether nothing is.
@@ -260,6 +277,7 @@ impl World {
                     let is_slow = self.nodes[node].slow_until > self.now_us;
                     let longest = if is_slow { SLOW_FLUSH_US } else { self.options.flush_us };
                     let at = self.now_us + self.random.below(longest + 1);
+                    let at = at.max(self.nodes[node].hung_until);
                     self.queue.push(at, Event::FlushEnds { node, life, key });
                 }
             }
@@ -306,10 +324,12 @@ impl World {
     /// Steps the process of a node, if it is still that one, and does what it wants.
     pub(crate) fn step(&mut self, node: usize, life: u32, act: impl FnOnce(&mut Process, Now)) {
         let now = self.now_of(node);
+        let shown = |at: Duration| Duration::from_micros(self.shown(node, at.as_micros() as u64));
+        let led_at = self.quorum.led_at(node).map(shown);
         let Some(process) = self.nodes[node].process.as_mut().filter(|process| process.life == life) else {
             return;
         };
-        process.led_at = self.quorum.led_at(node);
+        process.led_at = led_at;
         act(process, now);
         let acts = process.take_acts();
         match self.nodes[node].disk.halted() {
@@ -325,12 +345,12 @@ impl World {
     }
 
     fn schedule_tick(&mut self, node: usize) {
-        let state = &mut self.nodes[node];
-        let Some(process) = &state.process else { return };
-        let due = process.deadline().map(|due| due.as_micros() as u64 + 1);
+        let Some(process) = &self.nodes[node].process else { return };
+        let due = process.deadline().map(|due| self.when_shown(node, due.as_micros() as u64 + 1));
+        let (life, state) = (process.life, &mut self.nodes[node]);
         if let Some(due) = due.map(|due| due.max(self.now_us + 1)).filter(|due| *due < state.tick_at) {
             state.tick_at = due;
-            self.queue.push(due, Event::Tick { node, life: process.life });
+            self.queue.push(due, Event::Tick { node, life });
         }
     }
 
@@ -424,7 +444,10 @@ impl World {
                     after.epoch, after.end
                 ));
             }
+            // Who judges is not struck by what is armed for the others.
+            self.nodes.iter().for_each(|node| node.disk.hold_faults(true));
             invariants::look(&look, &mut self.truth, &mut self.found);
+            self.nodes.iter().for_each(|node| node.disk.hold_faults(false));
         }
     }
 }

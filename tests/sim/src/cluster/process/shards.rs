@@ -89,6 +89,19 @@ impl Process {
         self.settle(now);
     }
 
+    /// Another shard takes the place of one whose log could not be read, and reads it again.
+    fn load_anew(&mut self, now: Now, unread: &ShardCell) {
+        self.loads.remove(&unread.index());
+        unread.step(now, |shard, out| shard.on_unload(out));
+        if self.plant == Some(Plant::UnreadIsLeft) {
+            return;
+        }
+        let (cell, settings) = (Arc::clone(&unread.cell), self.shard_settings.clone());
+        let shard = ShardCell::new(cell, unread.epoch, settings, &self.doors.clock, &self.outbox);
+        lock(&self.doors.shards).insert(unread.index(), shard);
+        self.acts.push_back(Act::Load(unread.index(), unread.epoch));
+    }
+
     fn load_some(&mut self, now: Now, shard: &Arc<ShardCell>) {
         let index = shard.index();
         let bounds = shard.cell.with(|it| Load { from: it.log().start(), end: it.log().end() });
@@ -102,7 +115,7 @@ impl Process {
             Ok(read) => read,
             Err(why) => {
                 self.say(format!("{} cannot be loaded: {why}", shard.cell.name));
-                return shard.step(now, |shard, out| shard.on_unload(out));
+                return self.load_anew(now, shard);
             }
         };
         let has_gap = |records: &[KeyedRecord]| {
