@@ -368,13 +368,13 @@ impl Workload {
             return "no brokers: what the machine can do at all".to_owned();
         }
         let mut words = vec![
-            format!("{} topics of {} partitions", self.topics, self.partitions),
+            format!("{} of {}", several(self.topics, "topic"), several(self.partitions, "partition")),
             format!("replication factor {}", self.replication_factor),
             match &*self.payload {
                 "letters" => format!("records of {} B", self.record_bytes),
                 payload => format!("records of {payload}"),
             },
-            format!("{} producers, acks={}", self.producers, self.acks),
+            format!("{}, acks={}", several(self.producers, "producer"), self.acks),
             match self.rate {
                 Pace::Max if self.search.is_some() => "the highest rate that is kept up with".to_owned(),
                 Pace::Max => "as fast as records are taken".to_owned(),
@@ -384,7 +384,8 @@ impl Workload {
         ];
         if self.consumers > 0 {
             let when = if self.stored { ", of what is stored" } else { "" };
-            words.push(format!("{} × {} consumers{when}", self.subscriptions, self.consumers));
+            let consumers = several(self.consumers, "consumer");
+            words.push(format!("{} × {consumers}{when}", self.subscriptions));
         }
         if !self.faults.is_empty() {
             words.push(self.faults.to_string());
@@ -394,6 +395,14 @@ impl Workload {
             None => format!("{} s", self.seconds),
         });
         words.join("; ")
+    }
+}
+
+/// As many of a thing, in words.
+pub(crate) fn several(count: impl Into<u64>, thing: &str) -> String {
+    match count.into() {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
     }
 }
 

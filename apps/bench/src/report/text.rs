@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::resources::{median, percent};
 use super::{FIGURES, Figure, Grid, PointReport, Report, RunReport, SystemReport, limits};
 use crate::statistics::{Judgement, MATTERS, Spread, compare};
+use crate::workload::several;
 
 const WHAT_WAS_DONE: &str = "What was done to the brokers, and the longest that a record then waited for its \
                             acknowledgement.";
@@ -101,7 +102,8 @@ impl Report {
                 let settings: Vec<String> =
                     system.driver.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 let settings = if settings.is_empty() { "defaults".to_owned() } else { settings.join(" ") };
-                line(format_args!("{}: {version}, {} runs, {settings}", system.name, system.runs.len()));
+                let runs = several(system.runs.len() as u64, "run");
+                line(format_args!("{}: {version}, {runs}, {settings}", system.name));
             }
         }
         for stamp in self.stamps() {
