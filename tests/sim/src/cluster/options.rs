@@ -44,6 +44,7 @@ pub enum Trouble {
     SlowDisk,
     FailRead,
     HangDisk,
+    Churn,
     Configure,
 }
 
@@ -194,10 +195,15 @@ impl Options {
         };
         let chance = |of: &str| Random::stream(seed, of).chance(250);
         let mut drawn = drawn.of_uneven_clocks(seed);
-        // Whatever else happens, disks hang or do not give what they have, and somebody changes what topics are set to.
+        // Whatever else happens, disks hang or do not give what they have, topics come and go, and somebody changes what
+        // others are set to.
         let all: u32 = drawn.troubles.iter().map(|(_, weight)| *weight).sum();
-        let also =
-            [("settings", Trouble::Configure), ("reads", Trouble::FailRead), ("hangs", Trouble::HangDisk)];
+        let also = [
+            ("settings", Trouble::Configure),
+            ("reads", Trouble::FailRead),
+            ("hangs", Trouble::HangDisk),
+            ("churn", Trouble::Churn),
+        ];
         for (of, trouble) in also {
             if chance(of) {
                 drawn.troubles.push((trouble, (all / 10).max(1)));

@@ -200,7 +200,17 @@ impl World {
                 return Some(format!("client {number} has {} batches on their way", producer.outstanding()));
             }
         }
-        for (key, partition) in self.partitions() {
+        let partitions = self.partitions();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let is_gone = |key: &&PartitionKey| {
+                partitions.get(key).is_none_or(|partition| !partition.replicas.contains(&broker(number)))
+            };
+            let mut keys = node.process.iter().flat_map(|process| process.cells.keys());
+            if let Some(key) = keys.find(is_gone) {
+                return Some(format!("node {number} still has {key:?}"));
+            }
+        }
+        for (key, partition) in partitions {
             let Some(history) = self.truth.histories.get(&key).filter(|history| !history.is_broken) else {
                 continue;
             };

@@ -1,7 +1,10 @@
 //! What goes wrong, and how it is made good.
 
 use base::{BrokerId, PartitionIndex, TopicName};
-use controller::{AlterReassignments, ConfigOp, IncrementalAlterConfigs, Reassignment, ResourceConfigs};
+use controller::{
+    AlterReassignments, ConfigOp, CreateTopics, DeleteTopics, IncrementalAlterConfigs, NewTopic,
+    Reassignment, ResourceConfigs, TopicKey,
+};
 use metadata::ConfigResource;
 use metadata::settings::FlushPolicy;
 
@@ -83,6 +86,7 @@ impl World {
             Trouble::SlowDisk => self.slow_disk(node),
             Trouble::FailRead => self.break_disk(node, Operation::Read, FaultKind::Io),
             Trouble::HangDisk => self.hang_disk(node),
+            Trouble::Churn => self.churn(node),
             Trouble::Configure => self.configure(node),
         }
     }
@@ -254,6 +258,26 @@ impl World {
         let command = IncrementalAlterConfigs { resources: vec![resource], validate_only: false };
         let life = self.nodes[node].life;
         let command = controller::Command::IncrementalAlterConfigs(command);
+        self.step(node, life, |process, now| process.ask(now, &command));
+    }
+
+    /// Has a node ask for a topic that nobody uses, or that it go again: soon after there is another of its name.
+    fn churn(&mut self, node: usize) {
+        let name = format!("churn-{}", self.random.below(2));
+        let command = if self.quorum.image().topic(&name).is_some() {
+            self.say(format_args!("{name} is to go"));
+            controller::Command::DeleteTopics(DeleteTopics { topics: vec![TopicKey::Name(name)] })
+        } else {
+            let partitions = self.random.between(1, 3) as i32;
+            let replication_factor = self.random.between(1, self.nodes.len() as u64) as i16;
+            self.say(format_args!("{name} is to have {partitions} partitions, {replication_factor} times"));
+            let random =
+                u128::from(self.random.below(u64::MAX)) << 64 | u128::from(self.random.below(u64::MAX));
+            let (assignments, configs) = (Vec::new(), Vec::new());
+            let topic = NewTopic { name, partitions, replication_factor, assignments, configs, random };
+            controller::Command::CreateTopics(CreateTopics { topics: vec![topic], validate_only: false })
+        };
+        let life = self.nodes[node].life;
         self.step(node, life, |process, now| process.ask(now, &command));
     }
 

@@ -256,6 +256,9 @@ impl Arguments {
             return Ok(None);
         }
         std::fs::create_dir_all(&site.dir).with_context(|| format!("cannot make {}", site.dir.display()))?;
+        if let Some(ballast) = &site.ballast {
+            ballast.fill()?;
+        }
         let measured = Extent::default()
             .fitting(&site.dir)
             .and_then(|(extent, _)| Ceilings::measure(&site.dir, extent, stop));
