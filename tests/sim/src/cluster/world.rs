@@ -53,7 +53,7 @@ pub(crate) struct Node {
     pub(crate) paused_until: u64,
     /// Until when its disk is slow.
     pub(crate) slow_until: u64,
-    /// Until when none of its flushes ends.
+    /// Until when no flush ends that began after its disk hung.
     pub(crate) hung_until: u64,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
