@@ -142,8 +142,10 @@ mod tests {
     #[test]
     fn this_process_is_there_and_has_used_something() {
         let own = std::process::id();
-        assert!(is_alive(own) && rss_mib(own).unwrap() > 0.5);
-        assert!(rss_peak_mib(own).unwrap() >= rss_mib(own).unwrap());
+        let resident = rss_mib(own).unwrap();
+        assert!(is_alive(own) && resident > 0.5);
+        // Read after: what is resident may grow between the two. The kernel's sums are rounded, too.
+        assert!(rss_peak_mib(own).unwrap() >= resident * 0.9);
         let before = Clocks::read(&[own]).unwrap();
         assert!(before.used().unwrap().broker >= 0.0);
         assert!(!arguments(own).unwrap().is_empty());

@@ -2,6 +2,7 @@
 //!
 //! A member has a right to what it was assigned for as long as its coordinator cannot have taken it for dead: for a
 //! session, or for the time that a rebalance waits if that is shorter, since it sent what was last answered with yes.
+//! By the fastest of the brokers' clocks: it is theirs that count.
 //! What it is to give up it has a right to for as long, if it had one. Whoever answered must have been the coordinator
 //! when that was sent: one that is none any more promises nothing.
 

@@ -193,7 +193,11 @@ impl World {
         assigned: Option<BTreeSet<TopicPartition>>,
     ) {
         let owned = self.owned_by(NetPlace::Client(client));
+        let fastest = (0..self.nodes.len()).map(|node| self.pace(node)).max().unwrap_or(1000);
         let Client::Member(member) = &self.clients[client] else { return };
+        // The coordinator's clock decides, and whoever coordinates next may have the fastest of all.
+        let (session_us, rebalance_us) = member.patience_us();
+        let patience_us = (session_us * 1000 / fastest, rebalance_us * 1000 / fastest);
         let rights = self.overheard.rights.entry(client).or_default();
         if let Some(assigned) = assigned {
             rights.assigned = assigned;
@@ -202,7 +206,7 @@ impl World {
         let is_heard_before = api == ApiKey::SyncGroup && member.may_have_epochs();
         let at_us = if is_heard_before { rights.joined_us } else { asked.at_us };
         if asked.is_latest {
-            rights.extend((self.now_us, at_us), (had, &owned), member.patience_us());
+            rights.extend((self.now_us, at_us), (had, &owned), patience_us);
         }
     }
 
