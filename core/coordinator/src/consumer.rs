@@ -131,6 +131,13 @@ impl ConsumerGroup {
         }
     }
 
+    /// The records with which it begins, or speaks this protocol from here on, were replayed: its first targets are among
+    /// them.
+    pub fn on_begun(&mut self, now: Now, settings: &ConsumerGroupSettings) {
+        self.on_loaded(now, settings);
+        self.soft.on_targets(now.elapsed);
+    }
+
     /// A member's connection is closed. A static one keeps its session: it is there to outlast that.
     pub(crate) fn on_disconnected(
         &mut self,

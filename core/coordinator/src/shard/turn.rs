@@ -29,7 +29,7 @@ impl Shard {
         match (turn, &mut group.kind) {
             (Some(Turn::Consumer(settings)), GroupKind::Consumer(consumers)) => {
                 consumers.settings = settings;
-                consumers.group.on_loaded(now, &consumers.settings);
+                consumers.group.on_begun(now, &consumers.settings);
             }
             (Some(Turn::Classic), GroupKind::Classic(classic)) => {
                 classic.on_loaded(&Step { now, settings: &self.settings }, &mut outcome);

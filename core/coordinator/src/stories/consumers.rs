@@ -121,6 +121,25 @@ impl Stage {
 }
 
 #[test]
+fn who_comes_first_hurries_for_those_who_come_with_it() {
+    let mut stage = Stage::new();
+    let mut first = Reader::new("first");
+    let mut is_heard_within = |stage: &mut Stage| {
+        let ticket = stage.beat(&first);
+        let Some(Response::ConsumerGroupHeartbeat(heard)) = stage.told(ticket) else { panic!("it waits") };
+        let reply = heard.reply.expect("it is a member");
+        first.epoch = reply.member_epoch;
+        reply.heartbeat_interval.as_millis()
+    };
+    assert_eq!(is_heard_within(&mut stage), 300, "it joins");
+    // What it has is committed meanwhile, and that the group is there is known from its records.
+    stage.pass_ms(300);
+    assert_eq!(is_heard_within(&mut stage), 300, "others may come yet, for whom it has to give up something");
+    stage.pass_ms(5_000);
+    assert_eq!(is_heard_within(&mut stage), 5_000, "nobody came");
+}
+
+#[test]
 fn it_is_counted_how_long_members_take_to_have_what_they_should() {
     let mut stage = Stage::new();
     let (mut a, mut b) = (Reader::new("a"), Reader::new("b"));
