@@ -17,7 +17,7 @@ pub enum Count {
     RebalanceBegan(Cause),
     /// A rebalance of a classic group ended: its members may read again.
     Rebalanced {
-        /// Members of the new generation.
+        /// How many of its members read nothing meanwhile: all but those that rebalance cooperatively and had something.
         members: usize,
         /// How long they stood still, at most.
         took: Duration,

@@ -215,8 +215,17 @@ fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
         }
         let status = nodes.status()?;
         ensure!(node(&status, 3).is_some_and(|node| node["drained"] == true), "{status:#}");
-        let said = nodes.says(&["cluster", "add", "3"])?;
-        ensure!(said == "node 3 gets new replicas again\n", "{said}");
+        let said = nodes.says(&["cluster", "add", "3", "--dry-run"])?;
+        ensure!(
+            said == "node 3 votes, and is drained: new replicas are to be placed there again\n",
+            "{said}"
+        );
+        let said = nodes.refuses(&["cluster", "add", "3"])?;
+        ensure!(said.contains("--yes"), "nobody is there to be asked: {said}");
+        let status = nodes.status()?;
+        ensure!(node(&status, 3).is_some_and(|node| node["drained"] == true), "{status:#}");
+        let said = nodes.says(&["cluster", "add", "3", "--yes"])?;
+        ensure!(said.ends_with("node 3 gets new replicas again\n"), "{said}");
         nodes.says(&["topic", "create", "after", "--partitions", "6"])?;
         let replicas = replicas(nodes, "after")?;
         ensure!(replicas.iter().all(|of| of.contains(&3)), "{replicas:?}");
@@ -228,6 +237,40 @@ fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
         nodes.says(&["topic", "create", "two"])?;
         let replicas = self::replicas(nodes, "two")?;
         ensure!(replicas.iter().all(|of| of.len() == 2), "{replicas:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn who_only_tries_or_is_not_asked_changes_nothing() -> Result<()> {
+    Nodes::found(&[1, 2, 3])?.told(|nodes| {
+        nodes.says(&["topic", "create", "two", "--partitions", "3", "--replication-factor", "2"])?;
+        let before = (replicas(nodes, "two")?, nodes.says(&["topic", "describe", "two", "--json"])?);
+        let trial = |arguments: &[&str], plan: &str| {
+            let said = nodes.says(&[arguments, &["--dry-run"]].concat())?;
+            ensure!(said.contains(plan), "{arguments:?}: {said}");
+            let said = nodes.refuses(arguments)?;
+            ensure!(said.contains("--yes"), "{arguments:?}: {said}");
+            Ok::<_, anyhow::Error>(())
+        };
+        trial(&["topic", "alter", "two", "--replication-factor", "3"], "3 partitions, nothing to copy")?;
+        trial(&["cluster", "drain", "3"], "partition")?;
+        trial(&["cluster", "remove", "3"], "move its partitions to the others, take its vote")?;
+        // Whoever is not asked about one part of it has had no other part done.
+        let both = ["topic", "alter", "two", "--replication-factor", "3", "--config", "retention.ms=1000"];
+        ensure!(nodes.refuses(&both)?.contains("--yes"));
+        let more = ["topic", "alter", "two", "--replication-factor", "3", "--partitions", "4"];
+        ensure!(nodes.refuses(&more)?.contains("--yes"));
+
+        let after = (replicas(nodes, "two")?, nodes.says(&["topic", "describe", "two", "--json"])?);
+        ensure!(before == after, "{before:?} {after:?}");
+        let status = nodes.status()?;
+        ensure!(node(&status, 3).is_some_and(|node| node["drained"] == false), "{status:#}");
+
+        nodes.says(&[&both[..], &["--partitions", "4", "--yes"]].concat())?;
+        let replicas = replicas(nodes, "two")?;
+        ensure!(replicas.len() == 4 && replicas.iter().all(|of| of.len() == 3), "{replicas:?}");
+        ensure!(nodes.status()?["quorum"]["voters"] == status["quorum"]["voters"]);
         Ok(())
     })
 }

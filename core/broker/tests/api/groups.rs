@@ -1,5 +1,6 @@
 //! Groups through their APIs, from the search for a coordinator to the last member that leaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{ErrorCode, Now};
@@ -139,6 +140,41 @@ fn who_comes_while_the_log_is_read_is_answered_when_it_is() {
     shard.unload(world.now);
     assert_eq!(world.bell.rang(), 1);
     assert_eq!(joined(world.look(joins)), ErrorCode::NotCoordinator);
+}
+
+/// Three groups of three shards, one of which nobody wrote to, are told in one answer, in the order of the question. It
+/// waits for what the one says to be committed.
+#[test]
+fn several_groups_are_told_what_they_committed_in_one_answer() {
+    let mut world = world();
+    let shards = ["billing", "shipping", "nobody"].map(|group| world.shard_of(group));
+    assert!(!Arc::ptr_eq(&shards[0], &shards[1]) && !Arc::ptr_eq(&shards[1], &shards[2]));
+    for (group_id, offset) in [("billing", 7), ("shipping", 9)] {
+        world.request(9, &OffsetCommitRequest { group_id, ..commit("", -1, offset) }).parked();
+    }
+    shards[0].commit(world.now);
+    let group = |group_id| {
+        let topic =
+            OffsetFetchRequestTopics { name: "orders", partition_indexes: vec![0, 1], ..Default::default() };
+        OffsetFetchRequestGroup { group_id, topics: Some(vec![topic]), ..Default::default() }
+    };
+    let request = OffsetFetchRequest {
+        groups: vec![group("shipping"), group("nobody"), group("billing")],
+        ..Default::default()
+    };
+    let parked = world.request(9, &request).parked();
+    let parked = world.look(parked).parked();
+    shards[1].commit(world.now);
+    read::<OffsetFetchRequest<'_>, _>(&world.look(parked).bytes(), 9, |response| {
+        let told = response.groups.iter().map(|group| {
+            let offsets = group.topics[0].partitions.iter().map(|it| it.committed_offset).collect();
+            (group.group_id, group.error_code, offsets)
+        });
+        let told: Vec<(&str, i16, Vec<i64>)> = told.collect();
+        let expected =
+            [("shipping", 0, vec![-1, 9]), ("nobody", 0, vec![-1, -1]), ("billing", 0, vec![-1, 7])];
+        assert_eq!(told, expected);
+    });
 }
 
 /// Kafka answers `UNKNOWN_SERVER_ERROR` to what is more than `max.message.bytes` of its topic.

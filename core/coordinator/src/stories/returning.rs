@@ -7,7 +7,7 @@ use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment};
 
 use super::stage::{Client, GROUP, Stage, subscription};
 use super::turned::{assignment, read_assignment};
-use crate::{Request, Response, Ticket};
+use crate::{Count, Request, Response, Ticket};
 
 /// A static member that gives back only what it must.
 fn cooperative(name: &str, instance: &'static str) -> Client {
@@ -56,6 +56,31 @@ fn share(stage: &mut Stage, (a, of_a): (&mut Client, &[i32]), (b, of_b): (&mut C
 }
 
 const ALL: [i32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+#[test]
+fn who_keeps_what_it_has_does_not_stand_still() {
+    let mut stage = Stage::new();
+    let stood_still = |stage: &mut Stage| -> Vec<usize> {
+        let of = |count| if let Count::Rebalanced { members, .. } = count { Some(members) } else { None };
+        stage.counts.drain(..).filter_map(of).collect()
+    };
+    let (mut a, mut b) = (cooperative("a", "one"), cooperative("b", "two"));
+    b.protocols = said(&ALL);
+    share(&mut stage, (&mut a, &[]), (&mut b, &ALL[..4]));
+    assert_eq!(stood_still(&mut stage), [1], "the one that had nothing");
+    // It gave up the other half, joins again, and both get the rest.
+    b.protocols = said(&ALL[..4]);
+    share(&mut stage, (&mut a, &ALL[4..]), (&mut b, &ALL[..4]));
+    assert_eq!(stood_still(&mut stage), [1]);
+
+    let (mut a, mut b) = (Client::new("c"), Client::new("d"));
+    for client in [&mut a, &mut b] {
+        client.protocols = vec![("range", subscription(&["events"], &[]))];
+    }
+    let mut stage = Stage::new();
+    share(&mut stage, (&mut a, &ALL[..4]), (&mut b, &ALL[4..]));
+    assert_eq!(stood_still(&mut stage), [2], "all give up everything");
+}
 
 #[test]
 fn what_it_was_to_give_back_is_given_to_others() {

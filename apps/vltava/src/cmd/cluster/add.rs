@@ -44,16 +44,11 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let mut voters: Vec<BrokerId> = quorum.voters.iter().map(|voter| voter.id).collect();
     let replaced = replaced_disk(&quorum, id);
     if voters.contains(&id) && replaced.is_none() {
-        if is_drained && !arguments.dry_run {
-            cordon(admin, &[id], false)?;
-        }
-        let said = if is_drained { "gets new replicas again" } else { "votes already" };
-        let said = format!("node {id} {said}");
-        return Ok(writeln!(
-            out,
-            "{}",
-            if as_json { format!("{:#}", json!({ "voters": raw(&voters) })) } else { said }
-        )?);
+        return match is_drained {
+            true => take_back(admin, (id, &voters), arguments, as_json, out),
+            false if as_json => Ok(writeln!(out, "{:#}", json!({ "voters": raw(&voters) }))?),
+            false => Ok(writeln!(out, "node {id} votes already")?),
+        };
     }
     let Some(node) = quorum.observers.iter().find(|observer| observer.id == id) else {
         bail!("no node {id} follows this cluster: start it with --set cluster.join=HOST:PORT first");
@@ -97,6 +92,33 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
             false => "",
         };
         writeln!(out, "node {id} votes{more}")?;
+    }
+    Ok(())
+}
+
+/// A drained node that votes gets new replicas again.
+fn take_back(
+    admin: &Admin,
+    (id, voters): (BrokerId, &[BrokerId]),
+    arguments: &Arguments,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let asks = !arguments.dry_run && !arguments.yes;
+    tell((as_json, asks), out, |out| {
+        Ok(writeln!(out, "node {id} votes, and is drained: new replicas are to be placed there again")?)
+    })?;
+    if !arguments.dry_run {
+        if asks {
+            confirm("Take it back?", "this lets new replicas be placed on it", "nothing was changed")?;
+        }
+        cordon(admin, &[id], false)?;
+    }
+    if as_json {
+        return Ok(writeln!(out, "{:#}", json!({ "voters": raw(voters), "done": !arguments.dry_run }))?);
+    }
+    if !arguments.dry_run {
+        writeln!(out, "node {id} gets new replicas again")?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use base::BrokerId;
 use client::Admin;
 use client::plan;
 
-use super::super::admin::tell;
+use super::super::admin::{confirm, tell};
 use super::movement::{Carry, Plan, cordon};
 use super::survey::{Survey, ids};
 
@@ -35,10 +35,19 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let survey = Survey::take(admin)?;
     let moves = plan::drain(&survey.nodes(), &survey.placed(), &brokers)?;
     let plan = Plan { moves: &moves, carry: &arguments.carry, drained: &brokers };
-    let is_done = carry_out(admin, &plan, (arguments.dry_run, as_json), out)?;
-    if moves.is_empty() && !arguments.dry_run {
-        cordon(admin, &brokers, true)?;
+    if moves.is_empty() {
+        let asks = plan.asks(arguments.dry_run);
+        tell((as_json, asks), out, |out| {
+            Ok(writeln!(out, "nothing is on {}: no new replica is to be placed there", ids(&brokers))?)
+        })?;
+        if asks {
+            confirm("Keep them away?", "this keeps new replicas away from brokers", "nothing was changed")?;
+        }
+        if !arguments.dry_run {
+            cordon(admin, &brokers, true)?;
+        }
     }
+    let is_done = carry_out(admin, &plan, (arguments.dry_run, as_json), out)?;
     if is_done {
         writeln!(out, "nothing is left on {}", ids(&brokers))?;
     }

@@ -121,10 +121,15 @@ impl Plan<'_> {
         !is_trial && !self.carry.yes
     }
 
+    /// Asks whether what was shown may be done.
+    pub(in crate::cmd) fn confirm(&self) -> Result<()> {
+        confirm("Move them?", "this moves partitions between brokers", "nothing was moved")
+    }
+
     /// Asks, moves, and follows it to its end. The plan was shown.
     pub(in crate::cmd) fn carry_out(&self, admin: &Admin) -> Result<()> {
         if !self.carry.yes {
-            confirm("Move them?", "this moves partitions between brokers", "nothing was moved")?;
+            self.confirm()?;
         }
         cordon(admin, self.drained, true)?;
         let rate = self.carry.throttle.map(|mb| mb * BYTES_PER_MB);

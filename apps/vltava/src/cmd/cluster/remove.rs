@@ -53,6 +53,8 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     let plan = Plan { moves: &moves, carry: &arguments.carry, drained };
     let mut steps = Vec::new();
     steps.extend((!moves.is_empty()).then_some("move its partitions to the others"));
+    let is_cordoned = is_up && moves.is_empty() && !survey.is_cordoned(id);
+    steps.extend(is_cordoned.then_some("place nothing new there"));
     steps.extend(voter.map(|_| "take its vote"));
     steps.extend(broker.filter(|_| !is_up).map(|_| "forget it"));
     let asks = plan.asks(arguments.dry_run) && !steps.is_empty();

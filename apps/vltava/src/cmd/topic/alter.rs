@@ -54,6 +54,14 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
         tried.alter_config(resource.clone(), changes.clone()).wait()?;
         tried.grow_topic(&name, count).wait()?;
     }
+    let changes_more = !changes.is_empty() || partitions.is_some();
+    let mut carry = carry;
+    let asks_first = replication_factor.filter(|_| changes_more && !dry_run && !carry.yes);
+    if let Some(factor) = asks_first {
+        // Whoever says no to what is moved has had nothing else done either.
+        ask(admin, (&name, factor), as_json, &carry, out)?;
+        carry.yes = true;
+    }
     let chosen = if dry_run { admin.dry_run() } else { admin.clone() };
     let changes_settings = !changes.is_empty();
     if changes_settings {
@@ -69,9 +77,8 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
             grown => grown?,
         };
     }
-    let changes_more = changes_settings || partitions.is_some();
     if let Some(factor) = replication_factor {
-        let resized = resize(admin, (&name, factor), (dry_run, as_json), &carry, out);
+        let resized = resize(admin, (&name, factor), (dry_run, as_json || asks_first.is_some()), &carry, out);
         match resized {
             Err(error) if changes_more && !dry_run => {
                 return Err(error.context("the rest was altered, but not the replicas"));
@@ -85,11 +92,29 @@ pub(super) fn run(admin: &Admin, arguments: Arguments, as_json: bool, out: &mut 
     Ok(writeln!(out, "{} topic {name}", if dry_run { "could alter" } else { "altered" })?)
 }
 
-/// Shows where replicas come and go, and has it done.
+/// Shows where replicas come and go, and asks whether they may. Partitions that are yet to be made are empty.
+fn ask(
+    admin: &Admin,
+    (name, factor): (&str, u16),
+    as_json: bool,
+    carry: &Carry,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let survey = Survey::take(admin)?;
+    let moves = plan::resize(&survey.nodes(), &survey.placed(), name, factor.into())?;
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let plan = Plan { moves: &moves, carry, drained: &[] };
+    tell((as_json, true), out, |out| plan.show(out))?;
+    plan.confirm()
+}
+
+/// Shows where replicas come and go, unless people are told nothing, and has it done.
 fn resize(
     admin: &Admin,
     (name, factor): (&str, u16),
-    (is_trial, as_json): (bool, bool),
+    (is_trial, is_quiet): (bool, bool),
     carry: &Carry,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -101,6 +126,6 @@ fn resize(
         return Ok(());
     }
     let plan = Plan { moves: &moves, carry, drained: &[] };
-    tell((as_json, plan.asks(is_trial)), out, |out| plan.show(out))?;
+    tell((is_quiet, plan.asks(is_trial)), out, |out| plan.show(out))?;
     if is_trial { Ok(()) } else { plan.carry_out(admin) }
 }

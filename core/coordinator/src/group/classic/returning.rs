@@ -35,6 +35,14 @@ impl ClassicGroup {
         after.topics != before.topics || gives_back() || (self.is_leader(id) && self.has_orphans(image))
     }
 
+    /// Whether a member goes on to read while its group meets: it said what it has, which who rebalances eagerly has
+    /// given up by then (KIP-429).
+    pub(super) fn reads_on(&self, id: &str) -> bool {
+        let member = self.members.get(id).filter(|_| self.speaks_consumer());
+        let says = member.zip(self.protocol.as_deref()).and_then(|(it, protocol)| it.metadata(protocol));
+        says.and_then(|says| subscribed(says)).is_some_and(|said| !said.owned.is_empty())
+    }
+
     /// Whether nobody was given some of what there is in the topics that its members read.
     fn has_orphans(&self, image: &Image) -> bool {
         let Some(topics) = &self.subscribed else { return false };

@@ -87,7 +87,8 @@ impl ClassicGroup {
         }
         out.held.extend(waiting.into_iter().map(|(ticket, id)| (ticket, self.synced(&id))));
         let took = now.saturating_sub(self.rebalancing_since);
-        out.counts_held.push(Count::Rebalanced { members: self.members.len(), took });
+        let still = self.members.keys().filter(|id| !self.reads_on(id)).count();
+        out.counts_held.push(Count::Rebalanced { members: still, took });
     }
 
     /// The group's record could not be written. What was assigned is assigned again, by a rebalance, for nobody has
