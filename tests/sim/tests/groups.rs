@@ -1,5 +1,8 @@
 //! Seeds of clusters with groups of consumers; `VLTAVA_SIM_SEEDS` asks for more.
 
+mod planted;
+
+use planted::looked_for;
 use vltava_sim::cluster::plant::Plant;
 use vltava_sim::cluster::run::{Outcome, run_groups, shrink};
 
@@ -63,12 +66,12 @@ const PLANTED: &[(Plant, u64)] = &[
 fn planted_bugs_are_found() {
     let mut table = String::new();
     for &(plant, seeds_max) in PLANTED {
-        let began = std::time::Instant::now();
-        let runs = (0..seeds_max).map(|seed| run_groups(seed, Some(plant)));
-        let found = runs.into_iter().find(|run| !run.violations.is_empty());
+        let name = format!("{plant:?}");
+        let (found, took) = looked_for(&name, || {
+            (0..seeds_max).map(|seed| run_groups(seed, Some(plant))).find(|run| !run.violations.is_empty())
+        });
         let found: Outcome = found.unwrap_or_else(|| panic!("{plant:?} is not found in {seeds_max} seeds"));
         let first_words: String = found.violations[0].to_string().chars().take(90).collect();
-        let (name, took) = (format!("{plant:?}"), began.elapsed());
         table.push_str(&format!("{name:<20} seed {:>3}  {took:>8.1?}  {first_words}\n", found.seed));
     }
     for plant in Plant::OF_GROUPS {

@@ -59,7 +59,7 @@ fn options(seed: u64, plant: Option<Plant>) -> Options {
 pub fn run_groups(seed: u64, plant: Option<Plant>) -> Outcome {
     let drawn = Options::draw_groups(seed);
     let options = match plant {
-        Some(Plant::OutOfTouchSpeaks) => drawn.of_cut_off_coordinators(),
+        Some(Plant::OutOfTouchSpeaks) => drawn.of_cut_off_coordinators().of_members_missed_late(),
         _ => drawn,
     };
     run_with(seed, options, plant)

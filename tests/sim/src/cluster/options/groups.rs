@@ -124,6 +124,24 @@ impl Options {
         self
     }
 
+    /// One log keeps all groups, and each has a lone member that crashes often and is missed late: so a coordinator
+    /// that was cut off has nothing to write when another has gone on.
+    pub(in crate::cluster) fn of_members_missed_late(mut self) -> Self {
+        self.nodes = 3;
+        self.topics
+            .iter_mut()
+            .filter(|topic| topic.name == OFFSETS_TOPIC)
+            .for_each(|topic| topic.partitions = 1);
+        for group in &mut self.groups {
+            (group.members, group.auto_commits) = (1, false);
+            (group.commit_every_us, group.restless_per_thousand) = (1_000_000, 400);
+            if group.protocol == Protocol::Classic {
+                (group.session_us, group.rebalance_us) = (6_000_000, 9_000_000);
+            }
+        }
+        self
+    }
+
     /// Three quiet nodes with a topic of two partitions, and one that keeps all groups, on all of them.
     #[cfg(test)]
     pub(crate) fn quiet_with_groups() -> Self {
