@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::TimestampMs;
 use metadata::Image;
 use openraft::entry::RaftEntry;
+use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
 
 use super::fragile::FragileDisk;
 use super::nodes::mark;
@@ -14,6 +15,8 @@ use crate::batch;
 use crate::error::Stopped;
 use crate::open::{self, Found};
 use crate::snapshot::Checkpoint;
+use crate::store::{LogStore, Store};
+use crate::tell::Teller;
 use crate::types::{Entry, Home, LogId, Membership, Payload, Records, StoredMembership, Vote, log_id};
 
 /// What was reported to the others.
@@ -144,13 +147,17 @@ fn check(reported: &Reported, found: &Found) {
     }
 }
 
-#[test]
-fn what_was_reported_is_there() {
+fn any_number() -> impl FnMut() -> u64 {
     let mut seed = 1u64;
-    let mut random = move || {
+    move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         seed >> 33
-    };
+    }
+}
+
+#[test]
+fn what_was_reported_is_there() {
+    let mut random = any_number();
     let run = |changes: usize| {
         let disk = FragileDisk::new(changes);
         let found = open::open(Arc::new(disk.clone()), Path::new("data"), 1);
@@ -174,6 +181,50 @@ fn what_was_reported_is_there() {
             drop(found);
             let again = open::open(Arc::new(left), Path::new("data"), 1).expect("it was mended");
             assert_eq!((again.memory.last(), again.memory.vote), (last, vote), "cut after {cut}");
+        }
+    }
+}
+
+/// What the consensus library does, one after the other; it may answer others once each is done.
+async fn all_that_is_answered(log: &mut LogStore, reported: &mut Reported) -> Result<(), std::io::Error> {
+    for (term, votes) in
+        [(1, [Vote::new(1, 1), Vote::new_committed(1, 1)]), (4, [Vote::new(3, 2), Vote::new(4, 3)])]
+    {
+        for vote in votes {
+            log.save_vote(&vote).await?;
+            reported.vote = Some(vote);
+        }
+        let next = reported.entries.keys().last().map_or(0, |last| last + 1);
+        let ids: Vec<_> = (next..next + 3).map(|index| log_id(term, index)).collect();
+        log.blocking_append(ids.iter().map(|id| entry(*id, &format!("{id}")))).await?;
+        reported.entries.extend(ids.into_iter().map(|id| (id.index, id)));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_the_consensus_library_may_answer_is_there() {
+    let mut random = any_number();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let run = |changes: usize| {
+        let (disk, mut reported) = (FragileDisk::new(changes), Reported::default());
+        if let Ok(found) = open::open(Arc::new(disk.clone()), Path::new("data"), 1) {
+            let teller = Arc::new(Teller::new(1, Box::new(|_| {})));
+            let store = Store::start(found.writer, found.memory, teller).expect("a thread");
+            // It fails where the power goes.
+            let _ = runtime.block_on(all_that_is_answered(&mut LogStore(store.clone()), &mut reported));
+            store.close();
+        }
+        (disk, reported)
+    };
+    let (whole, reported) = run(usize::MAX);
+    assert_eq!((reported.vote, reported.entries.len()), (Some(Vote::new(4, 3)), 6));
+    for cut in 0..=whole.changes() {
+        let (disk, reported) = run(cut);
+        for round in 0..8 {
+            let opened = open::open(Arc::new(disk.survivors(&mut random)), Path::new("data"), 1);
+            let found = opened.unwrap_or_else(|error| panic!("cut after {cut}, round {round}: {error}"));
+            check(&reported, &found);
         }
     }
 }
