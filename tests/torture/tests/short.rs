@@ -11,7 +11,7 @@ use vltava_torture::stop::Stop;
 use vltava_torture::system::{Flush, System};
 use vltava_torture::{history, machine};
 
-/// How many brokers.
+/// How many brokers, where the run does not say it itself.
 const NODES: i32 = 3;
 const FAULTS_TIME: Duration = Duration::from_secs(75);
 
@@ -29,8 +29,9 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
         eprintln!("skipped: librdkafka: {why}");
     }
     let seed = history::now_ns();
+    let nodes = if scenario == Scenario::D3 { 5 } else { NODES };
     let options = Options {
-        nodes: Some(NODES),
+        nodes: Some(nodes),
         flush,
         seed,
         time: FAULTS_TIME,
@@ -41,7 +42,7 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
     let again = format!(
-        "torture run {scenario:?} --nodes {NODES} --flush {flush:?} --seed {seed} --minutes {minutes}"
+        "torture run {scenario:?} --nodes {nodes} --flush {flush:?} --seed {seed} --minutes {minutes}"
     );
     eprintln!("again: {again}");
     let report = scenario::run(scenario, &options, &Stop::default())?;
@@ -80,6 +81,21 @@ fn a_power_cut_of_all_loses_what_was_not_flushed() -> Result<()> {
 }
 
 #[test]
+fn a_power_cut_of_one_of_two_that_acknowledged_loses_nothing() -> Result<()> {
+    play(Scenario::D2, Flush::Os).map(drop)
+}
+
+#[test]
+fn a_power_cut_of_the_last_in_sync_loses_nothing() -> Result<()> {
+    play(Scenario::D3, Flush::Os).map(drop)
+}
+
+#[test]
 fn a_kill_of_all_loses_nothing() -> Result<()> {
     play(Scenario::D4, Flush::Os).map(drop)
+}
+
+#[test]
+fn who_voted_and_lost_power_votes_for_nobody_else() -> Result<()> {
+    play(Scenario::D6, Flush::Ack).map(drop)
 }
