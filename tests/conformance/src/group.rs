@@ -82,6 +82,13 @@ impl<'a> Joining<'a> {
         }
     }
 
+    /// Under another assignor.
+    #[must_use]
+    pub fn assigned_by(mut self, assignor: &'a str) -> Self {
+        self.assignor = assignor;
+        self
+    }
+
     /// With another session than [`SESSION`]; members of the consumer protocol have what their server says.
     #[must_use]
     pub fn with_session(mut self, session: Duration) -> Self {

@@ -10,18 +10,19 @@ use vltava_conformance::suite::Suite;
 use crate::scene::{PARTITIONS, Part, Scene, wait};
 
 /// One member joins and reads; a second joins and they share; the first leaves and the second has all. Every
-/// record is read once, as each commits before the group changes.
+/// record is read once, as each commits before the group changes. Whoever assigns does it by ranges, a member of the
+/// group or the coordinator; [`cooperative`] has what disturbs least.
 pub(crate) fn life(suite: &Suite, name: &str, first: &Part, second: &Part) -> Result<()> {
     let mut scene = Scene::new(suite, name, first, 3)?;
     suite.tell(&first.client, |one| {
         suite.tell(&second.client, |two| {
-            one.join(&scene.joining(first))?;
+            one.join(&by_range(&scene, first))?;
             scene.wait_until_shared(&mut [one])?;
             scene.wait_until_read(&mut [one], 0)?;
             scene.commit(&mut [one])?;
             scene.check_committed(one, &[Some(3); PARTITIONS as usize])?;
 
-            two.join(&scene.joining(second))?;
+            two.join(&by_range(&scene, second))?;
             scene.wait_until_shared(&mut [one, two])?;
             scene.write(1)?;
             scene.wait_until_read(&mut [one, two], 0)?;
@@ -37,6 +38,10 @@ pub(crate) fn life(suite: &Suite, name: &str, first: &Part, second: &Part) -> Re
             scene.check_committed(two, &[Some(5); PARTITIONS as usize])
         })
     })
+}
+
+fn by_range<'a>(scene: &'a Scene<'_>, part: &Part) -> Joining<'a> {
+    scene.joining(part).assigned_by("range")
 }
 
 /// Of classic members that crash: so long that what takes a session cannot be taken for what takes heartbeats.

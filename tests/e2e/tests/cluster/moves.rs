@@ -147,7 +147,7 @@ fn moves_are_limited_watched_taken_back_and_grow_a_topic_without_losing_a_record
             stream.goes_on()?;
             is_drained(nodes)?;
             stream.goes_on()?;
-            nodes.says(&["cluster", "add", "3"])?;
+            nodes.says(&["cluster", "add", "3", "--yes"])?;
             is_taken_back(nodes)?;
             let said = nodes.says(&["cluster", "rebalance", "--throttle", "20", "--yes"])?;
             ensure!(limits(nodes)?.is_empty(), "{:?}", limits(nodes)?);
