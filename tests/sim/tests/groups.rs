@@ -2,9 +2,8 @@
 
 mod planted;
 
-use planted::looked_for;
 use vltava_sim::cluster::plant::Plant;
-use vltava_sim::cluster::run::{Outcome, run_groups, shrink};
+use vltava_sim::cluster::run::{run_groups, shrink};
 
 /// How many seeds run if nobody asks for another number; `cargo xtask test` runs others for longer.
 const SEEDS: u64 = 16;
@@ -64,20 +63,5 @@ const PLANTED: &[(Plant, u64)] = &[
 
 #[test]
 fn planted_bugs_are_found() {
-    let mut table = String::new();
-    for &(plant, seeds_max) in PLANTED {
-        let name = format!("{plant:?}");
-        let (found, took) = looked_for(&name, || {
-            (0..seeds_max).map(|seed| run_groups(seed, Some(plant))).find(|run| !run.violations.is_empty())
-        });
-        let found: Outcome = found.unwrap_or_else(|| panic!("{plant:?} is not found in {seeds_max} seeds"));
-        let first_words: String = found.violations[0].to_string().chars().take(90).collect();
-        table.push_str(&format!("{name:<20} seed {:>3}  {took:>8.1?}  {first_words}\n", found.seed));
-    }
-    for plant in Plant::OF_GROUPS {
-        let count = PLANTED.iter().filter(|(planted, _)| *planted == plant).count();
-        assert_eq!(count, 1, "{plant:?} is in the table {count} times");
-    }
-    // `cargo test -- --nocapture` shows how soon each was found.
-    eprintln!("{table}");
+    planted::are_found(PLANTED, &Plant::OF_GROUPS, run_groups);
 }

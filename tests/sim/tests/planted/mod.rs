@@ -1,6 +1,9 @@
-//! How long the search for a planted bug may take.
+//! Looks for planted bugs, in clusters with groups or without.
 
 use std::time::Duration;
+
+use vltava_sim::cluster::plant::Plant;
+use vltava_sim::cluster::run::Outcome;
 
 /// How long a processor may look for each of them: a minute. Code that is not optimised, which takes ten times as
 /// long, is given three.
@@ -13,11 +16,24 @@ fn on_processor() -> Option<Duration> {
     said.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Looks for a bug, and says how long it took.
-pub(crate) fn looked_for<T>(what: &str, look: impl FnOnce() -> T) -> (T, Duration) {
-    let began = on_processor();
-    let found = look();
-    let took = on_processor().zip(began).map(|(now, began)| now - began).unwrap_or_default();
-    assert!(took < PROCESSOR_MAX, "{what} is found after {took:?}");
-    (found, took)
+/// Looks for each planted bug in as many seeds, and says in a table how soon it was found. Each of all is in the list
+/// once.
+pub(crate) fn are_found(planted: &[(Plant, u64)], all: &[Plant], run: fn(u64, Option<Plant>) -> Outcome) {
+    let mut table = String::new();
+    for &(plant, seeds_max) in planted {
+        let began = on_processor();
+        let found = (0..seeds_max).map(|seed| run(seed, Some(plant))).find(|run| !run.violations.is_empty());
+        let took = on_processor().zip(began).map(|(now, began)| now - began).unwrap_or_default();
+        let found = found.unwrap_or_else(|| panic!("{plant:?} is not found in {seeds_max} seeds"));
+        assert!(took < PROCESSOR_MAX, "{plant:?} is found by seed {} after {took:?}", found.seed);
+        let first_words: String = found.violations[0].to_string().chars().take(90).collect();
+        let name = format!("{plant:?}");
+        table.push_str(&format!("{name:<20} seed {:>3}  {took:>8.1?}  {first_words}\n", found.seed));
+    }
+    for plant in all {
+        let count = planted.iter().filter(|(planted, _)| planted == plant).count();
+        assert_eq!(count, 1, "{plant:?} is in the table {count} times");
+    }
+    // `cargo test -- --nocapture` shows how soon each was found.
+    eprintln!("{table}");
 }
