@@ -11,8 +11,6 @@ use vltava_torture::stop::Stop;
 use vltava_torture::system::{Flush, System};
 use vltava_torture::{history, machine};
 
-/// How many brokers, where the run does not say it itself.
-const NODES: i32 = 3;
 const FAULTS_TIME: Duration = Duration::from_secs(75);
 
 static TURN: Mutex<()> = Mutex::new(());
@@ -29,9 +27,7 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
         eprintln!("skipped: librdkafka: {why}");
     }
     let seed = history::now_ns();
-    let nodes = if scenario == Scenario::D3 { 5 } else { NODES };
     let options = Options {
-        nodes: Some(nodes),
         flush,
         seed,
         time: FAULTS_TIME,
@@ -41,9 +37,7 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
         ..Options::new(System::vltava()?)
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
-    let again = format!(
-        "torture run {scenario:?} --nodes {nodes} --flush {flush:?} --seed {seed} --minutes {minutes}"
-    );
+    let again = format!("torture run {scenario:?} --flush {flush:?} --seed {seed} --minutes {minutes}");
     eprintln!("again: {again}");
     let report = scenario::run(scenario, &options, &Stop::default())?;
     eprintln!("\n{}", report.table());
