@@ -71,12 +71,20 @@ impl Arguments {
                     _ => cluster::run::run(seed, plant),
                 };
                 let is_shrunk = !found.violations.is_empty() && !self.as_is && !self.keep_going;
-                let ran = if is_shrunk { cluster::run::shrink(&found) } else { found };
+                let ran = if is_shrunk { shrunk(&found) } else { found };
                 let text = text(&ran, &ran.violations);
                 Outcome { seed, hash: ran.hash, events: ran.events, violations: ran.violations, text }
             }
         }
     }
+}
+
+/// Looks for a smaller run that fails, and says before it does so what is known: nobody may wait for its end.
+fn shrunk(found: &cluster::run::Outcome) -> cluster::run::Outcome {
+    if let Some(first) = found.violations.first() {
+        print(&format!("seed {}: {first}\n{}\nlooking for less that fails …\n", found.seed, found.again()));
+    }
+    cluster::run::shrink(found)
 }
 
 fn text(ran: &dyn std::fmt::Display, violations: &[Violation]) -> String {

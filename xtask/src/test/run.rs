@@ -65,11 +65,15 @@ pub(super) fn to_end(command: Command, time: Duration) -> Result<()> {
     let mut count = Count::default();
     match finish(command, time + SLACK, Output::Live, &mut count)? {
         End::Exit { success: true } => Ok(()),
-        End::Exit { success: false } => Err(match count.again {
-            Some(again) => anyhow!("it failed; again: {again}"),
-            None => anyhow!("it failed: see above"),
-        }),
-        End::Hung => Err(anyhow!("it does not end")),
+        End::Exit { success: false } => Err(not_done("it failed", count.again)),
+        End::Hung => Err(not_done("it does not end", count.again)),
+    }
+}
+
+fn not_done(what: &str, again: Option<String>) -> anyhow::Error {
+    match again {
+        Some(again) => anyhow!("{what}; again: {again}"),
+        None => anyhow!("{what}: see above"),
     }
 }
 

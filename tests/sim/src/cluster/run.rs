@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use super::options::Options;
 use super::plant::Plant;
@@ -33,6 +34,9 @@ pub struct Outcome {
 
 /// How many of the last events a failing run prints.
 const EVENTS_SHOWN: usize = 400;
+
+/// How long a smaller run is looked for: less than those wait who run seeds and kill what does not end.
+const SHRINK_TIME_MAX: Duration = Duration::from_secs(30);
 
 thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -86,14 +90,18 @@ pub fn run_with(seed: u64, options: Options, plant: Option<Plant>) -> Outcome {
 }
 
 /// The same failure with less trouble: kinds of trouble are left out one at a time, then time and load are
-/// halved, as long as the run still fails for the same reason.
+/// halved, as long as the run still fails for the same reason and there is time.
 pub fn shrink(outcome: &Outcome) -> Outcome {
+    let begun = Instant::now();
     let mut least = outcome.clone();
     let is_same = |run: &Outcome| {
         let of = |run: &Outcome| run.violations.first().map(|violation| violation.invariant);
         of(run) == of(outcome)
     };
     let candidate = |change: &dyn Fn(&mut Options), least: &mut Outcome| {
+        if begun.elapsed() > SHRINK_TIME_MAX {
+            return false;
+        }
         let mut options = least.options.clone();
         change(&mut options);
         let run = run_with(outcome.seed, options, outcome.plant);
@@ -139,18 +147,26 @@ fn keep_panics() {
     });
 }
 
+impl Outcome {
+    fn world(&self) -> &'static str {
+        if self.options.groups.is_empty() { "cluster" } else { "groups" }
+    }
+
+    /// What is to be run to see it once more.
+    pub fn again(&self) -> String {
+        let plant = self.plant.map(|plant| format!(" --plant {plant:?}")).unwrap_or_default();
+        format!("again: cargo run -p vltava-sim -- {} --seed {}{plant}", self.world(), self.seed)
+    }
+}
+
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let world = if self.options.groups.is_empty() { "cluster" } else { "groups" };
+        let world = self.world();
         writeln!(f, "{world} seed {} fails after {} events\n", self.seed, self.events)?;
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
         writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
-        write!(f, "again: cargo run -p vltava-sim -- {world} --seed {}", self.seed)?;
-        match self.plant {
-            Some(plant) => write!(f, " --plant {plant:?}"),
-            None => Ok(()),
-        }
+        write!(f, "{}", self.again())
     }
 }
