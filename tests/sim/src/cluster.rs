@@ -31,16 +31,17 @@ mod truth;
 mod stories;
 
 use base::TimestampMs;
-use metadata::MetadataRecord;
+use metadata::{Image, MetadataRecord};
 
 /// The wall clocks of a run begin here.
 const EPOCH: TimestampMs = TimestampMs(1_700_000_000_000);
 
-/// Records in few words.
-fn words(records: &[MetadataRecord]) -> String {
+/// Records in few words; after all of them the metadata are `image`.
+fn words(records: &[MetadataRecord], image: &Image) -> String {
+    let name = |id| image.topic_by_id(id).map_or_else(|| "?".to_owned(), |topic| topic.name.to_string());
     let word = |record: &MetadataRecord| match record {
         MetadataRecord::PartitionChange(change) => {
-            let mut said = format!("partition {}", change.partition);
+            let mut said = format!("{}-{}", name(change.topic), change.partition);
             if let Some(leader) = change.leader {
                 said += &format!(" leader {leader}");
             }
@@ -70,7 +71,7 @@ fn words(records: &[MetadataRecord]) -> String {
             format!("broker {}{}{stops}", change.broker, fenced.unwrap_or_default())
         }
         MetadataRecord::Topic(topic) => format!("topic {}", topic.name),
-        MetadataRecord::Partition(new) => format!("new partition {}", new.partition.index),
+        MetadataRecord::Partition(new) => format!("new {}-{}", name(new.topic), new.partition.index),
         other => format!("{other:?}"),
     };
     records.iter().map(word).collect::<Vec<_>>().join("; ")

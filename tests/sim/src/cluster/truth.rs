@@ -223,8 +223,10 @@ impl Truth {
             let Some(replica) = self.replicas.remove(&(*key, node)) else { continue };
             history.on_replaced.insert(node, replica.view.durable);
             if history.counts_durable() {
-                // It had what it said that it had, and may be about to be in sync.
+                // It had what it said that it had, and may be about to be in sync. What is durable is lost with a
+                // disk, and settings may come to allow for fewer of those.
                 history.doubtful.insert(node);
+                history.robbed.insert(node);
             }
             history.doubt(node, true, image.partition(key.0, key.1).map(|it| &**it));
         }

@@ -436,7 +436,10 @@ impl World {
                 decided: image.partition(key.0, key.1).map(|partition| &**partition),
                 cell_of: &cell_of,
             };
-            if before.is_none_or(|before| (before.leads, before.epoch) != (after.leads, after.epoch)) {
+            // Of topics that come and go nothing is kept to compare with.
+            let is_followed = self.truth.histories.contains_key(&key);
+            let has_changed = |before: View| (before.leads, before.epoch) != (after.leads, after.epoch);
+            if is_followed && before.is_none_or(has_changed) {
                 let role = if after.leads { "leads" } else { "follows in" };
                 let name = self.name(key).to_owned();
                 self.say(format_args!(

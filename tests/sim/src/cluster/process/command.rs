@@ -208,8 +208,8 @@ impl Process {
             return self.agree_with_ourselves();
         }
         let joins = |(key, asked): &(PartitionKey, AlterIsr)| {
-            let isr = self.image.partition(key.0, key.1).map_or(&[][..], |known| &known.isr);
-            asked.isr.iter().map(|(id, _)| *id).find(|id| !isr.contains(id))
+            let isr = &self.image.partition(key.0, key.1)?.isr;
+            asked.isr.iter().map(|(id, _)| *id).find(|id| *id != self.id && !isr.contains(id))
         };
         let joiners = wanted.iter().filter_map(joins).collect();
         self.acts.push_back(Act::Asks { joiners });

@@ -67,7 +67,7 @@ impl World {
             };
             self.known += 1;
             if !entry.records.is_empty() {
-                self.say(format_args!("committed up to {}: {}", after.end(), words(&entry.records)));
+                self.say(format_args!("committed up to {}: {}", after.end(), words(&entry.records, &after)));
             }
             self.note_topics(&after);
             invariants::look_at_metadata(&before, &after, &mut self.truth, &mut self.found);
