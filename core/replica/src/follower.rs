@@ -217,9 +217,17 @@ impl Partition {
     }
 
     /// Cuts the log as was decided, now that its recovery point is lowered: should a crash come in between,
-    /// what is missing is not taken for what was lost.
+    /// what is missing is not taken for what was lost. A log that could not be cut, and did not fail, is cut when
+    /// the leader says so again.
     pub fn cut(&mut self, now: Now, out: &mut Effects<Effect>) -> Result<(), FollowError> {
         let Some(cut) = self.cut.take().filter(|_| !self.failed) else { return Ok(()) };
+        let done = self.make_cut(now, cut, out);
+        out.push(Effect::FetchOn);
+        self.check();
+        done
+    }
+
+    fn make_cut(&mut self, now: Now, cut: Cut, out: &mut Effects<Effect>) -> Result<(), FollowError> {
         match cut {
             Cut::From(at) => {
                 let (from, committed) = (self.log.end(), self.high_watermark);
@@ -236,8 +244,6 @@ impl Partition {
                 self.high_watermark = start;
             }
         }
-        out.push(Effect::FetchOn);
-        self.check();
         Ok(())
     }
 

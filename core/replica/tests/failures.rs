@@ -50,7 +50,7 @@ impl Story {
             partition_epoch: 1,
             replicas: vec![BrokerId(1), BrokerId(2)],
             isr: vec![BrokerId(2)],
-            unclean_epoch: LeaderEpoch::NONE,
+            unclean_epoch: LeaderEpoch(1),
         };
         self.partition.assign(NOW, &assignment, &mut self.out);
         self.out.drain().for_each(drop);
@@ -230,6 +230,32 @@ fn a_cut_that_fails_midway_leaves_nothing_committed_beyond_the_end() {
     assert_eq!((story.partition.log().end(), story.partition.high_watermark()), (Offset(1), Offset(1)));
     // What comes after checks that it is so.
     story.partition.assign(NOW, &by_another(2), &mut story.out);
+}
+
+#[test]
+fn a_cut_that_cannot_be_read_is_made_when_the_leader_says_so_again() {
+    let mut story = Story::new(FlushPolicy::Os);
+    (0..3).for_each(|_| {
+        story.append().expect("memory");
+    });
+    story.follow();
+    let told_where_to_cut = |story: &mut Story| {
+        let (high_watermark, log_start) = (Offset(3), Offset(0));
+        let diverging = Some((LeaderEpoch(0), Offset(1)));
+        let said = FromLeader { epoch: LeaderEpoch(1), high_watermark, log_start, diverging, records: &[] };
+        story.partition.on_fetched(NOW, &said, &mut story.out)
+    };
+    let fetches_on = |story: &mut Story| story.out.drain().any(|effect| matches!(effect, Effect::FetchOn));
+    told_where_to_cut(&mut story).expect("it was elected without having them");
+    assert!(!fetches_on(&mut story), "not before it is cut");
+    story.disk.fail(Some("read_at"));
+    story.partition.cut(NOW, &mut story.out).expect_err("told to fail");
+    assert!(fetches_on(&mut story), "else nobody would ever ask again");
+    assert_eq!(story.partition.next_fetch().ask().map(|fetch| fetch.from), Some(Offset(3)));
+    story.disk.fail(None);
+    told_where_to_cut(&mut story).expect("it goes on");
+    story.partition.cut(NOW, &mut story.out).expect("memory");
+    assert_eq!((story.errors(), story.partition.log().end()), (Vec::new(), Offset(1)));
 }
 
 /// All that a replica has was deleted at its leader's, and a crash comes while it drops its own.

@@ -104,6 +104,7 @@ pub(crate) fn look_at_metadata(before: &Image, after: &Image, truth: &mut Truth,
             }
             let key = (topic.id, partition.index);
             if let Some(history) = truth.histories.get_mut(&key) {
+                history.on_given_up(was, partition, after);
                 history.judge(partition);
             }
             i18_one_leader::check_metadata(key, was, partition, found);

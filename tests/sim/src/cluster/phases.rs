@@ -12,6 +12,7 @@ use super::process::cell::Cell;
 use super::process::{PartitionKey, Process};
 use super::queue::Event;
 use super::quorum::{broker, node_of};
+use super::truth::History;
 use super::world::World;
 use crate::violation::Violation;
 
@@ -211,9 +212,10 @@ impl World {
             }
         }
         for (key, partition) in partitions {
-            let Some(history) = self.truth.histories.get(&key).filter(|history| !history.is_broken) else {
-                continue;
+            let is_kept = |history: &&History| {
+                !history.is_broken && !history.is_orphaned(&partition, &self.quorum.image())
             };
+            let Some(history) = self.truth.histories.get(&key).filter(is_kept) else { continue };
             let is_moving = !partition.adding().is_empty() || !partition.removing().is_empty();
             if partition.isr.len() < partition.replicas.len() || partition.leader.0 < 0 || is_moving {
                 return Some(format!("{}: {partition:?}", history.name));
@@ -233,6 +235,11 @@ impl World {
     /// Compares everything, at the end.
     fn compare(&mut self) {
         for (key, partition) in self.partitions() {
+            let history = self.truth.histories.get(&key);
+            if history.is_some_and(|history| history.is_orphaned(&partition, &self.quorum.image())) {
+                // Whoever comes back has nobody to catch up with.
+                continue;
+            }
             for id in &partition.replicas {
                 let process = self.nodes[node_of(*id)].process.as_ref();
                 if let Some(cell) = process.and_then(|process| process.cells.get(&key)) {

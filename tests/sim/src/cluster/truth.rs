@@ -67,6 +67,9 @@ pub(crate) struct History {
     pub(crate) doubtful: BTreeSet<usize>,
     /// Those of them that lost something.
     pub(crate) robbed: BTreeSet<usize>,
+    /// Nodes that were counted on until they could not reach the directory of their replica, since last there were
+    /// enough in sync.
+    pub(crate) given_up: BTreeSet<usize>,
     /// More nodes failed than the settings allow for, nobody was left who could vouch for all of it, and data
     /// were lost: nothing is claimed any more.
     pub(crate) is_broken: bool,
@@ -118,6 +121,7 @@ impl History {
             reigns: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             robbed: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             is_broken: false,
         }
     }
@@ -154,6 +158,26 @@ impl History {
             self.robbed.extend(has_lost.then_some(node));
             self.judge(decided);
         }
+    }
+
+    /// Notes who is counted on no more because it cannot reach the directory of its replica.
+    pub(crate) fn on_given_up(&mut self, was: &Partition, is: &Partition, image: &Image) {
+        let is_counted: BTreeSet<usize> = counted_on(is).collect();
+        let left = counted_on(was).filter(|node| !is_counted.contains(node));
+        self.given_up.extend(left.filter(|node| !is_reached(is, broker(*node), image)));
+        self.given_up.retain(|node| !is_counted.contains(node));
+        if is.isr.len() >= self.isr_min_most {
+            self.given_up.clear();
+        }
+    }
+
+    /// Whether nobody will ever lead it who had all of it, unless somebody asks for that: as many disks failed as
+    /// the settings allow for, at the least, and the last who led cannot reach its own. What is durable may still
+    /// be there, but nodes that come back do not know.
+    pub(crate) fn is_orphaned(&self, decided: &Partition, image: &Image) -> bool {
+        counted_on(decided).next().is_none()
+            && !decided.last_known_eligible().iter().any(|id| is_reached(decided, *id, image))
+            && self.given_up.len() >= self.isr_min
     }
 
     /// Looks whether anybody is left who can vouch for all of it. As many as `min.insync.replicas` have it,
@@ -204,6 +228,12 @@ fn counted_on(decided: &Partition) -> impl Iterator<Item = usize> {
     decided.isr.iter().chain(decided.eligible()).map(|id| node_of(*id))
 }
 
+/// Whether a broker has the directory in which its replica of a partition is.
+fn is_reached(partition: &Partition, id: BrokerId, image: &Image) -> bool {
+    let directory = partition.directory_of(id).filter(|id| *id != Partition::DIRECTORY_UNASSIGNED);
+    directory.zip(image.broker(id)).is_none_or(|(directory, broker)| broker.log_dirs.contains(&directory))
+}
+
 impl Truth {
     /// The replicas of a partition, by node.
     pub(crate) fn replicas_of(&self, key: PartitionKey) -> impl Iterator<Item = (usize, &Replica)> {
@@ -223,10 +253,8 @@ impl Truth {
             let Some(replica) = self.replicas.remove(&(*key, node)) else { continue };
             history.on_replaced.insert(node, replica.view.durable);
             if history.counts_durable() {
-                // It had what it said that it had, and may be about to be in sync. What is durable is lost with a
-                // disk, and settings may come to allow for fewer of those.
+                // It had what it said that it had, and may be about to be in sync.
                 history.doubtful.insert(node);
-                history.robbed.insert(node);
             }
             history.doubt(node, true, image.partition(key.0, key.1).map(|it| &**it));
         }

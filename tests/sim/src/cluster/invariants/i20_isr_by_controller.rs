@@ -27,6 +27,7 @@ pub(crate) fn check(
         let Some(replica) = known.filter(|replica| replica.is_up && is_alive) else {
             // Whoever goes down while it is about to be in sync was counted on.
             let has_lost = known.is_some_and(|replica| replica.view.durable < replica.view.end);
+            let has_lost = has_lost || history.on_replaced.contains_key(&node);
             history.doubt(node, has_lost, Some(is));
             continue;
         };

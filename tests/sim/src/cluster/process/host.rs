@@ -194,6 +194,10 @@ impl Process {
         let opened = replica::Partition::open(self.id, log, high_watermark, own);
         let cell = Cell::new((key, name, at), opened, settings, &self.outbox);
         self.cells.insert(key, Arc::clone(&cell));
+        if self.homes[at].has_failed {
+            // It was given up while its logs were opened, and told those that there were.
+            cell.retire();
+        }
         if partition.directory_of(self.id) == Some(self.homes[at].dir.id()) {
             self.doors.serve(Arc::clone(&cell));
         } else {
