@@ -60,6 +60,11 @@ impl<'a> Electorate<'a> {
         })
     }
 
+    /// How many have to be in sync of a topic: its `min.insync.replicas`.
+    pub(crate) fn insync_min(&self, topic: &Topic) -> usize {
+        self.settings_of(topic).0
+    }
+
     /// Whether a topic would rather lose records than wait.
     pub(crate) fn allows_unclean(&self, topic: &Topic) -> bool {
         self.settings_of(topic).1

@@ -6,7 +6,8 @@
 //!   removing            2 3
 //! ```
 //!
-//! A target that takes the place of another one under way drops who was only coming for that.
+//! A target that takes the place of another one under way drops who was only coming for that; it is refused where that
+//! would leave fewer than `min.insync.replicas` who have all of it.
 
 use std::collections::BTreeSet;
 
@@ -71,13 +72,18 @@ impl Controller {
         let adding: Vec<BrokerId> = target.iter().filter(|id| !original.contains(id)).copied().collect();
         let replicas: Vec<BrokerId> = target.iter().chain(&removing).copied().collect();
         let mut revision = Revision { adding, removing, replicas, ..Revision::of(topic.id, partition) };
-        revision.isr.retain(|id| revision.replicas.contains(id));
-        if revision.isr.is_empty() && !partition.isr.is_empty() {
+        let stay = |ids: &[BrokerId]| ids.iter().filter(|id| revision.replicas.contains(id)).count();
+        let (in_sync, have_all) = (stay(&partition.isr), stay(&partition.isr) + stay(partition.eligible()));
+        let enough = electorate.insync_min(topic).min(revision.replicas.len());
+        let enough = enough.min(partition.isr.len() + partition.eligible().len());
+        if have_all < enough || (in_sync == 0 && !partition.isr.is_empty()) {
             return Err(ControllerError::InvalidReplicaAssignment(format!(
-                "Nobody would be in sync of {}-{}: only who is on the way in is.",
+                "Only {have_all} of the replicas of {}-{} would have all of it: others that do are on the way in, and \
+                 would be dropped. Name them, too, or wait until more are in sync.",
                 asked.topic, asked.partition
             )));
         }
+        revision.isr.retain(|id| revision.replicas.contains(id));
         Ok(electorate.settle(topic, revision))
     }
 

@@ -188,6 +188,25 @@ fn who_goes_stays_while_the_minimum_is_not_kept_without_it() {
 }
 
 #[test]
+fn who_comes_stays_while_the_minimum_is_not_kept_without_it() {
+    let mut stage = Stage::with(&[1, 2, 3, 4]);
+    stage.topic("a", &[&[1, 2]], "2");
+    stage.reassign("a", 0, Some(&[3, 4])).expect("it may");
+    stage.alter("a", 0, &[1, 2, 3]).expect("3 has caught up");
+    stage.alter("a", 0, &[1, 3]).expect("2 has fallen behind");
+    let before = "1@0 isr=1,3 adding=3,4 removing=1,2";
+    assert_eq!(stage.line("a", 0), before);
+    for without_3 in [None, Some(&[4, 1][..])] {
+        let refused = stage.reassign("a", 0, without_3);
+        assert_eq!(code(refused), ErrorCode::InvalidReplicaAssignment, "what is acknowledged is on 1 and 3");
+        assert_eq!(stage.line("a", 0), before);
+    }
+    stage.alter("a", 0, &[1, 2, 3]).expect("2 has caught up again");
+    stage.reassign("a", 0, None).expect("1 and 2 have all");
+    assert_eq!(stage.line("a", 0), "1@1 isr=1,2");
+}
+
+#[test]
 fn a_move_can_be_taken_back_or_turned_elsewhere() {
     let mut stage = Stage::with(&[1, 2, 3, 4]);
     stage.topic("a", &[&[1, 2]], "1");
