@@ -1,8 +1,9 @@
 //! Everything that proves the project, in one command: prepare, build once, run ring after ring, sum up.
 //!
 //! ```text
-//!   prepare ─▶ tidy, codegen ─▶ build ─▶ tests of the crates ─▶ simulation ─▶ conformance ─▶ e2e ─▶ torture
-//!                                        └──────── quick ──┘   └──────────── the long rings ────────────┘
+//!   prepare ─▶ tidy, codegen ─▶ build ─▶ tests of the crates ─▶ simulation ─┬▶ conformance
+//!                                        └──────── quick ──┘               └▶ e2e ─▶ torture
+//!                                                                            the long rings
 //! ```
 //!
 //! Test programs are built by one call of Cargo and started from here: a call per package would build
@@ -36,12 +37,18 @@ pub(crate) struct LongRing {
     time_max: Duration,
 }
 
-/// In the order they run: what fails sooner and is read more easily comes first.
-const LONG_RINGS: &[LongRing] = &[
-    LongRing { package: "vltava-conformance", name: "conformance", time_max: minutes(30) },
-    LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) },
-    LongRing { package: "vltava-torture", name: "torture", time_max: minutes(15) },
-];
+const CONFORMANCE: LongRing =
+    LongRing { package: "vltava-conformance", name: "conformance", time_max: minutes(30) };
+const E2E: LongRing = LongRing { package: "vltava-e2e", name: "e2e", time_max: minutes(30) };
+const TORTURE: LongRing = LongRing { package: "vltava-torture", name: "torture", time_max: minutes(15) };
+
+/// Two lanes at the same time, each ring of a lane after the one before it: most tests wait for others most of
+/// their time, and those of the first lane take about as long as those of the second.
+const LANES: [&[LongRing]; 2] = [&[CONFORMANCE], &[E2E, TORTURE]];
+
+fn long_rings() -> impl Iterator<Item = &'static LongRing> {
+    LANES.into_iter().flatten()
+}
 
 /// How long new seeds of the client's world are simulated; there are thousands in a second.
 const CLIENT_SEEDS_TIME: Duration = Duration::from_secs(15);
@@ -73,7 +80,7 @@ pub(crate) enum Rings {
 impl Rings {
     /// The long ring that is called so.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        LONG_RINGS.iter().find(|ring| ring.name == name).map(Self::One)
+        long_rings().find(|ring| ring.name == name).map(Self::One)
     }
 }
 
@@ -98,7 +105,7 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
                 report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["client"]));
                 report.add("simulation: cluster seeds", run::seeds(root, CLUSTER_SEEDS_TIME, &["cluster"]));
                 report.add("simulation: group seeds", run::seeds(root, GROUP_SEEDS_TIME, &["groups"]));
-                LONG_RINGS.iter().for_each(|ring| long(root, ring, &programs, filter, &mut report));
+                lanes(root, &programs, filter, &mut report);
             }
             Rings::One(ring) => long(root, ring, &programs, filter, &mut report),
             Rings::Quick => {}
@@ -123,7 +130,7 @@ pub(crate) fn fuzz(root: &Path, filter: &[&str]) -> Result<()> {
 }
 
 fn beside_the_code(root: &Path, rings: Rings, programs: &[Program], report: &mut Report) {
-    let is_long = |program: &&Program| LONG_RINGS.iter().any(|ring| ring.package == program.package);
+    let is_long = |program: &&Program| long_rings().any(|ring| ring.package == program.package);
     for program in programs.iter().filter(|program| !is_long(program)) {
         let outcome = run::program(root, program, &[], &[], (TESTS_TIME_MAX, run::Output::OnFailure));
         report.add(program.title(), outcome);
@@ -132,13 +139,37 @@ fn beside_the_code(root: &Path, rings: Rings, programs: &[Program], report: &mut
     report.add("examples in documentation", run::doc_tests(root, has_binary, TESTS_TIME_MAX));
 }
 
+fn lanes(root: &Path, programs: &[Program], filter: &[&str], report: &mut Report) {
+    let lane = |rings: &'static [LongRing]| {
+        let mut report = Report::default();
+        rings.iter().for_each(|ring| long(root, ring, programs, filter, &mut report));
+        report
+    };
+    let lane = &lane;
+    let reports = std::thread::scope(|scope| {
+        let begun = LANES.map(|rings| scope.spawn(move || lane(rings)));
+        begun.map(std::thread::ScopedJoinHandle::join)
+    });
+    for done in reports {
+        match done {
+            Ok(done) => report.append(done),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
 fn long(root: &Path, ring: &LongRing, programs: &[Program], filter: &[&str], report: &mut Report) {
     let started = Instant::now();
     let mut count = 0;
     for program in programs.iter().filter(|program| program.package == ring.package) {
         let mut tell = |title: String, environment: &[(&str, &str)]| {
-            let outcome =
-                run::program(root, program, filter, environment, (ring.time_max, run::Output::Live));
+            let outcome = run::program(
+                root,
+                program,
+                filter,
+                environment,
+                (ring.time_max, run::Output::Live(ring.name)),
+            );
             count += outcome.passed + outcome.failed;
             report.add(title, outcome);
         };

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use super::build;
 
 /// What the tests write at the same time, above all disks of brokers; and what nodes keep free.
-const TESTS_BYTES: u64 = 10 << 30;
+const TESTS_BYTES: u64 = 15 << 30;
 /// What Cargo makes of an empty target folder.
 const BUILD_BYTES: u64 = 8 << 30;
 

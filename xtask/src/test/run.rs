@@ -19,8 +19,8 @@ const SLACK: Duration = Duration::from_secs(60);
 /// When a program's output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// Line by line, as it comes: for programs that take minutes.
-    Live,
+    /// Line by line, as it comes, with this before each line: for programs that take minutes, beside others.
+    Live(&'static str),
     /// Whole, and only if a test failed.
     OnFailure,
 }
@@ -37,7 +37,7 @@ pub(super) fn program(
     let mut command = Command::new(&program.path);
     command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder).args(filter);
     command.envs(environment.iter().copied());
-    if output == Output::Live {
+    if matches!(output, Output::Live(_)) {
         // What a long test says of itself, above all that it cannot run here, is worth reading.
         command.arg("--nocapture");
     }
@@ -63,7 +63,7 @@ const AGAIN: &str = "again: ";
 /// Runs a program that ends by itself after about that time, and fails if it fails or hangs.
 pub(super) fn to_end(command: Command, time: Duration) -> Result<()> {
     let mut count = Count::default();
-    match finish(command, time + SLACK, Output::Live, &mut count)? {
+    match finish(command, time + SLACK, Output::Live("simulation"), &mut count)? {
         End::Exit { success: true } => Ok(()),
         End::Exit { success: false } => Err(not_done("it failed", count.again)),
         End::Hung => Err(not_done("it does not end", count.again)),
@@ -135,7 +135,7 @@ fn finish(mut command: Command, time_max: Duration, output: Output, count: &mut 
             Ok(line) => {
                 count.read(&line);
                 match output {
-                    Output::Live => println!("{line}"),
+                    Output::Live(name) => println!("{name:11} │ {line}"),
                     Output::OnFailure => kept.push(line),
                 }
             }
