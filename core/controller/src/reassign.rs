@@ -7,12 +7,12 @@
 //! ```
 //!
 //! A target that takes the place of another one under way drops who was only coming for that; it is refused where that
-//! would leave fewer than `min.insync.replicas` who have all of it.
+//! would leave fewer than `min.insync.replicas` who have all of it, or nobody who is in sync.
 
 use std::collections::BTreeSet;
 
 use base::BrokerId;
-use metadata::{MetadataRecord, Partition, PartitionChange};
+use metadata::{MetadataRecord, Partition, PartitionChange, Topic};
 
 use crate::command::{AlterReassignments, Outcomes, Reassignment};
 use crate::controller::Controller;
@@ -72,17 +72,7 @@ impl Controller {
         let adding: Vec<BrokerId> = target.iter().filter(|id| !original.contains(id)).copied().collect();
         let replicas: Vec<BrokerId> = target.iter().chain(&removing).copied().collect();
         let mut revision = Revision { adding, removing, replicas, ..Revision::of(topic.id, partition) };
-        let stay = |ids: &[BrokerId]| ids.iter().filter(|id| revision.replicas.contains(id)).count();
-        let (in_sync, have_all) = (stay(&partition.isr), stay(&partition.isr) + stay(partition.eligible()));
-        let enough = electorate.insync_min(topic).min(revision.replicas.len());
-        let enough = enough.min(partition.isr.len() + partition.eligible().len());
-        if have_all < enough || (in_sync == 0 && !partition.isr.is_empty()) {
-            return Err(ControllerError::InvalidReplicaAssignment(format!(
-                "Only {have_all} of the replicas of {}-{} would have all of it: others that do are on the way in, and \
-                 would be dropped. Name them, too, or wait until more are in sync.",
-                asked.topic, asked.partition
-            )));
-        }
+        check_kept(topic, partition, electorate.insync_min(topic), &revision.replicas)?;
         revision.isr.retain(|id| revision.replicas.contains(id));
         Ok(electorate.settle(topic, revision))
     }
@@ -111,6 +101,42 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// Whether enough of those who have all that was acknowledged stay, if these are the replicas from here on. Whoever is
+/// on the way out is still one of them: only those who were on the way in are dropped.
+fn check_kept(
+    topic: &Topic,
+    partition: &Partition,
+    insync_min: usize,
+    replicas: &[BrokerId],
+) -> Result<(), ControllerError> {
+    let (isr, eligible) = (&partition.isr, partition.eligible());
+    let stay = |ids: &[BrokerId]| ids.iter().filter(|id| replicas.contains(id)).count();
+    let dropped = |ids: &[BrokerId]| {
+        let dropped = ids.iter().filter(|id| !replicas.contains(id)).map(ToString::to_string);
+        dropped.collect::<Vec<_>>().join(", ")
+    };
+    let name = format!("{}-{}", topic.name, partition.index);
+    let refused = |why: String| Err(ControllerError::InvalidReplicaAssignment(why));
+    if !isr.is_empty() && stay(isr) == 0 {
+        return refused(format!(
+            "None of the replicas of {name} that would stay is in sync: {} is, on the way in, and would be dropped. \
+             Name it, too, or wait until one that stays is in sync.",
+            dropped(isr)
+        ));
+    }
+    let have_all = stay(isr) + stay(eligible);
+    let enough = insync_min.min(replicas.len()).min(isr.len() + eligible.len());
+    if have_all < enough {
+        return refused(format!(
+            "Only {have_all} of the replicas of {name} that would stay have all of it, of at least {enough}: {} has, \
+             too, on the way in, and would be dropped. Name it, too, wait until more are in sync, or lower \
+             min.insync.replicas.",
+            dropped(&[isr, eligible].concat())
+        ));
+    }
+    Ok(())
 }
 
 /// The replicas as they were before what is under way.

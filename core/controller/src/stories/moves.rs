@@ -207,6 +207,27 @@ fn who_comes_stays_while_the_minimum_is_not_kept_without_it() {
 }
 
 #[test]
+fn who_comes_stays_while_nobody_else_is_in_sync() {
+    let mut stage = Stage::with(&[1, 2, 3, 4]);
+    stage.topic("a", &[&[1, 2]], "3");
+    stage.reassign("a", 0, Some(&[3, 4])).expect("it may");
+    stage.alter("a", 0, &[1, 2, 3]).expect("3 has caught up");
+    stage.die(&[1, 2]);
+    let before = "3@1 isr=3 elr=1,2 adding=3,4 removing=1,2";
+    assert_eq!(stage.line("a", 0), before);
+    let refused = stage.reassign("a", 0, None).expect_err("nobody would lead it");
+    assert_eq!(refused.code(), ErrorCode::InvalidReplicaAssignment);
+    let why =
+        "None of the replicas of a-0 that would stay is in sync: 3 is, on the way in, and would be dropped.";
+    assert!(refused.to_string().starts_with(why), "{refused}");
+    assert_eq!(stage.line("a", 0), before);
+    stage.come(&again(1, 11));
+    stage.alter("a", 0, &[3, 1]).expect("1 has caught up");
+    stage.reassign("a", 0, None).expect("1 and 2 have all");
+    assert_eq!(stage.line("a", 0), "1@2 isr=1 elr=2");
+}
+
+#[test]
 fn a_move_can_be_taken_back_or_turned_elsewhere() {
     let mut stage = Stage::with(&[1, 2, 3, 4]);
     stage.topic("a", &[&[1, 2]], "1");
