@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A target that takes the place of another one under way drops who was only coming for that; it is refused where that
-//! would leave fewer than `min.insync.replicas` who have all of it, or nobody who is in sync.
+//! would leave fewer than `min.insync.replicas` who have all of it, nobody who is in sync, or, where nobody is known to
+//! have all of it, not the last one that had.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +112,7 @@ fn check_kept(
     insync_min: usize,
     replicas: &[BrokerId],
 ) -> Result<(), ControllerError> {
-    let (isr, eligible) = (&partition.isr, partition.eligible());
+    let (isr, eligible, last) = (&partition.isr, partition.eligible(), partition.last_known_eligible());
     let stay = |ids: &[BrokerId]| ids.iter().filter(|id| replicas.contains(id)).count();
     let dropped = |ids: &[BrokerId]| {
         let dropped = ids.iter().filter(|id| !replicas.contains(id)).map(ToString::to_string);
@@ -119,6 +120,13 @@ fn check_kept(
     };
     let name = format!("{}-{}", topic.name, partition.index);
     let refused = |why: String| Err(ControllerError::InvalidReplicaAssignment(why));
+    if isr.is_empty() && eligible.is_empty() && stay(last) < last.len() {
+        return refused(format!(
+            "Nobody is in sync of {name}, and what was acknowledged may be on nobody but {}, on the way in, which \
+             would be dropped. Bring it back, or name it, too; to go on without it, elect another uncleanly first.",
+            dropped(last)
+        ));
+    }
     if !isr.is_empty() && stay(isr) == 0 {
         return refused(format!(
             "None of the replicas of {name} that would stay is in sync: {} is, on the way in, and would be dropped. \

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::{BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch};
 
 use super::super::*;
-use super::stage::{Stage, after_power_cut, again, registration, settings};
+use super::stage::{Stage, after_power_cut, again, directory, registration, settings};
 
 fn code<T: std::fmt::Debug>(outcome: Result<T, ControllerError>) -> ErrorCode {
     outcome.expect_err("it should have been refused").code()
@@ -225,6 +225,37 @@ fn who_comes_stays_while_nobody_else_is_in_sync() {
     stage.alter("a", 0, &[3, 1]).expect("1 has caught up");
     stage.reassign("a", 0, None).expect("1 and 2 have all");
     assert_eq!(stage.line("a", 0), "1@2 isr=1 elr=2");
+}
+
+#[test]
+fn who_comes_stays_while_nobody_but_it_may_have_all() {
+    for fails in ["power", "directory"] {
+        let mut stage = Stage::with(&[1, 2, 3, 4]);
+        stage.topic("a", &[&[1, 2]], "1");
+        stage.reassign("a", 0, Some(&[3, 4])).expect("it may");
+        stage.alter("a", 0, &[1, 2, 3]).expect("3 has caught up");
+        stage.die(&[1, 2]);
+        assert_eq!(stage.line("a", 0), "3@1 isr=3 adding=3,4 removing=1,2", "3 goes on alone");
+        if fails == "power" {
+            stage.run(Command::RegisterBroker(after_power_cut(3, 33))).expect("it may");
+        } else {
+            stage.beat(BrokerHeartbeat { offline_log_dirs: vec![directory(3)], ..stage.heartbeat(3) });
+        }
+        [1, 2].into_iter().for_each(|id| stage.come(&again(id, 11)));
+        let before = "nobody@2 isr= last=3 adding=3,4 removing=1,2";
+        assert_eq!(stage.line("a", 0), before, "{fails}");
+        for without_3 in [None, Some(&[4, 1][..])] {
+            let refused = stage.reassign("a", 0, without_3).expect_err("what is acknowledged is on 3 alone");
+            assert_eq!(refused.code(), ErrorCode::InvalidReplicaAssignment, "{fails}");
+            assert!(refused.to_string().contains("on nobody but 3, on the way in"), "{refused}");
+            assert_eq!(stage.line("a", 0), before, "{fails}");
+        }
+        stage.reassign("a", 0, Some(&[3, 1, 2])).expect("3 stays");
+        assert_eq!(stage.line("a", 0), "nobody@2 isr= last=3 adding=3", "{fails}");
+        stage.elect(ElectionKind::Unclean, "a", 0).expect("somebody says so");
+        stage.reassign("a", 0, None).expect("what 3 alone had was given up before");
+        assert_eq!(stage.line("a", 0), "1@4 isr=1 recovering", "{fails}");
+    }
 }
 
 #[test]
