@@ -15,7 +15,7 @@ use storage::disk::DiskError;
 use storage::{DeleteError, LookupError};
 
 use crate::partition::{Effect, Partition};
-use crate::role::{Cut, Following, Role};
+use crate::role::{Cut, DecidedCut, Following, Role};
 
 /// What a follower asks its leader for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,20 +207,29 @@ impl Partition {
     }
 
     fn begin_cut(&mut self, cut: Cut, out: &mut Effects<Effect>) {
-        let upto = match cut {
+        let durable_max = match cut {
             Cut::From(at) if at > self.log.start() => at.min(self.log.recovery_point()),
             // Nothing stays, and a crash may leave no segment that tells where the log was.
             Cut::From(_) | Cut::All(_) => Offset::ZERO,
         };
-        self.cut = Some(cut);
-        out.push(Effect::LowerRecoveryPoint(upto));
+        self.cut = Some(DecidedCut { cut, durable_max });
+        out.push(Effect::LowerRecoveryPoint(durable_max));
     }
 
-    /// Cuts the log as was decided, now that its recovery point is lowered: should a crash come in between,
-    /// what is missing is not taken for what was lost. A log that could not be cut, and did not fail, is cut when
-    /// the leader says so again.
-    pub fn cut(&mut self, now: Now, out: &mut Effects<Effect>) -> Result<(), FollowError> {
-        let Some(cut) = self.cut.take().filter(|_| !self.failed) else { return Ok(()) };
+    /// Up to where it is to be noted, at most, that the log is durable before it is cut; `None` if it is not to be cut.
+    /// Under another leadership that is another place than [`Effect::LowerRecoveryPoint`] said, and noting the old
+    /// one may be wrong by then.
+    pub fn waits_for(&self) -> Option<Offset> {
+        self.cut.map(|decided| decided.durable_max)
+    }
+
+    /// Cuts the log as was decided, now that it is noted to be durable up to `noted` at most: should a crash come in
+    /// between, what is missing is not taken for what was lost. A cut that was decided since, and needs a lower
+    /// point than that, waits for its own call. A log that could not be cut, and did not fail, is cut when the
+    /// leader says so again.
+    pub fn cut(&mut self, now: Now, noted: Offset, out: &mut Effects<Effect>) -> Result<(), FollowError> {
+        let decided = self.cut.take_if(|decided| noted <= decided.durable_max);
+        let Some(DecidedCut { cut, .. }) = decided.filter(|_| !self.failed) else { return Ok(()) };
         let done = self.make_cut(now, cut, out);
         out.push(Effect::FetchOn);
         self.check();

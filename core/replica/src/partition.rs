@@ -18,7 +18,7 @@ use crate::fetch::FetchError;
 use crate::flush::FlushPolicy;
 use crate::isr::{AlterIsr, IsrAnswer};
 use crate::leader::{Leader, Leadership};
-use crate::role::{Cut, Following, Role};
+use crate::role::{DecidedCut, Following, Role};
 
 /// What the caller of a step has to do, in order, after the step.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub enum Effect {
     AlterIsr(AlterIsr),
     /// [`Partition::next_fetch`] may say something else now.
     FetchOn,
-    /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`], or
-    /// [`Partition::put_off_cut`] if it cannot be written.
+    /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`] with it, or
+    /// [`Partition::put_off_cut`] if it cannot be written. Not if [`Partition::waits_for`] says something else by then.
     LowerRecoveryPoint(Offset),
     /// The end of the log was cut off.
     Truncated {
@@ -113,7 +113,7 @@ pub struct Partition {
     /// The last leadership of which it was seen, since the log was opened, that its log has all of this one.
     pub(crate) agreed_epoch: LeaderEpoch,
     /// What is to be given up of the log once its recovery point is lowered.
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<DecidedCut>,
     /// Bytes and records appended since the last flush was asked for.
     unflushed_bytes: u64,
     unflushed_records: u64,

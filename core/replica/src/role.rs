@@ -24,6 +24,14 @@ pub(crate) struct Following {
 
 /// What a follower is to give up of its log, once its recovery point is lowered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DecidedCut {
+    pub(crate) cut: Cut,
+    /// Up to where it may be noted, at most, that the log is durable.
+    pub(crate) durable_max: Offset,
+}
+
+/// See [`DecidedCut`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// All from here on.
     From(Offset),

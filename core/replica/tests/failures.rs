@@ -12,8 +12,8 @@ use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Known, Log, LogSettings};
 use vltava_replica::{
-    AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, OffsetSpec,
-    Partition,
+    AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, NextFetch,
+    OffsetSpec, Partition,
 };
 use world::lead;
 
@@ -42,18 +42,34 @@ impl Story {
         self.partition.append(NOW, &batch, true, &mut self.out).map(|appended| appended.base_offset)
     }
 
-    /// Another leads from here on.
+    /// Another leads from here on, elected uncleanly.
     fn follow(&mut self) {
+        self.follow_in(1);
+    }
+
+    fn follow_in(&mut self, epoch: i32) {
         let assignment = Assignment {
             leader: Some(BrokerId(2)),
-            leader_epoch: LeaderEpoch(1),
-            partition_epoch: 1,
+            leader_epoch: LeaderEpoch(epoch),
+            partition_epoch: epoch,
             replicas: vec![BrokerId(1), BrokerId(2)],
             isr: vec![BrokerId(2)],
-            unclean_epoch: LeaderEpoch(1),
+            unclean_epoch: LeaderEpoch(epoch),
         };
         self.partition.assign(NOW, &assignment, &mut self.out);
         self.out.drain().for_each(drop);
+    }
+
+    /// The leader of this epoch has nothing of what is here from there on. The recovery point that the cut needs.
+    fn is_told_to_cut(&mut self, epoch: i32, at: i64) -> Option<Offset> {
+        let (epoch, high_watermark) = (LeaderEpoch(epoch), Offset(at));
+        let diverging = Some((LeaderEpoch(0), Offset(at)));
+        let said = FromLeader { epoch, high_watermark, log_start: Offset(0), diverging, records: &[] };
+        self.partition.on_fetched(NOW, &said, &mut self.out).expect("it was elected without having them");
+        self.out.drain().find_map(|effect| match effect {
+            Effect::LowerRecoveryPoint(upto) => Some(upto),
+            _ => None,
+        })
     }
 
     fn flush(&mut self) {
@@ -225,7 +241,7 @@ fn a_cut_that_fails_midway_leaves_nothing_committed_beyond_the_end() {
     story.partition.on_fetched(NOW, &said, &mut story.out).expect("it was elected without having them");
     assert_eq!(story.errors(), Vec::<String>::new());
     story.disk.fail(Some("set_len"));
-    story.partition.cut(NOW, &mut story.out).expect_err("told to fail");
+    story.partition.cut(NOW, Offset(0), &mut story.out).expect_err("told to fail");
     assert_eq!(story.errors(), ["retire: set_len"]);
     assert_eq!((story.partition.log().end(), story.partition.high_watermark()), (Offset(1), Offset(1)));
     // What comes after checks that it is so.
@@ -249,13 +265,41 @@ fn a_cut_that_cannot_be_read_is_made_when_the_leader_says_so_again() {
     told_where_to_cut(&mut story).expect("it was elected without having them");
     assert!(!fetches_on(&mut story), "not before it is cut");
     story.disk.fail(Some("read_at"));
-    story.partition.cut(NOW, &mut story.out).expect_err("told to fail");
+    story.partition.cut(NOW, Offset(0), &mut story.out).expect_err("told to fail");
     assert!(fetches_on(&mut story), "else nobody would ever ask again");
     assert_eq!(story.partition.next_fetch().ask().map(|fetch| fetch.from), Some(Offset(3)));
     story.disk.fail(None);
     told_where_to_cut(&mut story).expect("it goes on");
-    story.partition.cut(NOW, &mut story.out).expect("memory");
+    story.partition.cut(NOW, Offset(0), &mut story.out).expect("memory");
     assert_eq!((story.errors(), story.partition.log().end()), (Vec::new(), Offset(1)));
+}
+
+#[test]
+fn a_cut_is_not_made_under_a_recovery_point_that_was_noted_for_another() {
+    let mut story = Story::new(FlushPolicy::Os);
+    (0..9).for_each(|at| assert_eq!(story.append().expect("memory"), Offset(at)));
+    story.flush_of(FlushScope::Checkpoint);
+    story.follow();
+    assert_eq!(story.is_told_to_cut(1, 6), Some(Offset(6)));
+    // Whoever notes that has not come to the cut when somebody else leads, who has less.
+    story.follow_in(2);
+    assert_eq!(story.partition.waits_for(), None);
+    assert_eq!(story.is_told_to_cut(2, 3), Some(Offset(3)));
+    assert_eq!(story.partition.waits_for(), Some(Offset(3)));
+    story.partition.cut(NOW, Offset(6), &mut story.out).expect("nothing is done");
+    assert_eq!(
+        story.partition.log().end(),
+        Offset(9),
+        "a crash would find less than was noted to be durable"
+    );
+    assert_eq!(story.partition.next_fetch(), NextFetch::AfterItsDisk(BrokerId(2)));
+    story.partition.cut(NOW, Offset(3), &mut story.out).expect("memory");
+    assert_eq!((story.partition.log().end(), story.partition.waits_for()), (Offset(3), None));
+    assert_eq!(story.partition.next_fetch().ask().map(|fetch| fetch.from), Some(Offset(3)));
+    // A point that is lower than it needs to be does.
+    assert_eq!(story.is_told_to_cut(2, 2), Some(Offset(2)));
+    story.partition.cut(NOW, Offset(1), &mut story.out).expect("memory");
+    assert_eq!(story.partition.log().end(), Offset(2));
 }
 
 /// All that a replica has was deleted at its leader's, and a crash comes while it drops its own.
@@ -280,7 +324,7 @@ fn a_log_that_a_crash_left_half_emptied_is_not_taken_for_damaged() {
             for effect in story.out.drain().collect::<Vec<_>>() {
                 if let Effect::LowerRecoveryPoint(upto) = effect {
                     recovery_point = upto;
-                    done = story.partition.cut(NOW, &mut story.out);
+                    done = story.partition.cut(NOW, upto, &mut story.out);
                 }
             }
             let known = Known { recovery_point, log_start: Offset::ZERO, clean: false, adopted: false };

@@ -84,9 +84,13 @@ impl Cluster {
         let (now, mut out) = (self.now(), Effects::new());
         let result = act(self.replicas.get_mut(&id).expect("there are three"), now, &mut out);
         let mut effects: Vec<Effect> = out.drain().collect();
-        if effects.iter().any(|effect| matches!(effect, Effect::LowerRecoveryPoint(_))) {
+        let lowers = |effect: &Effect| match effect {
+            Effect::LowerRecoveryPoint(upto) => Some(*upto),
+            _ => None,
+        };
+        if let Some(upto) = effects.iter().find_map(lowers) {
             let partition = self.replicas.get_mut(&id).expect("there are three");
-            partition.cut(now, &mut out).expect("it can be cut");
+            partition.cut(now, upto, &mut out).expect("it can be cut");
             effects.extend(out.drain());
         }
         for effect in effects {

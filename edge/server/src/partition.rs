@@ -220,12 +220,13 @@ impl PartitionCell {
     fn cut(&self, upto: Offset) {
         let now = self.clock.now();
         let cut = self.dir.mark(|marks| {
-            // What was taken away may have left its name to another log by now.
-            if self.is_offline() {
+            // What was taken away may have left its name to another log by now, and another leader may have had the
+            // log cut elsewhere.
+            if self.is_offline() || self.with(|partition| partition.waits_for()) != Some(upto) {
                 return Ok(Ok(()));
             }
             marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
-            Ok(self.act(|partition, out| partition.cut(now, out)))
+            Ok(self.act(|partition, out| partition.cut(now, upto, out)))
         });
         self.is_cut_refused.store(!matches!(cut, Some(Ok(()))), Ordering::Relaxed);
         match cut {

@@ -142,9 +142,13 @@ fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>, writ
         }
         LeaderAnswer::Refused(_) => {}
     }
-    if out.drain().any(|effect| matches!(effect, Effect::LowerRecoveryPoint(_))) {
+    let lowered = out.drain().find_map(|effect| match effect {
+        Effect::LowerRecoveryPoint(upto) => Some(upto),
+        _ => None,
+    });
+    if let Some(upto) = lowered {
         match writes {
-            true => partition.cut(world.now, &mut out).unwrap(),
+            true => partition.cut(world.now, upto, &mut out).unwrap(),
             false => partition.put_off_cut(&mut out),
         }
     }

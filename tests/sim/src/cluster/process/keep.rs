@@ -50,10 +50,13 @@ impl Process {
 
     fn cut(&mut self, now: Now, key: PartitionKey, upto: Offset) {
         let Some(cell) = self.cells.get(&key).cloned() else { return };
+        if cell.with(|partition| partition.waits_for()) != Some(upto) {
+            return;
+        }
         let point = PartitionOffsets::from_iter([(cell.name.clone(), upto)]);
         match self.homes[cell.home].dir.save_recovery_points(point) {
             Ok(()) => {
-                let cut = cell.act(|partition, out| partition.cut(now, out));
+                let cut = cell.act(|partition, out| partition.cut(now, upto, out));
                 if let Err(why) = cut {
                     self.say(format!("{} cannot be cut: {why}", cell.name));
                 }
