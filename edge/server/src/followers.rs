@@ -370,8 +370,7 @@ pub(crate) fn step(
         warn!(partition = %cell.name, %leader, %why, unsaid, "this replica cannot follow");
     }
     let rests_until = followers.rests_until(cell).max(full_until);
-    let has_failed = done.is_err() || cell.take_refused_cut();
-    Next { fetch: next_of(cell, leader), has_failed, rests_until }
+    Next { fetch: next_of(cell, leader), has_failed: done.is_err(), rests_until }
 }
 
 /// What to ask this leader for, if it leads.

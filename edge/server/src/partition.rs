@@ -45,8 +45,6 @@ pub(crate) struct PartitionCell {
     /// Held while files are synced. The kernel tells an error of a file to one of those who sync it at
     /// the same time: the other would take records for durable that are not.
     syncing: Mutex<()>,
-    /// Whether the log was to be cut since it was last asked, and could not be.
-    is_cut_refused: AtomicBool,
     /// Whether it takes no writes any more, for those who must not wait for the lock.
     offline: AtomicBool,
     /// Whether its topic and the controller have it filled no faster than this node's limit (KIP-73): it is
@@ -78,7 +76,6 @@ impl PartitionCell {
             is_noted_lax: AtomicBool::new(is_noted_lax),
             checkpoint_asked: AtomicBool::new(false),
             syncing: Mutex::new(()),
-            is_cut_refused: AtomicBool::new(false),
             offline: AtomicBool::new(false),
             is_throttled: AtomicBool::new(false),
         })
@@ -228,7 +225,6 @@ impl PartitionCell {
             marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
             Ok(self.act(|partition, out| partition.cut(now, upto, out)))
         });
-        self.is_cut_refused.store(!matches!(cut, Some(Ok(()))), Ordering::Relaxed);
         match cut {
             Some(Ok(())) => {}
             Some(Err(why)) => {
@@ -236,12 +232,6 @@ impl PartitionCell {
             }
             None => self.act(Partition::put_off_cut),
         }
-    }
-
-    /// Whether the log was to be cut since it was last asked, and could not be: its leader will say the same again,
-    /// as often as it is asked.
-    pub(crate) fn take_refused_cut(&self) -> bool {
-        self.is_cut_refused.swap(false, Ordering::Relaxed)
     }
 
     fn tell_of_cut(&self, from: Offset, to: Offset, committed: Offset) {
