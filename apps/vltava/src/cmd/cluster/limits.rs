@@ -50,9 +50,12 @@ pub(super) fn lift(admin: &Admin, throttle: &Throttle) -> Result<()> {
 }
 
 /// Takes away what was set for moves that somebody else began and is not there to end; of those that were not
-/// limited, nothing.
-pub(super) fn lift_left_behind(admin: &Admin, ongoing: &[OngoingReassignment]) -> Result<()> {
-    let moves: Vec<Move> = ongoing.iter().map(as_move).collect();
+/// limited, nothing. They are over: what goes on is not to be named.
+pub(super) fn lift_left_behind<'a>(
+    admin: &Admin,
+    over: impl IntoIterator<Item = &'a OngoingReassignment>,
+) -> Result<()> {
+    let moves: Vec<Move> = over.into_iter().map(as_move).collect();
     let found = look(admin, moves.iter().map(|it| &*it.topic).collect(), &BTreeSet::new())?;
     lift(admin, &Throttle::left_behind(&moves, &up(admin)?, &found))
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::{Context, Result, bail};
 use base::{BrokerId, ErrorCode};
 use client::Admin;
-use client::admin::{ConfigChange, OngoingReassignment, Resource};
+use client::admin::{AdminError, ConfigChange, OngoingReassignment, Resource};
 use client::plan::{Move, incoming};
 use serde_json::{Value, json};
 
@@ -212,16 +212,9 @@ pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Writ
         confirm("Take them back?", "this takes back moves of partitions", "they go on moving")?;
     }
     let partitions = ongoing.iter().map(|it| (it.topic.clone(), it.partition.0));
-    let (mut taken, mut failures) = (Vec::new(), Vec::new());
-    for (it, back) in ongoing.iter().zip(admin.cancel_reassignments(partitions).wait()) {
-        match back {
-            Ok(()) => taken.push(it),
-            // It has arrived since it was looked.
-            Err(error) if error.code() == Some(ErrorCode::NoReassignmentInProgress) => {}
-            Err(error) => failures.push(error),
-        }
-    }
-    limits::lift_left_behind(admin, &ongoing)
+    let Cancelled { taken, arrived, failures } =
+        Cancelled::of(&ongoing, admin.cancel_reassignments(partitions).wait());
+    limits::lift_left_behind(admin, taken.iter().chain(&arrived).copied())
         .context("the moves were taken back, but the limit of the copies is still set")?;
     if as_json {
         let names = taken.iter().map(|it| json!({ "topic": it.topic, "partition": it.partition.0 }));
@@ -230,6 +223,34 @@ pub(super) fn cancel(admin: &Admin, yes: bool, as_json: bool, out: &mut dyn Writ
         writeln!(out, "took back {}", counted(taken.len(), "partition"))?;
     }
     say_failures(failures, Asked::Cluster)
+}
+
+/// What came of taking moves back.
+struct Cancelled<'a> {
+    taken: Vec<&'a OngoingReassignment>,
+    /// Those that have arrived since it was looked.
+    arrived: Vec<&'a OngoingReassignment>,
+    /// Why others go on.
+    failures: Vec<AdminError>,
+}
+
+impl<'a> Cancelled<'a> {
+    fn of(
+        ongoing: &'a [OngoingReassignment],
+        answers: impl IntoIterator<Item = Result<(), AdminError>>,
+    ) -> Self {
+        let mut cancelled = Self { taken: Vec::new(), arrived: Vec::new(), failures: Vec::new() };
+        for (it, back) in ongoing.iter().zip(answers) {
+            match back {
+                Ok(()) => cancelled.taken.push(it),
+                Err(error) if error.code() == Some(ErrorCode::NoReassignmentInProgress) => {
+                    cancelled.arrived.push(it);
+                }
+                Err(error) => cancelled.failures.push(error),
+            }
+        }
+        cancelled
+    }
 }
 
 /// So many of them, in words.
@@ -258,6 +279,32 @@ mod tests {
         let brokers = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect();
         let (topic, partition) = ("orders".to_owned(), PartitionIndex(0));
         Move { topic, partition, from: brokers(from), to: brokers(to), bytes }
+    }
+
+    #[test]
+    fn moves_that_cannot_be_taken_back_are_none_of_those_that_are_over() {
+        let on_its_way = |index| OngoingReassignment {
+            topic: "orders".to_owned(),
+            partition: PartitionIndex(index),
+            replicas: vec![BrokerId(1)],
+            adding: Vec::new(),
+            removing: Vec::new(),
+        };
+        let refused = |index: i32, code| {
+            let what = format!("partition orders-{index}");
+            Err(AdminError::Refused { what, code, message: None, may_have_been_done: false })
+        };
+        let ongoing = [0, 1, 2].map(on_its_way);
+        let answers = [
+            Ok(()),
+            refused(1, ErrorCode::InvalidReplicaAssignment),
+            refused(2, ErrorCode::NoReassignmentInProgress),
+        ];
+        let Cancelled { taken, arrived, failures } = Cancelled::of(&ongoing, answers);
+        assert_eq!(taken, [&ongoing[0]]);
+        assert_eq!(arrived, [&ongoing[2]]);
+        assert_eq!(failures.len(), 1);
+        assert_eq!(failures[0].code(), Some(ErrorCode::InvalidReplicaAssignment));
     }
 
     #[test]
