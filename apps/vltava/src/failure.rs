@@ -157,6 +157,10 @@ fn advice_on_refusal(code: ErrorCode, asked: Asked) -> Option<&'static str> {
         ErrorCode::UnknownTopicOrPartition => Some("`vltava topic list` shows the topics there are"),
         ErrorCode::TopicAlreadyExists => Some("`vltava topic alter` changes a topic"),
         ErrorCode::InvalidConfig => Some("`vltava config show NAME` says what a setting takes"),
+        ErrorCode::InvalidReplicaAssignment => Some(
+            "`vltava topic alter TOPIC --replication-factor N` gives up replicas on brokers that are down before any other; \
+             after `vltava topic alter TOPIC --config min.insync.replicas=1` fewer are enough",
+        ),
         ErrorCode::InvalidReplicationFactor => Some("there must be a broker for each replica"),
         ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge => {
             Some("`vltava topic alter TOPIC --config max.message.bytes=BYTES` allows longer records")
