@@ -6,6 +6,7 @@
 //!   metadata and names on the disks ─ place ─▶ open, make, or offline
 //!   offline, and another leads ─ begins_anew ─▶ make: empty, and filled by the leader
 //!   offline in a directory that is well ─ give_up ─▶ AssignReplicasToDirs: lost, others lead in its stead
+//!   served, and found damaged ─ can_be_replaced ─▶ offline
 //! ```
 //!
 //! A directory that fails while the broker runs is said with each heartbeat:
@@ -98,6 +99,12 @@ pub fn begins_anew(broker: BrokerId, image: &Image, partition: &Partition, dirs:
     let is_counted_on = counted_on.iter().any(|ids| ids.contains(&broker));
     let is_led = image.broker(partition.leader).is_some_and(|leader| !leader.fenced);
     is_gone && is_led && partition.leader != broker && !is_counted_on
+}
+
+/// Whether another replica has all that is committed, and is there to lead at once, if this broker's is given up.
+pub fn can_be_replaced(broker: BrokerId, image: &Image, partition: &Partition) -> bool {
+    let others = partition.isr.iter().chain(partition.eligible()).filter(|id| **id != broker);
+    others.filter_map(|id| image.broker(*id)).any(|other| !other.fenced && !other.in_controlled_shutdown)
 }
 
 /// Has the controller know of logs that cannot be served although their directories are as good as any: others

@@ -11,6 +11,7 @@ use coordinator::{Caller, ConnectionId, Request, Response, Ticket};
 use metadata::Image;
 use metadata::settings::TopicSettings;
 use replica::{AlterIsr, Partition};
+use storage::LookupError;
 use storage::disk::DiskError;
 
 use crate::parked::{Parked, Waiter};
@@ -133,6 +134,10 @@ pub enum Effect {
     Offline(DiskError),
     /// The disk did not do what was asked, but nothing was changed.
     Refused(DiskError),
+    /// Have stored records looked at: see [`replica::Effect::Suspect`].
+    Suspect(Offset),
+    /// Stored records are damaged: the partition alone is given up.
+    Damaged(LookupError),
 }
 
 impl Hosted {
@@ -189,6 +194,11 @@ impl Hosted {
                     out.push(Effect::Offline(error));
                 }
                 replica::Effect::Refused(error) => out.push(Effect::Refused(error)),
+                replica::Effect::Suspect(at) => out.push(Effect::Suspect(at)),
+                replica::Effect::Damaged(why) => {
+                    self.parked.gone(|waiter| out.push(Effect::Wake(waiter)));
+                    out.push(Effect::Damaged(why));
+                }
             }
         }
         result

@@ -121,7 +121,7 @@ impl<'a> Revision<'a> {
             self.keep_eligible(rules.insync_min);
         }
         let (leader, is_new) = self.elect(rules);
-        let is_new = is_new || (self.takes_away() && leader != BrokerId::NONE);
+        let is_new = is_new || ((self.takes_away() || self.begins_anew()) && leader != BrokerId::NONE);
         self.remember_last_leader(leader);
         self.change(leader, is_new)
     }
@@ -130,6 +130,14 @@ impl<'a> Revision<'a> {
     /// to say must not count for one that is given again, with nothing in it.
     fn takes_away(&self) -> bool {
         self.before.replicas.iter().any(|id| !self.replicas.contains(id))
+    }
+
+    /// Whether a follower that had a log has another from here on: for the same reason.
+    fn begins_anew(&self) -> bool {
+        let Some((id, directory)) = self.assigned else { return false };
+        let had = self.before.directory_of(id).filter(|had| *had != Partition::DIRECTORY_UNASSIGNED);
+        let is_other = directory != Partition::DIRECTORY_LOST && had.is_some_and(|had| had != directory);
+        is_other && id != self.before.leader
     }
 
     /// Once all who come are in sync, those who go are gone (KIP-455); but never are those who have all that was

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch, Now, Offset};
 
+use crate::damage::Given;
 use crate::isr::{AlterIsr, Isr, IsrAnswer};
 
 /// A follower that fetches.
@@ -46,6 +47,8 @@ struct Follower {
     leader_end: Offset,
     /// When it last had all that there was.
     caught_up_at: Duration,
+    /// What it was given last.
+    given: Given,
 }
 
 /// What the controller decided of a partition, as far as its leader must know.
@@ -95,6 +98,7 @@ impl Leader {
                 fetched_at: Duration::ZERO,
                 leader_end: Offset::NONE,
                 caught_up_at,
+                given: Given::default(),
             });
         }
     }
@@ -108,6 +112,11 @@ impl Leader {
     pub(crate) fn accepts(&self, follower: FollowerId) -> bool {
         let known = self.followers.get(&follower.broker);
         known.is_some_and(|known| follower.epoch == BrokerEpoch::NONE || follower.epoch >= known.broker_epoch)
+    }
+
+    /// What a follower was given last.
+    pub(crate) fn given(&mut self, follower: BrokerId) -> Option<&mut Given> {
+        self.followers.get_mut(&follower).map(|follower| &mut follower.given)
     }
 
     /// Where the log of each follower ends; [`Offset::NONE`] if it did not say yet.

@@ -11,6 +11,7 @@
 mod partition; // start here
 
 mod compact;
+mod damage;
 mod follower;
 mod isr;
 mod leader;

@@ -14,6 +14,7 @@ use storage::disk::DiskError;
 use storage::{Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, Removal, Removed};
 
 use crate::assignment::Assignment;
+use crate::damage::Given;
 use crate::fetch::FetchError;
 use crate::flush::FlushPolicy;
 use crate::isr::{AlterIsr, IsrAnswer};
@@ -63,6 +64,11 @@ pub enum Effect {
     Offline(DiskError),
     /// The disk did not do what was asked, but nothing was changed: the same may go well later.
     Refused(DiskError),
+    /// What is stored at this offset may be damaged: have it looked at, by [`Partition::check_plan`].
+    Suspect(Offset),
+    /// Stored records are damaged. This partition takes no more writes; others are as good as before. The controller is
+    /// to know that the replica has lost its records.
+    Damaged(LookupError),
 }
 
 /// What became of an append.
@@ -120,6 +126,8 @@ pub struct Partition {
     /// When the first of them was appended, by `Now::elapsed`.
     unflushed_since: Duration,
     pub(crate) failed: bool,
+    /// What consumers were given last.
+    pub(crate) given: Given,
 }
 
 impl Partition {
@@ -142,6 +150,7 @@ impl Partition {
             unflushed_records: 0,
             unflushed_since: Duration::ZERO,
             failed: false,
+            given: Given::default(),
         }
     }
 

@@ -55,7 +55,13 @@ impl Partition {
         let planned = self.plan_fetch(fetch, upto, &mut fetched, out);
         // Whatever came of it, files may have been opened.
         self.log.on_read(fetch.from);
+        if planned.is_err() && !self.failed {
+            out.push(Effect::Suspect(fetch.from));
+        }
         planned?;
+        if !fetched.slices.is_empty() && !fetch.is_again {
+            self.note_given(fetch.reader, fetch.from, out);
+        }
         if let Reader::Follower(id) = fetch.reader
             && !fetch.is_again
         {

@@ -10,7 +10,7 @@ use base::{BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uu
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
-use storage::{FlushScope, Known, Log, LogSettings};
+use storage::{Check, FlushScope, Known, Log, LogSettings};
 use vltava_replica::{
     AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, NextFetch,
     OffsetSpec, Partition,
@@ -355,4 +355,44 @@ fn so_many_records_wait_for_a_flush_and_no_more() {
         }
     }
     assert_eq!(flushes, [2, 5]);
+}
+
+/// Who asks for the same again and again cannot use what he is given.
+#[test]
+fn records_that_nobody_can_use_are_looked_at_and_given_up_if_another_has_them() {
+    let mut story = Story::new(FlushPolicy::Os);
+    (0..3).for_each(|_| drop(story.append().expect("memory")));
+    story.flush_of(FlushScope::Checkpoint);
+    let suspects = |story: &mut Story| -> Vec<Offset> {
+        let at = |effect| if let Effect::Suspect(at) = effect { Some(at) } else { None };
+        story.out.drain().filter_map(at).collect()
+    };
+    for from in [0, 1, 0, 0, 1, 1] {
+        story.fetch(from);
+    }
+    assert_eq!(suspects(&mut story), [], "others ask for it, too");
+    (0..7).for_each(|_| drop(story.fetch(1)));
+    assert_eq!(suspects(&mut story), [Offset(1); 3], "it was asked for twice before");
+    let path = PathBuf::from("/data/events-0/00000000000000000000.log");
+    let mut bytes = story.disk.contents(&path).expect("it is there");
+    let plan = |story: &mut Story, at| story.partition.check_plan(Offset(at)).and_then(Check::run);
+    assert_eq!(plan(&mut story, 1), Ok(()));
+    bytes[2_000] ^= 1;
+    story.disk.put(&path, bytes);
+    (0..2).for_each(|_| story.partition.log_mut().rest());
+    let why = plan(&mut story, 1).expect_err("it is damaged");
+    // As long as nobody else has it, it is better than nothing.
+    assert!(!story.partition.on_damage(&why, false, &mut story.out));
+    story.append().expect("it goes on");
+    let mut busy = DiskError { operation: "open", path, reason: String::new(), failed: Failed::Process };
+    assert!(
+        !story.partition.on_damage(&busy.clone().into(), true, &mut story.out),
+        "that says nothing of it"
+    );
+    story.out.drain().for_each(drop);
+    busy.failed = Failed::File;
+    assert!(story.partition.on_damage(&why, true, &mut story.out));
+    assert!(story.out.drain().any(|effect| matches!(effect, Effect::Damaged(told) if told == why)));
+    assert!(story.partition.is_failed());
+    assert!(!story.partition.on_damage(&busy.into(), true, &mut story.out), "once");
 }

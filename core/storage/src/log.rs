@@ -18,6 +18,7 @@
 //! compaction took, and the last one, which alone grows, is always there.
 
 mod append;
+mod check;
 mod close;
 mod compact;
 mod delete;
@@ -46,6 +47,7 @@ use close::READ_OPEN_MAX;
 use compact::Swapping;
 
 pub use append::{AppendError, Appended};
+pub use check::Check;
 pub use compact::{Dirt, Swap, Swapped};
 pub use delete::{DeleteError, Removal, Removed};
 pub use flush::{Flush, FlushScope, Flushed};

@@ -30,12 +30,12 @@ use std::sync::Arc;
 use base::{LeaderEpoch, Now, Offset, TopicId, Uuid};
 
 use crate::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Disk, DiskError, Failed};
 use crate::epochs::Epochs;
 use crate::gaps::gaps_below;
 use crate::home::Home;
 use crate::layout::EPOCHS_FILE;
-use crate::log::Log;
+use crate::log::{Log, LookupError};
 use crate::scan::{Damage, ScanError};
 use crate::segment::{Growth, Segment};
 use crate::settings::LogSettings;
@@ -110,6 +110,22 @@ pub enum OpenError {
     /// The disk failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+impl OpenError {
+    /// Whether it is the log that is of no use, and not its process or its whole disk.
+    pub fn is_of_log(&self) -> bool {
+        !matches!(self, Self::Disk(error) if error.failed != Failed::File)
+    }
+}
+
+impl From<LookupError> for OpenError {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::Disk(error) => Self::Disk(error),
+            LookupError::Damaged { segment, damage, .. } => Self::Quarantined { at: segment, damage },
+        }
+    }
 }
 
 impl Log {

@@ -4,7 +4,7 @@
 //! bytes of which nothing is known. Neither believes a length: what a header says is compared with
 //! what the file has before anything is read or made room for.
 
-use base::Offset;
+use base::{LeaderEpoch, Offset};
 use records::{BatchError, BatchHeader, HEADER_BYTES, StoredBatch, StoredCheck};
 
 use crate::disk::{DiskError, DiskFile};
@@ -42,6 +42,14 @@ pub enum Damage {
         expected: Offset,
         /// The one that does.
         found: Offset,
+    },
+    /// A batch of another leader epoch than the log had there.
+    #[error("a batch is of leader epoch {found} where the log was at {expected}")]
+    Epoch {
+        /// The epoch that was noted when it was written.
+        expected: LeaderEpoch,
+        /// The one that it says.
+        found: LeaderEpoch,
     },
     /// A batch that reaches into the segment behind.
     #[error("a batch ends at offset {found} in a segment that ends before {limit}")]

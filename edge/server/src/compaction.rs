@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use base::{Offset, PartitionIndex, TopicId};
 use broker::host::HostedPartition;
 use storage::checkpoint::PartitionOffsets;
-use storage::{Compacted, CompactionError, CompactionStats, Dirt};
+use storage::{Compacted, CompactionError, CompactionStats, Dirt, LookupError};
 use telemetry::CompactionMetrics;
 use tracing::{debug, error};
 
@@ -94,7 +94,13 @@ impl Housekeeping {
                 Ok(Err(CompactionError::Stopped)) => return false,
                 // It was deleted, or its disk failed, which was told.
                 Ok(Err(_)) if cell.is_offline() => return true,
-                Ok(Err(why)) => why.to_string(),
+                Ok(Err(why)) => {
+                    if let CompactionError::Damaged { segment, position, damage } = &why {
+                        let (segment, position, damage) = (*segment, *position, damage.clone());
+                        self.on_damage(&cell, &LookupError::Damaged { segment, position, damage });
+                    }
+                    why.to_string()
+                }
                 Err(_) => "a panic, see above".to_owned(),
             };
             self.metrics().failures.inc();

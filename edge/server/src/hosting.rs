@@ -140,7 +140,21 @@ impl Hosting {
             }));
         }
         new.retain(|new| new.partition.replicas.contains(&self.node));
+        new.iter().for_each(|new| self.let_go(new));
         self.make_all(new, self.producer_expiry(image))
+    }
+
+    /// A replica that begins anew, for its records were found damaged, is served no more.
+    fn let_go(&self, new: &Unmade<'_>) {
+        let (topic, index) = (new.topic.id, new.partition.index);
+        if !self.table.get(topic, index).is_some_and(|cell| cell.is_damaged()) {
+            return;
+        }
+        let (cells, _) = self.table.remove_one(topic, index);
+        for cell in cells {
+            cell.follow(None);
+            cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Logs of replicas that were taken from this node and given back before it heard of either, from a snapshot
@@ -215,7 +229,7 @@ impl Hosting {
                 if is_gone {
                     warn!(
                         partition = %name, leader = %new.partition.leader,
-                        "the log of this replica is gone with its disk or directory: the leader fills an empty one"
+                        "the log of this replica is gone, or is of no use: the leader fills an empty one"
                     );
                 }
                 return Some(cell);
@@ -268,7 +282,11 @@ impl Hosting {
             return dir.disk.remove_dir(&path);
         }
         let aside = stray_dir_name(name, Uuid::from_random(random()));
-        warn!(dir = %dir.path.display(), partition = %name, aside, "a directory of no topic of this cluster was in the way");
+        warn!(
+            dir = %dir.path.display(), partition = %name, aside,
+            "a directory that is of no topic of this cluster, or damaged, was in the way: it is kept, and a person can \
+             remove it"
+        );
         dir.disk.rename(&path, &PathBuf::from(aside))?;
         dir.disk.sync_dir(&PathBuf::new())
     }

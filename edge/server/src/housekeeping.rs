@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use base::{PartitionIndex, TopicId};
 use broker::host::HostedPartition;
 use broker::partition::flush_policy;
+use metadata::Image;
 use replica::FlushPolicy;
 use storage::dirs::Checkpoints;
 
@@ -50,6 +52,8 @@ pub(crate) struct CompactionLimits {
 pub(crate) struct Housekeeping {
     pub(crate) table: Arc<PartitionTable>,
     pub(crate) dir: Arc<LogDirectory>,
+    /// What the cluster is.
+    pub(crate) image: Arc<ArcSwap<Image>>,
     pub(crate) retention_every: Duration,
     /// How often recovery points move. After a crash at most what was appended since has to be read
     /// again: at 1 GB/s of reading, a second's worth of starting time allows for some seconds of writing.
@@ -78,12 +82,13 @@ struct Due {
 
 impl Housekeeping {
     /// The threads of each directory, by name.
-    pub(crate) const THREADS: [(&str, Run); 5] = [
+    pub(crate) const THREADS: [(&str, Run); 6] = [
         ("housekeeping", Self::run),
         ("flush-timer", Self::run_flushes),
         ("disk-space", Self::run_space),
         ("removal", Self::run_removals),
         ("compaction", Self::run_compaction),
+        ("check", Self::run_checks),
     ];
 
     /// Looks how much is free. Waits for no partition: what is written until it looks again must fit into
@@ -188,7 +193,7 @@ impl Housekeeping {
 }
 
 /// Rests for a while; whether the other end of `stop` is still there then.
-fn goes_on(stop: &mpsc::Receiver<()>, pause: Duration) -> bool {
+pub(crate) fn goes_on(stop: &mpsc::Receiver<()>, pause: Duration) -> bool {
     matches!(stop.recv_timeout(pause), Err(mpsc::RecvTimeoutError::Timeout))
 }
 

@@ -14,6 +14,7 @@
 //! effects to where they are done.
 
 mod census; // what is shown of the cluster
+mod checks; // of records that may be damaged
 mod clock;
 mod cluster; // the other nodes
 mod cluster_service;

@@ -1,13 +1,14 @@
 //! One log directory of a running node: its checkpoints, its flush threads, and whether it can still
 //! be trusted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use base::{PartitionIndex, TopicId, TopicPartition, Uuid};
+use base::{Offset, PartitionIndex, TopicId, TopicPartition, Uuid};
+use broker::replication::PartitionKey;
 use disk::{DirHealth, DirLock, FlushPool};
 use parking_lot::Mutex;
 use storage::dirs::{LogDir, remove_deleted};
@@ -51,6 +52,8 @@ pub(crate) struct LogDirectory {
     health: Arc<DirHealth>,
     /// Partitions whose starts are to be written down soon; each once, so there are no more than partitions.
     starts_asked: Mutex<BTreeSet<(TopicId, PartitionIndex)>>,
+    /// Where stored records may be damaged: one place of each partition.
+    suspects: Mutex<BTreeMap<PartitionKey, Offset>>,
     /// Whether so little is free that no more records are taken.
     full: AtomicBool,
     /// Bytes of its file system: how many are free, and how many there are.
@@ -119,6 +122,7 @@ impl LogDirectory {
             discarded: Mutex::default(),
             health,
             starts_asked: Mutex::default(),
+            suspects: Mutex::default(),
             full: AtomicBool::new(false),
             space: Default::default(),
             told: AtomicBool::new(false),
@@ -188,6 +192,16 @@ impl LogDirectory {
     /// The partitions for which that was asked since the last call.
     pub(crate) fn take_starts_asked(&self) -> BTreeSet<(TopicId, PartitionIndex)> {
         std::mem::take(&mut self.starts_asked.lock())
+    }
+
+    /// Has the records of a partition at an offset looked at soon.
+    pub(crate) fn suspect(&self, partition: PartitionKey, at: Offset) {
+        self.suspects.lock().insert(partition, at);
+    }
+
+    /// One of the places to be looked at.
+    pub(crate) fn next_suspect(&self) -> Option<(PartitionKey, Offset)> {
+        self.suspects.lock().pop_first()
     }
 
     /// Whether there is room for more records.

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use replica::{Assignment, FlushPolicy, Partition, PartitionSettings};
 use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
-use storage::{FlushScope, LogSettings};
+use storage::{FlushScope, LogSettings, LookupError};
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
@@ -47,6 +47,8 @@ pub(crate) struct PartitionCell {
     syncing: Mutex<()>,
     /// Whether it takes no writes any more, for those who must not wait for the lock.
     offline: AtomicBool,
+    /// Whether its records were found damaged.
+    damaged: AtomicBool,
     /// Whether its topic and the controller have it filled no faster than this node's limit (KIP-73): it is
     /// named, and not in sync.
     is_throttled: AtomicBool,
@@ -77,6 +79,7 @@ impl PartitionCell {
             checkpoint_asked: AtomicBool::new(false),
             syncing: Mutex::new(()),
             offline: AtomicBool::new(false),
+            damaged: AtomicBool::new(false),
             is_throttled: AtomicBool::new(false),
         })
     }
@@ -208,6 +211,8 @@ impl PartitionCell {
                         warn!(partition = %self.name, %error, unsaid, "the disk refused; nothing was changed");
                     }
                 }
+                Effect::Suspect(at) => self.dir.suspect(self.key(), at),
+                Effect::Damaged(why) => self.on_damaged(&why),
             }
         }
     }
@@ -260,6 +265,26 @@ impl PartitionCell {
             partition = %self.name, dir = %self.dir.path.display(), %error,
             "partition is offline after an error of one of its files; look at the file and start the node again"
         );
+    }
+
+    fn on_damaged(&self, why: &LookupError) {
+        self.damaged.store(true, Ordering::Release);
+        self.retire();
+        error!(
+            partition = %self.name, dir = %self.dir.path.display(), %why,
+            "stored records are damaged or cannot be read: this replica is given up, another leads, and fills an empty \
+             one here; look at the disk"
+        );
+    }
+
+    /// Whether its records were found damaged: it is to begin anew once nobody counts on it.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Acquire)
+    }
+
+    /// Has the records at an offset looked at, for they could not be used.
+    pub(crate) fn suspect(&self, at: Offset) {
+        self.dir.suspect(self.key(), at);
     }
 
     /// Up to where the start of the log is in the checkpoint of its directory.

@@ -276,12 +276,22 @@ fn open(
     let dir = &directory.dir;
     let path = PathBuf::from(name.to_string());
     let opened = Log::open(Arc::clone(&dir.disk), path, log_settings, known, hosting.clock.now());
+    let opened = opened.and_then(|mut opened| {
+        // It was given up before, maybe for damage that a start does not look for.
+        let is_lost = partition.directory_of(hosting.node) == Some(Partition::DIRECTORY_LOST);
+        if is_lost {
+            opened.0.check_whole()?
+        }
+        Ok(opened)
+    });
     let (mut log, recovered) = match opened {
         Ok(opened) => opened,
         Err(why) => {
-            cannot_open(directory, &name, &why);
+            let has_others = partition.replicas.len() > 1;
+            cannot_open(directory, &name, &why, has_others);
             let dir = Some(Arc::clone(dir));
-            let offline = Offline { name, dir, has_log: true, unmade: false, is_gone: false };
+            let is_gone = has_others && why.is_of_log();
+            let offline = Offline { name, dir, has_log: true, unmade: false, is_gone };
             hosting.table.add_offline(topic.id, offline);
             return None;
         }
@@ -298,10 +308,14 @@ fn open(
     Some((cell, recovered.scanned_bytes))
 }
 
-fn cannot_open(directory: &Directory, name: &TopicPartition, why: &OpenError) {
+fn cannot_open(directory: &Directory, name: &TopicPartition, why: &OpenError, has_others: bool) {
     let dir = &directory.dir;
     let advice = match why {
         OpenError::Disk(error) if dir.on_error(error) => return,
+        _ if has_others && why.is_of_log() => {
+            "once another replica leads that has all records, it fills an empty log here, and what is there now is kept \
+             beside it; look at the disk"
+        }
         OpenError::Disk(error) if error.failed == Failed::Process => {
             "the process has too few descriptors or too little memory: raise `ulimit -n` and start again"
         }

@@ -30,7 +30,7 @@ pub(crate) struct Offline {
     pub(crate) has_log: bool,
     /// Whether it has no log yet, and one can be made.
     pub(crate) unmade: bool,
-    /// Whether it had a log that is nowhere now: it may begin anew once another leads.
+    /// Whether it had a log that is nowhere now, or is of no use: it may begin anew once another leads.
     pub(crate) is_gone: bool,
 }
 
@@ -112,10 +112,13 @@ impl PartitionTable {
         offline.iter().filter(|(_, partition)| partition.unmade).map(|(key, _)| *key).collect()
     }
 
-    /// Partitions that had a log which is nowhere now.
+    /// Partitions that had a log which is nowhere now, or is of no use: damaged.
     pub(crate) fn gone(&self) -> Vec<(TopicId, PartitionIndex)> {
+        let damaged = self.all().into_iter().filter(|cell| cell.is_damaged());
+        let mut gone: Vec<_> = damaged.map(|cell| (cell.topic, cell.name.partition)).collect();
         let offline = self.offline.lock();
-        offline.iter().filter(|(_, partition)| partition.is_gone).map(|(key, _)| *key).collect()
+        gone.extend(offline.iter().filter(|(_, partition)| partition.is_gone).map(|(key, _)| *key));
+        gone
     }
 
     /// Partitions whose logs cannot be served although their directories are as good as any: damaged, gone, or

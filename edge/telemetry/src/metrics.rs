@@ -65,6 +65,8 @@ pub struct LogMetrics {
     pub flushes: Histogram,
     /// How long a partition was locked for an append.
     pub append_locks: Histogram,
+    /// Times that stored records were found damaged, or could not be read, when they were looked at again.
+    pub damages: Counter,
 }
 
 /// Numbers about compaction.
@@ -290,6 +292,11 @@ impl Metrics {
             "vltava_log_append_lock_seconds",
             "How long partitions were locked for an append.",
             &log.append_locks,
+        )?;
+        page.counter(
+            "vltava_log_damages",
+            "Times that stored records were found damaged, or could not be read, when they were looked at again.",
+            log.damages.get(),
         )
     }
 

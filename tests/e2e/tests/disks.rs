@@ -1,8 +1,9 @@
 //! Disks and nodes that are lost for good, while records are written and read: from the empty disk, or the machine
 //! that is no more, to replicas that are all in sync.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -167,6 +168,62 @@ fn a_node_that_is_lost_for_good_is_removed_and_another_takes_its_place() -> Resu
             nodes.until("all are in sync", is_well)?;
             nodes.says(&["cluster", "add", "4", "--yes"])?;
             ensure!(voters(&nodes.status()?) == [1, 3, 4]);
+            stream.goes_on()
+        })?;
+        check_all(nodes, &promised)
+    })
+}
+
+/// The file with the first records of a partition on a node.
+fn first_segment(nodes: &Nodes, id: i32, partition: &str) -> PathBuf {
+    nodes.data_dir(id).join(partition).join("00000000000000000000.log")
+}
+
+/// Flips a bit in the middle of the first records of a partition on a node.
+fn rot(nodes: &Nodes, id: i32, partition: &str) -> Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(first_segment(nodes, id, partition))?;
+    let (mut byte, at) = ([0], SeekFrom::Start(100));
+    file.seek(at)?;
+    file.read_exact(&mut byte)?;
+    file.seek(at)?;
+    file.write_all(&[byte[0] ^ 1])?;
+    Ok(file.sync_all()?)
+}
+
+#[test]
+fn records_that_rot_are_replaced_by_those_of_others() -> Result<()> {
+    Nodes::found(&NODES)?.told(|nodes| {
+        nodes.says(&["topic", "create", "orders", "--partitions", "3"])?;
+        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
+            stream.goes_on()?;
+            let described: Value = serde_json::from_str(&nodes.says(&["topic", "describe", "orders", "--json"])?)?;
+            let leader = described["partitions"][0]["leader"].as_i64().context("somebody leads")? as i32;
+            rot(nodes, leader, "orders-0")?;
+            // Whoever reads from the front comes to it; and comes by it, a while later.
+            let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
+            ensure!(read.lines().any(|line| line.starts_with("0 0 ")), "from the first record on");
+            nodes.until_log(leader, "stored records are damaged or cannot be read: this replica is given up")?;
+            nodes.until("all are in sync", is_well)?;
+            ensure!(nodes.metrics(leader)?.get("vltava_log_damages_total").is_some_and(|count| *count > 0.0));
+            let mut names = fs::read_dir(nodes.data_dir(leader))?;
+            let is_kept = |name: &str| name.starts_with("orders-0.") && name.ends_with("-stray");
+            ensure!(
+                names.any(|entry| entry.is_ok_and(|entry| is_kept(&entry.file_name().to_string_lossy()))),
+                "what was damaged is kept"
+            );
+            stream.goes_on()?;
+            // A start looks at what was given up, and at what rotted while nobody looked only when somebody asks.
+            let other = leader % 3 + 1;
+            nodes.kill(other)?;
+            rot(nodes, other, "orders-0")?;
+            let peers = nodes.peers(&NODES)?;
+            nodes.start(other, &[("cluster.peers", &peers)])?;
+            nodes.until("all are in sync", is_well)?;
+            for id in NODES.into_iter().filter(|id| *id != other) {
+                nodes.kill(id)?;
+                nodes.start(id, &[("cluster.peers", &peers)])?;
+                nodes.until("all are in sync", is_well)?;
+            }
             stream.goes_on()
         })?;
         check_all(nodes, &promised)

@@ -233,6 +233,27 @@ fn a_log_that_cannot_be_served_neither_leads_nor_is_in_sync() {
     assert_eq!(stage.line("two", 0), "2@3 isr=2 recovering", "the file was put back");
 }
 
+/// What the old log still has to say must not count for the new one: it may be on its way to the leader.
+#[test]
+fn a_leadership_begins_anew_with_a_follower_that_does() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    let a = stage.topic("a", &[&[1, 2, 3]], "2");
+    let in_dir = |stage: &mut Stage, directory| {
+        let replicas = vec![(a, PartitionIndex(0), directory)];
+        let assign = AssignReplicasToDirs { broker: BrokerId(3), epoch: stage.epoch_of(3), replicas };
+        stage.run(Command::AssignReplicasToDirs(assign)).expect("it may");
+    };
+    in_dir(&mut stage, directory(3));
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2,3", "it is where it was put");
+    in_dir(&mut stage, metadata::Partition::DIRECTORY_LOST);
+    assert_eq!(stage.line("a", 0), "1@0 isr=1,2");
+    in_dir(&mut stage, directory(3));
+    assert_eq!(stage.line("a", 0), "1@1 isr=1,2");
+    in_dir(&mut stage, directory(3));
+    assert_eq!(stage.line("a", 0), "1@1 isr=1,2");
+    stage.alter("a", 0, &[1, 2, 3]).expect("it has caught up with that leadership");
+}
+
 #[test]
 fn a_broker_that_stops_hands_over_first() {
     let mut stage = Stage::with(&[1, 2, 3]);

@@ -8,6 +8,7 @@ use crate::read::ReadError;
 use crate::recovery::Known;
 use crate::testing::*;
 
+mod check;
 mod compact;
 mod compact_model;
 mod model;

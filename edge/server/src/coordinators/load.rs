@@ -83,13 +83,17 @@ fn read(shard: &ShardCell, start: Offset, end: Offset) -> Result<(), Interrupted
     while from < end {
         let planned =
             shard.partition().with(|partition| partition.log().plan_read(from, end, READ_BYTES, true));
-        let plan = planned.map_err(Interrupted::by)?;
+        // What cannot be read may be damaged: then another replica has to lead.
+        let unreadable = |at: Offset| {
+            shard.partition().suspect(at);
+        };
+        let plan = planned.inspect_err(|_| unreadable(from)).map_err(Interrupted::by)?;
         if plan.next <= from {
             break;
         }
-        fill(&plan, &mut bytes)?;
+        fill(&plan, &mut bytes).inspect_err(|_| unreadable(from))?;
         for batch in batches(&bytes) {
-            let batch = batch.map_err(Interrupted::by)?;
+            let batch = batch.inspect_err(|_| unreadable(from)).map_err(Interrupted::by)?;
             take(shard, &batch, &mut scratch)?;
         }
         from = plan.next;

@@ -153,6 +153,7 @@ fn keep_house(
         let work = Housekeeping {
             table: Arc::clone(&hosting.table),
             dir: Arc::clone(dir),
+            image: Arc::clone(&hosting.image),
             retention_every: node.settings.retention_check_interval,
             checkpoint_every: node.settings.checkpoint_interval,
             open_logs_max: open_logs_max(descriptors),

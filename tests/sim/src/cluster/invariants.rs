@@ -52,6 +52,8 @@ pub(crate) struct Look<'a> {
     pub(crate) cell: &'a Cell,
     /// What it lies on.
     pub(crate) disk: &'a SimDisk,
+    /// Whether a node's disk has not kept all records of it: there is nothing to compare then.
+    pub(crate) is_rotten: &'a dyn Fn(usize) -> bool,
     /// As it was before, in the same life.
     pub(crate) before: Option<View>,
     pub(crate) after: View,

@@ -44,6 +44,7 @@ pub enum Trouble {
     SlowDisk,
     FailRead,
     HangDisk,
+    Rot,
     Churn,
     Configure,
 }
@@ -121,6 +122,9 @@ pub struct Options {
     pub trouble_every_us: u64,
     /// What may happen, and how often.
     pub troubles: Vec<(Trouble, u32)>,
+    /// The node whose disk does not keep all that is on it. One alone, and no other disk is replaced: of each record one
+    /// copy at least is good.
+    pub rots: Option<usize>,
     /// How long a node is down or paused, at most.
     pub outage_us: u64,
     /// How long a producer rests between two records, on average.
@@ -164,6 +168,7 @@ impl Options {
             troubled_us: random.pick(&[5_000_000, 15_000_000, 30_000_000]),
             trouble_every_us: random.pick(&[150_000, 500_000, 1_500_000]),
             troubles: draw_troubles(random),
+            rots: None,
             outage_us: random.pick(&[300_000, 1_500_000, 5_000_000]),
             send_every_us: random.pick(&[10_000, 30_000, 100_000]),
             burst: random.pick(&[1, 3, 6]),
@@ -194,6 +199,7 @@ impl Options {
             _ => drawn,
         };
         let chance = |of: &str| Random::stream(seed, of).chance(250);
+        let drawn = if chance("rot") { drawn.of_rot(seed) } else { drawn };
         let mut drawn = drawn.of_uneven_clocks(seed);
         // Whatever else happens, disks hang or do not give what they have, topics come and go, and somebody changes what
         // others are set to.
@@ -254,6 +260,30 @@ impl Options {
         self
     }
 
+    /// The disk of one node does not keep what is on it.
+    fn of_rot(mut self, seed: u64) -> Self {
+        self.rots = Some(Random::stream(seed, "who rots").index(self.nodes));
+        let all: u32 = self.troubles.iter().map(|(_, weight)| *weight).sum();
+        self.troubles.push((Trouble::Rot, (all / 5).max(1)));
+        self
+    }
+
+    /// The disk of one node rots, while replicas are filled from each other.
+    pub(super) fn of_rotting_disks(mut self) -> Self {
+        for topic in &mut self.topics {
+            (topic.replicas, topic.isr_min, topic.policy) = (3, 2, FlushPolicy::Ack);
+        }
+        self.rots = Some(0);
+        self.troubles = vec![
+            (Trouble::Rot, 40),
+            (Trouble::Reassign, 30),
+            (Trouble::Kill, 20),
+            (Trouble::MoveLeaders, 10),
+        ];
+        (self.troubled_us, self.trouble_every_us, self.outage_us) = (15_000_000, 500_000, 1_500_000);
+        self
+    }
+
     /// Leaders change often under load, and what they had beyond one another differs (KIP-101).
     fn of_many_leaders(mut self) -> Self {
         self.troubles = vec![
@@ -296,6 +326,7 @@ impl Options {
             troubled_us: 0,
             trouble_every_us: 0,
             troubles: Vec::new(),
+            rots: None,
             outage_us: 1_000_000,
             send_every_us: 0,
             burst: 0,

@@ -139,7 +139,9 @@ impl World {
                 return Some(format!("{} is led from a failed directory: {partition:?}", history.name));
             }
             let enough = partition.replicas.iter().filter(is_core).count() >= history.isr_min_most;
-            let is_written = self.options.producers > 0 && !history.compacts;
+            // Who comes back may need what the leader has not any more.
+            let is_rotten = has_leader && self.is_rotten(node_of(partition.leader), key);
+            let is_written = self.options.producers > 0 && !history.compacts && !is_rotten;
             if is_written && has_leader && enough && ends.get(&key).is_some_and(|end| history.end <= *end) {
                 return Some(format!("nothing is written to {}: {partition:?}", history.name));
             }
@@ -242,7 +244,8 @@ impl World {
             }
             for id in &partition.replicas {
                 let process = self.nodes[node_of(*id)].process.as_ref();
-                if let Some(cell) = process.and_then(|process| process.cells.get(&key)) {
+                let cell = process.and_then(|process| process.cells.get(&key));
+                if let Some(cell) = cell.filter(|_| !self.is_rotten(node_of(*id), key)) {
                     i16_same_prefix::compare_all(key, cell, node_of(*id), &self.truth, &mut self.found);
                 }
             }

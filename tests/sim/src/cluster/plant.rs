@@ -82,11 +82,13 @@ pub enum Plant {
     OutOfTouchSpeaks,
     /// A shard whose log could not be read is left alone.
     UnreadIsLeft,
+    /// A replica whose records are damaged is not given up.
+    DamageKept,
 }
 
 impl Plant {
     /// Those that show in any cluster.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CacheCounts,
         Self::BarriersIgnored,
         Self::MinIsrIgnored,
@@ -104,6 +106,7 @@ impl Plant {
         Self::UncleanElected,
         Self::QuorumForgets,
         Self::DeposedIsHeard,
+        Self::DamageKept,
     ];
 
     /// Those that show where there are groups.

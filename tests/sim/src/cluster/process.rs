@@ -79,6 +79,8 @@ pub(crate) enum Act {
         joiners: Vec<BrokerId>,
     },
     Say(String),
+    /// A replica that was damaged begins with an empty log.
+    BeginAnew(PartitionKey),
     /// The process ends; in an orderly way, or because it cannot go on.
     Exit {
         is_clean: bool,
@@ -135,6 +137,8 @@ pub(crate) struct Process {
     proposals: Proposals,
     proposals_at: Option<Duration>,
     flushes: BTreeMap<PartitionKey, Flushing>,
+    /// Where stored records may be damaged.
+    suspects: BTreeMap<PartitionKey, Offset>,
     shard_settings: ShardSettings,
     loads: BTreeMap<PartitionIndex, shards::Load>,
     compacting: Option<compact::Compacting>,

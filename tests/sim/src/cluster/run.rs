@@ -55,6 +55,7 @@ fn options(seed: u64, plant: Option<Plant>) -> Options {
     match plant {
         Some(Plant::DoubtUnsaid) => drawn.of_the_last_standing(),
         Some(Plant::BrokerEpochGuessed) => drawn.of_who_comes_back(),
+        Some(Plant::DamageKept) => drawn.of_rotting_disks(),
         _ => drawn,
     }
 }

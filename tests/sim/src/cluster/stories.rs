@@ -8,6 +8,7 @@ mod crashes;
 mod disks;
 mod groups;
 mod leaders;
+mod rot;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -79,7 +80,7 @@ impl Story {
         self.kept = kept;
         for event in events {
             let told = event.get(11..).unwrap_or_default();
-            let words = [" leads ", " cuts ", " opens ", " groups of ", " coordinates "];
+            let words = [" leads ", " cuts ", " opens ", " groups of ", " coordinates ", " damaged", " anew"];
             if words.iter().any(|word| told.contains(word)) {
                 writeln!(self.text, "| {told}").expect("a String takes everything");
             }

@@ -86,6 +86,7 @@ impl World {
             Trouble::SlowDisk => self.slow_disk(node),
             Trouble::FailRead => self.break_disk(node, Operation::Read, FaultKind::Io),
             Trouble::HangDisk => self.hang_disk(node),
+            Trouble::Rot => self.rot(),
             Trouble::Churn => self.churn(node),
             Trouble::Configure => self.configure(node),
         }

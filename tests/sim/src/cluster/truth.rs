@@ -175,8 +175,10 @@ impl History {
     /// the settings allow for, at the least, and the last who led cannot reach its own. What is durable may still
     /// be there, but nodes that come back do not know.
     pub(crate) fn is_orphaned(&self, decided: &Partition, image: &Image) -> bool {
+        let last = decided.last_known_eligible();
         counted_on(decided).next().is_none()
-            && !decided.last_known_eligible().iter().any(|id| is_reached(decided, *id, image))
+            && !last.is_empty()
+            && !last.iter().any(|id| is_reached(decided, *id, image))
             && self.given_up.len() >= self.isr_min
     }
 
@@ -245,6 +247,7 @@ impl Truth {
         let Some(history) = self.histories.get_mut(&key) else { return };
         history.doubtful.retain(|node| replicas.contains(&broker(*node)));
         history.robbed.retain(|node| replicas.contains(&broker(*node)));
+        history.given_up.retain(|node| replicas.contains(&broker(*node)));
     }
 
     /// All that a node had is gone.
@@ -257,6 +260,14 @@ impl Truth {
                 history.doubtful.insert(node);
             }
             history.doubt(node, true, image.partition(key.0, key.1).map(|it| &**it));
+        }
+    }
+
+    /// A replica that was damaged begins with an empty log.
+    pub(crate) fn on_begun_anew(&mut self, node: usize, key: PartitionKey) {
+        let known = self.replicas.remove(&(key, node));
+        if let (Some(known), Some(history)) = (known, self.histories.get_mut(&key)) {
+            history.on_replaced.insert(node, known.view.durable);
         }
     }
 

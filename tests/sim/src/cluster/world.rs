@@ -10,6 +10,7 @@ mod groups;
 mod links;
 mod machines;
 mod metadata;
+mod rot;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -92,6 +93,8 @@ pub(crate) struct World {
     pub(crate) is_in_ambush: bool,
     /// Nodes that got an empty disk, and the life that the metadata knew of then.
     replaced: BTreeMap<usize, Option<BrokerEpoch>>,
+    /// Bytes of records that are not what was written.
+    rotten: Vec<rot::Rotten>,
     /// Says whose disk that is: apart from all else that is drawn, so that a run is what it was without it.
     pub(crate) disks: Random,
     /// When logs are compacted and read into shards: apart from all else that is drawn, too.
@@ -151,6 +154,7 @@ impl World {
             is_troubled: false,
             is_in_ambush: false,
             replaced: BTreeMap::new(),
+            rotten: Vec::new(),
             disks: Random::stream(seed, "replaced disks"),
             compactions: Random::stream(seed, "compactions"),
             overheard: groups::Overheard::default(),
@@ -391,6 +395,7 @@ impl World {
                     ));
                     cuts.push((key, Cut { from, to, committed }));
                 }
+                Act::BeginAnew(key) => self.truth.on_begun_anew(node, key),
                 Act::Asks { joiners } => self.ambush(node, &joiners),
                 Act::Say(what) => self.say(format_args!("node {node} {what}")),
                 Act::Exit { is_clean } => {
@@ -430,6 +435,7 @@ impl World {
                 key,
                 cell,
                 disk: &self.nodes[node].disk,
+                is_rotten: &|node| rot::is_rotten(&self.rotten, &self.nodes[node].disk, (node, key)),
                 before,
                 after,
                 cuts: &cuts,

@@ -121,7 +121,11 @@ impl Reader {
         let response = FetchResponse::decode(&mut body, VERSION).expect("nodes answer well");
         let data = response.responses.iter().flat_map(|topic| &topic.partitions).next();
         match data.map(|data| (ErrorCode::from_i16(data.error_code), data)) {
-            Some((Some(ErrorCode::None), data)) => self.read(data, acts),
+            Some((Some(ErrorCode::None), data)) => {
+                if !self.read(data, acts) {
+                    self.rests_until = now_us + REST_US;
+                }
+            }
             Some((Some(ErrorCode::OffsetOutOfRange), _)) => {
                 let (node, offset) = (self.line.to, self.position);
                 acts.push(ClientAct::OutOfRange { key: self.key, node, offset });
@@ -139,8 +143,10 @@ impl Reader {
         self.step(now_us, acts);
     }
 
-    fn read(&mut self, data: &PartitionData<'_>, acts: &mut Vec<ClientAct>) {
-        let Some(Records::Bytes(bytes)) = data.records else { return };
+    /// Whether what came could be used.
+    fn read(&mut self, data: &PartitionData<'_>, acts: &mut Vec<ClientAct>) -> bool {
+        let Some(Records::Bytes(bytes)) = data.records else { return true };
+        let before = self.position;
         for batch in records::batches(bytes) {
             // The last may be cut off.
             let Ok(batch) = batch else { break };
@@ -161,6 +167,7 @@ impl Reader {
                 self.position = offset.next();
             }
         }
+        bytes.is_empty() || self.position > before
     }
 }
 

@@ -76,7 +76,7 @@ fn extend(
 
 /// Compares what a node has from where it was compared last.
 fn verify(look: &Look<'_>, truth: &mut Truth, (node, upto): (usize, Offset), found: &mut Vec<Violation>) {
-    let Some(cell) = (look.cell_of)(node) else { return };
+    let Some(cell) = (look.cell_of)(node).filter(|_| !(look.is_rotten)(node)) else { return };
     let Some(history) = truth.histories.get(&look.key) else { return };
     let Some(replica) = truth.replicas.get_mut(&(look.key, node)) else { return };
     let from = replica.verified;

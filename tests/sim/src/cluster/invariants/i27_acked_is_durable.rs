@@ -26,7 +26,7 @@ pub(super) fn check_medium(look: &Look<'_>, history: &History, found: &mut Vec<V
     let (start, upto) = (look.after.start, look.after.durable);
     let known = look.before.filter(|_| look.cuts.is_empty());
     let from = known.map_or(start, |before| before.durable.max(start));
-    if history.compacts || look.after.has_failed || upto <= from {
+    if history.compacts || look.after.has_failed || upto <= from || (look.is_rotten)(look.node) {
         return;
     }
     let (dir, log) = look.cell.with(|it| (it.log().dir().to_owned(), read(it.log(), from, upto, false)));

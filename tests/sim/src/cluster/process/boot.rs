@@ -79,6 +79,7 @@ impl Process {
             proposals: Proposals::default(),
             proposals_at: None,
             flushes: BTreeMap::new(),
+            suspects: BTreeMap::new(),
             shard_settings,
             loads: BTreeMap::new(),
             compacting: None,

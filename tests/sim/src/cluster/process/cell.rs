@@ -4,6 +4,7 @@
 //! never meets a step that has not ended.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::{Effects, Offset, PartitionIndex, TopicPartition};
@@ -24,6 +25,8 @@ pub(crate) struct Cell {
     state: Mutex<Hosted>,
     settings: Mutex<Arc<TopicSettings>>,
     outbox: Arc<Outbox>,
+    /// Whether its records were found damaged.
+    is_damaged: AtomicBool,
 }
 
 /// What the cells of a process want done.
@@ -90,7 +93,8 @@ impl Cell {
         outbox: &Arc<Outbox>,
     ) -> Arc<Self> {
         let (state, settings) = (Mutex::new(Hosted::new(partition)), Mutex::new(settings));
-        Arc::new(Self { key, name, home, state, settings, outbox: Arc::clone(outbox) })
+        let (outbox, is_damaged) = (Arc::clone(outbox), AtomicBool::new(false));
+        Arc::new(Self { key, name, home, state, settings, outbox, is_damaged })
     }
 
     /// Looks at the partition.
@@ -108,6 +112,16 @@ impl Cell {
 
     pub(crate) fn set_settings(&self, settings: Arc<TopicSettings>) {
         *lock(&self.settings) = settings;
+    }
+
+    /// Its records were found damaged: it takes no more writes, and is to begin anew.
+    pub(crate) fn on_damaged(&self) {
+        self.is_damaged.store(true, Ordering::Relaxed);
+        self.retire();
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     /// Takes no more writes; whoever waits is told.

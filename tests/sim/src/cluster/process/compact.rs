@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Now, Offset};
 use broker::host::HostedPartition;
 use storage::checkpoint::PartitionOffsets;
-use storage::{Compaction, CompactionError, Swap};
+use storage::{Compaction, CompactionError, LookupError, Swap};
 
 use super::Process;
 use super::cell::Cell;
@@ -33,7 +33,12 @@ impl Process {
                     Ok(Some(begun)) => self.compacting = Some(begun),
                     Ok(None) => self.note_clean_offset(now, &cell),
                     Err(CompactionError::Disk(why)) => self.on_disk_error(now, cell.home, &why),
-                    Err(why) => self.say(format!("{} cannot be compacted: {why}", cell.name)),
+                    Err(why) => {
+                        self.say(format!("{} cannot be compacted: {why}", cell.name));
+                        if let CompactionError::Damaged { segment, position, damage } = why {
+                            self.on_damage(&cell, &LookupError::Damaged { segment, position, damage });
+                        }
+                    }
                 }
             }
         }

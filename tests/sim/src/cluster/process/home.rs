@@ -13,6 +13,7 @@ use storage::dirs::{Checkpoints, LogDir, LogDirError, Owner};
 use storage::disk::{Disk, DiskError};
 use storage::layout::{META_PROPERTIES_FILE, partition_dir};
 
+use super::cell::Cell;
 use super::command::Asker;
 use super::{CLUSTER, PartitionKey, Process};
 use crate::cluster::quorum::broker;
@@ -120,6 +121,11 @@ impl Process {
         if let Some(command) = give_up(self.id, &self.image, self.lost()) {
             self.give(now, Asker::Nobody, &command);
         }
+    }
+
+    /// Up to where it is written down that a log is durable.
+    pub(crate) fn recovery_point_noted(&self, cell: &Cell) -> Offset {
+        self.homes[cell.home].noted(&cell.name).0
     }
 
     /// Whether anything of it could not be served in the life of this process.

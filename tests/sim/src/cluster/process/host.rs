@@ -19,7 +19,7 @@ use storage::{Known, Log, LogSettings, OpenError};
 use super::cell::Cell;
 use super::command::Asker;
 use super::home::Home;
-use super::{PartitionKey, Process};
+use super::{Act, PartitionKey, Process};
 use crate::cluster::plant::Plant;
 
 /// A partition of this node that has no log which could be served.
@@ -31,7 +31,7 @@ pub(super) struct Offline {
     has_log: bool,
     /// Whether it has no log yet, and one can be made.
     is_unmade: bool,
-    /// Whether it had a log that is nowhere now.
+    /// Whether it had a log that is nowhere now, or is of no use.
     is_gone: bool,
 }
 
@@ -103,15 +103,29 @@ impl Process {
 
     /// Begins empty logs in the place of those that are nowhere, where others lead by now.
     fn begin_anew(&mut self, now: Now) {
-        let gone = self.offline.iter().filter(|(_, offline)| offline.is_gone);
-        let gone: Vec<PartitionKey> = gone.map(|(key, _)| *key).collect();
+        let gone = self.offline.iter().filter(|(_, offline)| offline.is_gone).map(|(key, _)| *key);
+        let damaged = self.cells.values().filter(|cell| cell.is_damaged()).map(|cell| cell.key);
+        let gone: Vec<PartitionKey> = gone.chain(damaged).collect();
         let ids = self.directory_ids();
         for key in gone {
             let Some(topic) = self.image.topic_by_id(key.0).cloned() else { continue };
             let Some(partition) = topic.partition(key.1) else { continue };
             if begins_anew(self.id, &self.image, partition, &ids) {
+                self.let_go(key);
                 self.open(now, &topic, partition, false);
             }
+        }
+    }
+
+    /// A replica whose records were found damaged is served no more.
+    fn let_go(&mut self, key: PartitionKey) {
+        if let Some(cell) = self.cells.remove(&key) {
+            self.say(format!("begins {} anew", cell.name));
+            self.acts.push_back(Act::BeginAnew(key));
+            self.doors.remove(key);
+            self.placing.waiting.remove(&key);
+            self.unfollow(key);
+            self.flushes.remove(&key);
         }
     }
 
@@ -156,7 +170,17 @@ impl Process {
             false => Some(Place::Make),
         };
         let (at, opened) = match place {
-            Some(Place::Open(at)) => (at, self.open_log(now, at, &name, &settings)),
+            Some(Place::Open(at)) => {
+                let is_lost = partition.directory_of(self.id) == Some(Partition::DIRECTORY_LOST);
+                let opened = self.open_log(now, at, &name, &settings).and_then(|mut opened| {
+                    // It was given up before, maybe for damage that a start does not look for.
+                    if is_lost {
+                        opened.0.check_whole()?
+                    }
+                    Ok(opened)
+                });
+                (at, opened)
+            }
             Some(Place::Make) => {
                 let at = self.home_for_new();
                 (at, self.make_log(now, at, topic, &name, &settings).map_err(OpenError::Disk))
@@ -179,7 +203,8 @@ impl Process {
                 let has_log = place != Some(Place::Make);
                 let home = has_log.then_some(at);
                 let is_new = partition.directory_of(self.id) == Some(Partition::DIRECTORY_UNASSIGNED);
-                let (is_unmade, is_gone) = (!has_log && is_new, !has_log && !is_new);
+                let is_useless = has_log && partition.replicas.len() > 1 && why.is_of_log();
+                let (is_unmade, is_gone) = (!has_log && is_new, (!has_log && !is_new) || is_useless);
                 self.offline.insert(key, Offline { name, home, has_log, is_unmade, is_gone });
                 return;
             }

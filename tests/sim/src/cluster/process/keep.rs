@@ -1,14 +1,18 @@
 //! Flushes, checkpoints, who lags, and an orderly end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Now, Offset};
+use broker::directories::can_be_replaced;
 use broker::host::Effect;
-use storage::FlushScope;
 use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
+use storage::{Check, FlushScope, LookupError};
 
+use super::cell::Cell;
 use super::{Act, PartitionKey, Process};
+use crate::cluster::plant::Plant;
 
 /// When what is due.
 #[derive(Debug, Default)]
@@ -38,6 +42,37 @@ impl Process {
             }
             Effect::Retire(error) | Effect::Offline(error) => self.on_cell_error(now, key, &error),
             Effect::Refused(error) => self.say(format!("the disk refused: {error}")),
+            Effect::Suspect(at) => drop(self.suspects.insert(key, at)),
+            Effect::Damaged(why) => {
+                if let Some(cell) = self.cells.get(&key).cloned() {
+                    self.say(format!("gives {} up, which is damaged: {why}", cell.name));
+                    cell.on_damaged();
+                }
+            }
+        }
+    }
+
+    /// Looks at what somebody could not use.
+    fn check_suspects(&mut self) {
+        for (key, at) in std::mem::take(&mut self.suspects) {
+            let Some(cell) = self.cells.get(&key).cloned() else { continue };
+            let plan = cell.with(|partition| partition.check_plan(at));
+            if let Err(why) = plan.and_then(Check::run) {
+                self.on_damage(&cell, &why);
+            }
+        }
+    }
+
+    /// Stored records of a partition are damaged, or cannot be read.
+    pub(super) fn on_damage(&mut self, cell: &Cell, why: &LookupError) {
+        if self.plant == Some(Plant::DamageKept) {
+            return;
+        }
+        let (id, image) = (self.id, Arc::clone(&self.image));
+        let partition = image.partition(cell.key.0, cell.key.1);
+        let can_be_replaced = partition.is_some_and(|partition| can_be_replaced(id, &image, partition));
+        if !cell.act(|partition, out| partition.on_damage(why, can_be_replaced, out)) {
+            self.say(format!("keeps {}, which is damaged: {why}", cell.name));
         }
     }
 
@@ -115,7 +150,7 @@ impl Process {
         }
         if now.elapsed >= self.upkeep.flush_at {
             self.upkeep.flush_at = now.elapsed + FLUSHES_EVERY;
-            let is_due = |cell: &&std::sync::Arc<super::cell::Cell>| cell.with(|it| it.flush_is_due(now));
+            let is_due = |cell: &&Arc<Cell>| cell.with(|it| it.flush_is_due(now));
             let due: Vec<_> = self.cells.values().filter(is_due).map(|cell| cell.key).collect();
             due.into_iter().for_each(|key| self.ask_flush(key, false));
         }
@@ -125,14 +160,13 @@ impl Process {
             for cell in self.cells.values() {
                 cell.act(|partition, out| partition.check_isr(now, lag_max, out));
             }
+            self.check_suspects();
             self.give_up_lost(now);
         }
         if now.elapsed >= self.upkeep.checkpoint_at {
             self.upkeep.checkpoint_at = now.elapsed + self.times.checkpoint_every;
             self.upkeep.write_at = Some(now.elapsed + self.times.checkpoint_every / 4);
-            let is_behind = |cell: &&std::sync::Arc<super::cell::Cell>| {
-                cell.with(|it| it.log().recovery_point() < it.log().end())
-            };
+            let is_behind = |cell: &&Arc<Cell>| cell.with(|it| it.log().recovery_point() < it.log().end());
             let behind: Vec<_> = self.cells.values().filter(is_behind).map(|cell| cell.key).collect();
             behind.into_iter().for_each(|key| self.ask_flush(key, true));
         }
@@ -144,7 +178,7 @@ impl Process {
 
     pub(super) fn upkeep_deadline(&self) -> Option<Duration> {
         let Upkeep { checkpoint_at, write_at, isr_at, flush_at } = self.upkeep;
-        let is_timed = |cell: &std::sync::Arc<super::cell::Cell>| {
+        let is_timed = |cell: &Arc<Cell>| {
             cell.with(|it| matches!(it.settings().policy, replica::FlushPolicy::Interval { .. }))
         };
         let flush_at = self.cells.values().any(is_timed).then_some(flush_at);

@@ -115,6 +115,7 @@ impl Process {
             Ok(read) => read,
             Err(why) => {
                 self.say(format!("{} cannot be loaded: {why}", shard.cell.name));
+                self.suspects.insert(shard.cell.key, load.from);
                 return self.load_anew(now, shard);
             }
         };

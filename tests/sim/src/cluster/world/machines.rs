@@ -117,7 +117,8 @@ impl World {
             let mut mine = partitions.values().filter(|partition| partition.replicas.contains(&id));
             *at == node || (is_back && mine.all(|partition| partition.isr.contains(&id)))
         };
-        self.truth.histories.values().all(|history| history.isr_min > 1)
+        self.options.rots.is_none()
+            && self.truth.histories.values().all(|history| history.isr_min > 1)
             && self.replaced.iter().all(is_filled)
     }
 

@@ -1,0 +1,71 @@
+use super::*;
+
+/// A log of several segments, written in two epochs, all of it on the disk and no file open; and where each batch
+/// begins.
+fn written(disk: &MemoryDisk) -> (Log, Vec<Offset>) {
+    let mut log = create(disk, LogSettings::tiny());
+    let mut bases = Vec::new();
+    for number in 0..12 {
+        let appended = append_at(&mut log, now(1), &batch(&[5, 6, 7], 300), i32::from(number > 5));
+        bases.push(appended.expect("memory").base_offset);
+    }
+    log.flush(FlushScope::Checkpoint).expect("memory");
+    (0..2).for_each(|_| log.rest());
+    assert!(log.segments_count() > 2 && disk.open_files() == 0);
+    (log, bases)
+}
+
+#[test]
+fn whichever_bit_of_a_record_flips_a_look_finds_it() {
+    let disk = MemoryDisk::new();
+    let (mut log, bases) = written(&disk);
+    let look = |log: &mut Log, from: Offset| {
+        let looked = log.check_plan(from).and_then(Check::run);
+        (0..2).for_each(|_| log.rest());
+        looked
+    };
+    log.check_whole().expect("all is well");
+    bases.iter().for_each(|from| look(&mut log, *from).expect("all is well"));
+    assert_eq!(look(&mut log, Offset(1_000)), Ok(()), "there is no such record");
+    let segments: Vec<Offset> = log.segments.iter().map(|segment| segment.base).collect();
+    for base in segments {
+        let path = file(&log, FileKind::Log, base.0);
+        let good = disk.contents(&path).expect("it is there");
+        // A batch is 300 bytes and some more: each of its bytes is met in one or another.
+        for position in (0..good.len()).step_by(7) {
+            let mut bad = good.clone();
+            bad[position] ^= 1 << (position % 8);
+            disk.put(&path, bad);
+            let what = format!("segment {base}, position {position}");
+            assert!(log.check_whole().is_err(), "{what}");
+            assert_eq!(disk.open_files(), 0);
+            // Whoever asks for that batch, or for the one before it, is given what is there.
+            let found = bases.iter().filter(|from| look(&mut log, **from).is_err());
+            assert!(found.count() > 0, "{what}");
+        }
+        disk.put(&path, good);
+    }
+    log.check_whole().expect("all is well again");
+}
+
+#[test]
+fn what_cannot_be_read_is_found_by_a_look() {
+    let disk = MemoryDisk::new();
+    let (mut log, _) = written(&disk);
+    let plan = log.check_plan(Offset(0)).expect("its headers can be read");
+    disk.fail(Some("read_at"));
+    assert!(matches!(plan.run(), Err(LookupError::Disk(error)) if error.failed == Failed::File));
+    assert!(matches!(log.check_whole(), Err(LookupError::Disk(_))));
+}
+
+#[test]
+fn what_is_missing_at_the_end_of_a_segment_is_found() {
+    let disk = MemoryDisk::new();
+    let (mut log, bases) = written(&disk);
+    let path = file(&log, FileKind::Log, 0);
+    let good = disk.contents(&path).expect("it is there");
+    disk.put(&path, good[..good.len() - 1].to_vec());
+    assert!(matches!(log.check_whole(), Err(LookupError::Damaged { segment: Offset(0), .. })));
+    let last = *bases.iter().rfind(|base| **base < log.segments[1].base).expect("there is one");
+    assert!(log.check_plan(last).and_then(Check::run).is_err());
+}
