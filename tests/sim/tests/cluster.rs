@@ -63,6 +63,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::UncleanElected, 10),
     (Plant::QuorumForgets, 5),
     (Plant::DeposedIsHeard, 5),
+    (Plant::DamageKept, 10),
 ];
 
 #[test]
