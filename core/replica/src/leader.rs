@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId, LeaderEpoch, Now, Offset};
 
-use crate::damage::Given;
+use crate::given::Given;
 use crate::isr::{AlterIsr, Isr, IsrAnswer};
 
 /// A follower that fetches.

@@ -21,6 +21,7 @@ mod role;
 mod assignment;
 mod fetch;
 mod flush;
+mod given;
 
 pub use assignment::Assignment;
 pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec, Reader};

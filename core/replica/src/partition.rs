@@ -14,9 +14,9 @@ use storage::disk::DiskError;
 use storage::{Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, Removal, Removed};
 
 use crate::assignment::Assignment;
-use crate::damage::Given;
 use crate::fetch::FetchError;
 use crate::flush::FlushPolicy;
+use crate::given::Given;
 use crate::isr::{AlterIsr, IsrAnswer};
 use crate::leader::{Leader, Leadership};
 use crate::role::{DecidedCut, Following, Role};

@@ -361,7 +361,9 @@ fn so_many_records_wait_for_a_flush_and_no_more() {
 #[test]
 fn records_that_nobody_can_use_are_looked_at_and_given_up_if_another_has_them() {
     let mut story = Story::new(FlushPolicy::Os);
-    (0..3).for_each(|_| drop(story.append().expect("memory")));
+    for _ in 0..3 {
+        story.append().expect("memory");
+    }
     story.flush_of(FlushScope::Checkpoint);
     let suspects = |story: &mut Story| -> Vec<Offset> {
         let at = |effect| if let Effect::Suspect(at) = effect { Some(at) } else { None };

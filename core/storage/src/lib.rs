@@ -19,7 +19,8 @@ pub mod memory;
 mod log; // start here
 mod settings;
 
-mod read; // how its records are found
+mod check; // how its records are found, and looked at
+mod read;
 mod recent;
 mod scan;
 mod segment;
@@ -36,12 +37,13 @@ mod gaps;
 
 mod recovery; // how it comes back
 
+pub use check::Check;
 pub use compaction::{Compacted, Compaction, CompactionError, CompactionStats, Rewritten};
 pub use epochs::Epochs;
 pub use index::{AbortedTxn, OffsetEntry, TimeEntry};
 pub use log::{
-    AppendError, Appended, Check, DeleteError, Dirt, Flush, FlushScope, Flushed, Log, LookupError, Removal,
-    Removed, Swap, Swapped, TimestampedOffset,
+    AppendError, Appended, DeleteError, Dirt, Flush, FlushScope, Flushed, Log, LookupError, Removal, Removed,
+    Swap, Swapped, TimestampedOffset,
 };
 pub use producer::{ProducerError, ProducerView, SnapshotEntry, SnapshotError, parse_snapshot};
 pub use read::{FileSlice, ReadError, ReadPlan};

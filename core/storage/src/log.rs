@@ -18,7 +18,6 @@
 //! compaction took, and the last one, which alone grows, is always there.
 
 mod append;
-mod check;
 mod close;
 mod compact;
 mod delete;
@@ -47,7 +46,6 @@ use close::READ_OPEN_MAX;
 use compact::Swapping;
 
 pub use append::{AppendError, Appended};
-pub use check::Check;
 pub use compact::{Dirt, Swap, Swapped};
 pub use delete::{DeleteError, Removal, Removed};
 pub use flush::{Flush, FlushScope, Flushed};

@@ -21,6 +21,7 @@
 //! lies above it was never promised, so a torn end is normal. Batches behind a bad one are never taken
 //! back, however good they look. Recovering twice gives the same as recovering once.
 
+mod error;
 mod listing;
 mod scan;
 
@@ -29,19 +30,22 @@ use std::sync::Arc;
 
 use base::{LeaderEpoch, Now, Offset, TopicId, Uuid};
 
-use crate::checkpoint::{CheckpointError, parse_epochs, read_partition_metadata};
-use crate::disk::{Disk, DiskError, Failed};
+use crate::checkpoint::{parse_epochs, read_partition_metadata};
+use crate::disk::{Disk, DiskError};
 use crate::epochs::Epochs;
 use crate::gaps::gaps_below;
 use crate::home::Home;
 use crate::layout::EPOCHS_FILE;
-use crate::log::{Log, LookupError};
+use crate::log::Log;
 use crate::scan::{Damage, ScanError};
 use crate::segment::{Growth, Segment};
 use crate::settings::LogSettings;
 
+use error::quarantine_at;
 use listing::Listing;
 use scan::{Batches, Context, join, rebuild_tables, resume_from_index};
+
+pub use error::OpenError;
 
 /// More epochs than a partition has leaders in its life.
 const EPOCHS_BYTES_MAX: u64 = 64 << 20;
@@ -89,43 +93,6 @@ pub struct Cut {
     pub bytes: u64,
     /// What stood there.
     pub damage: Damage,
-}
-
-/// Why a log could not be opened.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// Records that were durable are damaged or gone. Those that are there were left as they are, save
-    /// for leftovers that a crash had put aside before; tables may have been built again. The replica
-    /// must be fetched anew from others.
-    #[error("records at or before offset {at} were durable and are damaged: {damage}")]
-    Quarantined {
-        /// Up to where the records are good.
-        at: Offset,
-        /// What stands there.
-        damage: Damage,
-    },
-    /// The topic's id cannot be read.
-    #[error("partition.metadata: {0}")]
-    Metadata(#[source] CheckpointError),
-    /// The disk failed.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-}
-
-impl OpenError {
-    /// Whether it is the log that is of no use, and not its process or its whole disk.
-    pub fn is_of_log(&self) -> bool {
-        !matches!(self, Self::Disk(error) if error.failed != Failed::File)
-    }
-}
-
-impl From<LookupError> for OpenError {
-    fn from(error: LookupError) -> Self {
-        match error {
-            LookupError::Disk(error) => Self::Disk(error),
-            LookupError::Damaged { segment, damage, .. } => Self::Quarantined { at: segment, damage },
-        }
-    }
 }
 
 impl Log {
@@ -498,14 +465,6 @@ impl Opening {
             }
         }
         if names { self.home.sync_dir() } else { Ok(()) }
-    }
-}
-
-/// Damage where everything was durable.
-fn quarantine_at(at: Offset) -> impl Fn(ScanError) -> OpenError {
-    move |error| match error {
-        ScanError::Disk(error) => OpenError::Disk(error),
-        ScanError::Damaged { damage, .. } => OpenError::Quarantined { at, damage },
     }
 }
 

@@ -38,8 +38,11 @@ impl Housekeeping {
             let Some((key, at)) = self.dir.next_suspect() else { return };
             let cell = self.table.get(key.0, key.1).filter(|cell| !cell.is_offline());
             let Some(cell) = cell else { continue };
-            let plan = cell.with(|partition| partition.check_plan(at));
-            if let Err(why) = plan.and_then(Check::run) {
+            let look = || cell.with(|partition| partition.check_plan(at)).and_then(Check::run);
+            // What cannot be read once may be read the next time.
+            let looked =
+                look().or_else(|why| if matches!(why, LookupError::Disk(_)) { look() } else { Err(why) });
+            if let Err(why) = looked {
                 self.on_damage(&cell, &why);
             }
         }

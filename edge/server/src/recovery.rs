@@ -276,21 +276,20 @@ fn open(
     let dir = &directory.dir;
     let path = PathBuf::from(name.to_string());
     let opened = Log::open(Arc::clone(&dir.disk), path, log_settings, known, hosting.clock.now());
+    let was_given_up = partition.directory_of(hosting.node) == Some(Partition::DIRECTORY_LOST);
     let opened = opened.and_then(|mut opened| {
-        // It was given up before, maybe for damage that a start does not look for.
-        let is_lost = partition.directory_of(hosting.node) == Some(Partition::DIRECTORY_LOST);
-        if is_lost {
-            opened.0.check_whole()?
+        // Maybe for damage that a start does not look for.
+        if was_given_up {
+            opened.0.check_whole()?;
         }
         Ok(opened)
     });
     let (mut log, recovered) = match opened {
         Ok(opened) => opened,
         Err(why) => {
-            let has_others = partition.replicas.len() > 1;
-            cannot_open(directory, &name, &why, has_others);
+            let is_gone = partition.replicas.len() > 1 && why.is_for_good(was_given_up);
+            cannot_open(directory, &name, &why, is_gone);
             let dir = Some(Arc::clone(dir));
-            let is_gone = has_others && why.is_of_log();
             let offline = Offline { name, dir, has_log: true, unmade: false, is_gone };
             hosting.table.add_offline(topic.id, offline);
             return None;
@@ -308,11 +307,11 @@ fn open(
     Some((cell, recovered.scanned_bytes))
 }
 
-fn cannot_open(directory: &Directory, name: &TopicPartition, why: &OpenError, has_others: bool) {
+fn cannot_open(directory: &Directory, name: &TopicPartition, why: &OpenError, is_gone: bool) {
     let dir = &directory.dir;
     let advice = match why {
         OpenError::Disk(error) if dir.on_error(error) => return,
-        _ if has_others && why.is_of_log() => {
+        _ if is_gone => {
             "once another replica leads that has all records, it fills an empty log here, and what is there now is kept \
              beside it; look at the disk"
         }

@@ -75,6 +75,9 @@ impl HostedPartition for TestPartition {
                 Effect::FetchOn => {}
                 Effect::LowerRecoveryPoint(_) | Effect::Truncated { .. } => panic!("nobody is followed"),
                 Effect::Retire(error) | Effect::Offline(error) | Effect::Refused(error) => panic!("{error}"),
+                Effect::Damaged(why) => panic!("{why}"),
+                // Who asks for the same again and again does so on purpose.
+                Effect::Suspect(_) => {}
             }
         }
     }

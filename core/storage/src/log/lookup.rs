@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// Looks at a segment, and closes its files again if they were not open.
-    pub(super) fn looking<T>(
+    pub(crate) fn looking<T>(
         &mut self,
         index: usize,
         look: impl FnOnce(&Self, &Segment) -> Result<T, ScanError>,

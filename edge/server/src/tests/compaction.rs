@@ -56,6 +56,7 @@ impl Life {
         Housekeeping {
             table: Arc::clone(&node.partitions),
             dir: Arc::clone(&node.dirs[0]),
+            image: Arc::clone(&node.image),
             retention_every: Duration::MAX,
             checkpoint_every: Duration::MAX,
             open_logs_max: usize::MAX,

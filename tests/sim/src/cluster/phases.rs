@@ -214,8 +214,12 @@ impl World {
             }
         }
         for (key, partition) in partitions {
+            // Where less was asked for since, nobody else may have what has rotted.
+            let is_rotten = || partition.replicas.iter().any(|id| self.is_rotten(node_of(*id), key));
             let is_kept = |history: &&History| {
-                !history.is_broken && !history.is_orphaned(&partition, &self.quorum.image())
+                !history.is_broken
+                    && !history.is_orphaned(&partition, &self.quorum.image())
+                    && (history.outlives_a_disk() || !is_rotten())
             };
             let Some(history) = self.truth.histories.get(&key).filter(is_kept) else { continue };
             let is_moving = !partition.adding().is_empty() || !partition.removing().is_empty();

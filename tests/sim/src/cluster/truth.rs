@@ -140,6 +140,11 @@ impl History {
         self.reigns.last_key_value().is_none_or(|(last, _)| *last <= epoch)
     }
 
+    /// Whether what was acknowledged is on a second disk, whatever else happens.
+    pub(crate) fn outlives_a_disk(&self) -> bool {
+        self.isr_min > 1 && self.counts_durable()
+    }
+
     /// Whether only what is durable counts.
     pub(crate) fn counts_durable(&self) -> bool {
         self.policy == FlushPolicy::Ack

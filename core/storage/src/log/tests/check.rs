@@ -1,3 +1,5 @@
+use crate::check::Check;
+
 use super::*;
 
 /// A log of several segments, written in two epochs, all of it on the disk and no file open; and where each batch

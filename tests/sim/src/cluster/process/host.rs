@@ -172,14 +172,7 @@ impl Process {
         let (at, opened) = match place {
             Some(Place::Open(at)) => {
                 let is_lost = partition.directory_of(self.id) == Some(Partition::DIRECTORY_LOST);
-                let opened = self.open_log(now, at, &name, &settings).and_then(|mut opened| {
-                    // It was given up before, maybe for damage that a start does not look for.
-                    if is_lost {
-                        opened.0.check_whole()?
-                    }
-                    Ok(opened)
-                });
-                (at, opened)
+                (at, self.open_log(now, at, &name, (&settings, is_lost)))
             }
             Some(Place::Make) => {
                 let at = self.home_for_new();
@@ -203,7 +196,8 @@ impl Process {
                 let has_log = place != Some(Place::Make);
                 let home = has_log.then_some(at);
                 let is_new = partition.directory_of(self.id) == Some(Partition::DIRECTORY_UNASSIGNED);
-                let is_useless = has_log && partition.replicas.len() > 1 && why.is_of_log();
+                let was_given_up = partition.directory_of(self.id) == Some(Partition::DIRECTORY_LOST);
+                let is_useless = has_log && partition.replicas.len() > 1 && why.is_for_good(was_given_up);
                 let (is_unmade, is_gone) = (!has_log && is_new, (!has_log && !is_new) || is_useless);
                 self.offline.insert(key, Offline { name, home, has_log, is_unmade, is_gone });
                 return;
@@ -237,7 +231,7 @@ impl Process {
         now: Now,
         at: usize,
         name: &TopicPartition,
-        settings: &TopicSettings,
+        (settings, is_lost): (&TopicSettings, bool),
     ) -> Result<(Log, Offset), OpenError> {
         let log_settings = tiny(log_settings(settings, self.settings.producer_id_expiration));
         let home = &mut self.homes[at];
@@ -248,6 +242,10 @@ impl Process {
         let known = Known { recovery_point, log_start, clean, adopted: false };
         let dir = home.partition_dir(name);
         let (mut log, _) = Log::open(Arc::clone(&self.disk), dir, log_settings, known, now)?;
+        if is_lost {
+            // It was given up before, maybe for damage that a start does not look for.
+            log.check_whole()?;
+        }
         let clean_offsets = &home.dir.checkpoints().clean_offsets;
         log.set_clean_upto(clean_offsets.get(name).copied().unwrap_or(Offset::ZERO));
         let start = log.start();

@@ -56,8 +56,11 @@ impl Process {
     fn check_suspects(&mut self) {
         for (key, at) in std::mem::take(&mut self.suspects) {
             let Some(cell) = self.cells.get(&key).cloned() else { continue };
-            let plan = cell.with(|partition| partition.check_plan(at));
-            if let Err(why) = plan.and_then(Check::run) {
+            let look = || cell.with(|partition| partition.check_plan(at)).and_then(Check::run);
+            // What cannot be read once may be read the next time.
+            let looked =
+                look().or_else(|why| if matches!(why, LookupError::Disk(_)) { look() } else { Err(why) });
+            if let Err(why) = looked {
                 self.on_damage(&cell, &why);
             }
         }

@@ -60,7 +60,9 @@ impl World {
         let Some(process) = self.nodes[node].process.as_ref() else { return places };
         let disk = &self.nodes[node].disk;
         for (key, cell) in &process.cells {
-            let Some(history) = self.truth.histories.get(key).filter(|it| it.isr_min > 1) else { continue };
+            let Some(history) = self.truth.histories.get(key).filter(|it| it.outlives_a_disk()) else {
+                continue;
+            };
             let dir = cell.with(|partition| partition.log().dir().to_owned());
             let noted = process.recovery_point_noted(cell);
             for name in disk.names_on_media(&dir) {
