@@ -5,6 +5,7 @@ mod bad_day;
 mod forwarding;
 mod moves;
 mod racks;
+mod refused;
 mod tools;
 
 use anyhow::{Context, Result};

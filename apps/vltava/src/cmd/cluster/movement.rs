@@ -128,6 +128,11 @@ impl Plan<'_> {
 
     /// Asks, moves, and follows it to its end. The plan was shown.
     pub(in crate::cmd) fn carry_out(&self, admin: &Admin) -> Result<()> {
+        say_failures(self.carry_out_most(admin)?, Asked::Cluster)
+    }
+
+    /// As [`Plan::carry_out`]; what could not be begun fails nothing else. Why it could not.
+    pub(super) fn carry_out_most(&self, admin: &Admin) -> Result<Vec<AdminError>> {
         if !self.carry.yes {
             self.confirm()?;
         }
@@ -156,9 +161,11 @@ impl Plan<'_> {
         let first = self.moves.iter().filter(|it| it.from.first() != it.to.first());
         // Who cannot lead yet will be asked by the controller.
         let _ = admin.elect_preferred_leaders(first.map(|it| (it.topic.clone(), it.partition.0))).wait();
-        say_failures(failures, Asked::Cluster)?;
+        if !failures.is_empty() {
+            return Ok(failures);
+        }
         match elsewhere(admin, &targets)?.as_slice() {
-            [] => Ok(()),
+            [] => Ok(failures),
             some => bail!("{} not where it was to be: {TAKEN_BACK}", named(some)),
         }
     }

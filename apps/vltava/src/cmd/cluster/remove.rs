@@ -3,21 +3,23 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use base::BrokerId;
 use client::Admin;
 use client::admin::{AdminError, QuorumDescription};
 use client::plan::{self, Evacuation, Move};
 use serde_json::json;
 
-use super::super::admin::{confirm, tell};
+use super::super::admin::{confirm, say_failures, tell};
 use super::movement::{Carry, Plan, cordon, counted};
 use super::survey::Survey;
+use crate::failure::Asked;
 
 /// Take a node out: move everything off it, take its vote, and forget it
 ///
 /// It can be said again: what is done is not done twice. A node that is still running is forgotten last, when it
-/// has stopped. Of one that is down the partitions that have no other place stay with a replica less, and are named.
+/// has stopped. Of one that is down the partitions that have no other place stay with a replica less, and are named;
+/// where the move of some partition is refused, it loses its vote, and is forgotten once all of them are moved.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,13 +72,15 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if asks && moves.is_empty() {
             confirm("Do it?", "this takes a node out of the cluster", "nothing was changed")?;
         }
-        match moves.is_empty() {
-            true => cordon(admin, drained, true)?,
-            false => plan.carry_out(admin)?,
-        }
-        if let Some(voter) = voter {
+        let failures = match moves.is_empty() {
+            true => cordon(admin, drained, true).map(|()| Vec::new())?,
+            false => plan.carry_out_most(admin)?,
+        };
+        let keeps_vote = is_up && !failures.is_empty();
+        if let Some(voter) = voter.filter(|_| !keeps_vote) {
             admin.remove_voter(id, voter.directory).wait()?;
         }
+        say_failures(failures, Asked::Cluster).with_context(|| still_counts(id, is_up))?;
         if broker.is_some() && !is_up {
             admin.unregister_broker(id).wait()?;
         }
@@ -125,6 +129,15 @@ impl Leaving {
         let stays = stays.iter().map(|it| format!("{}-{}", it.topic, it.partition));
         let stays = stays.filter(|name| !unled.contains(name)).collect();
         Ok(Self { moves, stays, unled: unled.into_iter().collect() })
+    }
+}
+
+/// Why a node stays, of which some partition could not be moved. Others may count on what it has there, and would not
+/// any more if it came back forgotten.
+fn still_counts(id: BrokerId, is_up: bool) -> String {
+    match is_up {
+        true => format!("node {id} keeps its vote until all of it can be moved; say this again then"),
+        false => format!("node {id} votes no more, but is forgotten only once all of it is moved"),
     }
 }
 
