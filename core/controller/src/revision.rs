@@ -132,12 +132,13 @@ impl<'a> Revision<'a> {
         self.before.replicas.iter().any(|id| !self.replicas.contains(id))
     }
 
-    /// Whether a follower that had a log has another from here on: for the same reason.
+    /// Whether a follower that had given its log up has one from here on: for the same reason. What the log of a
+    /// disk that was replaced had to say is of an earlier life of its broker.
     fn begins_anew(&self) -> bool {
-        let Some((id, directory)) = self.assigned else { return false };
-        let had = self.before.directory_of(id).filter(|had| *had != Partition::DIRECTORY_UNASSIGNED);
-        let is_other = directory != Partition::DIRECTORY_LOST && had.is_some_and(|had| had != directory);
-        is_other && id != self.before.leader
+        let lost = Some(Partition::DIRECTORY_LOST);
+        self.assigned.is_some_and(|(id, directory)| {
+            id != self.before.leader && self.before.directory_of(id) == lost && Some(directory) != lost
+        })
     }
 
     /// Once all who come are in sync, those who go are gone (KIP-455); but never are those who have all that was

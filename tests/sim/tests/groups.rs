@@ -58,7 +58,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::AssignmentsUnloaded, 5),
     (Plant::EpochsUnloaded, 5),
     (Plant::OutOfTouchSpeaks, 120),
-    (Plant::UnreadIsLeft, 100),
+    (Plant::UnreadIsLeft, 20),
 ];
 
 #[test]

@@ -65,6 +65,7 @@ pub fn run_groups(seed: u64, plant: Option<Plant>) -> Outcome {
     let drawn = Options::draw_groups(seed);
     let options = match plant {
         Some(Plant::OutOfTouchSpeaks) => drawn.of_cut_off_coordinators().of_members_missed_late(),
+        Some(Plant::UnreadIsLeft) => drawn.of_failing_reads(),
         _ => drawn,
     };
     run_with(seed, options, plant)

@@ -142,6 +142,13 @@ impl Options {
         self
     }
 
+    /// Disks often do not give what they have, while coordinators move.
+    pub(in crate::cluster) fn of_failing_reads(mut self) -> Self {
+        self.troubles = vec![(Trouble::FailRead, 60), (Trouble::MoveLeaders, 40)];
+        (self.troubled_us, self.trouble_every_us) = (15_000_000, 30_000);
+        self
+    }
+
     /// Three quiet nodes with a topic of two partitions, and one that keeps all groups, on all of them.
     #[cfg(test)]
     pub(crate) fn quiet_with_groups() -> Self {
