@@ -181,10 +181,13 @@ fn first_segment(nodes: &Nodes, id: i32, partition: &str) -> PathBuf {
     nodes.data_dir(id).join(partition).join("00000000000000000000.log")
 }
 
-/// Flips a bit in the middle of the first records of a partition on a node.
+/// Where the first record of a log is: behind the header of its batch.
+const FIRST_RECORD: u64 = 61;
+
+/// Flips a bit in the first record of a partition on a node.
 fn rot(nodes: &Nodes, id: i32, partition: &str) -> Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(first_segment(nodes, id, partition))?;
-    let (mut byte, at) = ([0], SeekFrom::Start(100));
+    let (mut byte, at) = ([0], SeekFrom::Start(FIRST_RECORD));
     file.seek(at)?;
     file.read_exact(&mut byte)?;
     file.seek(at)?;

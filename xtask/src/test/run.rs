@@ -240,7 +240,8 @@ struct Why {
 
 impl Why {
     fn read(&mut self, line: &str) {
-        if line.starts_with("Error: ") || (line.starts_with("thread '") && line.contains("panicked at")) {
+        let is_error = line.starts_with("Error: ") || line == "Caused by:";
+        if is_error || (line.starts_with("thread '") && line.contains("panicked at")) {
             self.left = WHY_LINES_MAX;
         } else if line.is_empty() || line.starts_with("test ") || line.starts_with("stack backtrace:") {
             self.left = 0;
@@ -263,6 +264,9 @@ mod tests {
             "noise",
             "Error: it Failed; with [\"a commit went back\"]",
             "",
+            "Caused by:",
+            "    it had to",
+            "",
             "noise",
             "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
             "assertion failed: false",
@@ -274,6 +278,8 @@ mod tests {
         }
         let kept = [
             "Error: it Failed; with [\"a commit went back\"]",
+            "Caused by:",
+            "    it had to",
             "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
             "assertion failed: false",
         ];
