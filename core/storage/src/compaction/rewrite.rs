@@ -52,6 +52,8 @@ impl Compaction {
                 left = left.saturating_sub(size);
                 self.stats.read_bytes += size;
                 if !pace(size) {
+                    // It may be for want of room.
+                    writer.discard()?;
                     return Err(CompactionError::Stopped);
                 }
                 let is_last = Some(index) == last && found.end() == source.bytes;

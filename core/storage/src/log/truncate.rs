@@ -77,6 +77,11 @@ impl Log {
             self.save_epochs()?;
         }
         self.begin_segment(now)?;
+        // Compaction may have taken all that lay before the cut. It begins here then, as it would after a start.
+        let first = self.segments.first().map_or(self.end, |segment| segment.base);
+        if first > self.start {
+            self.advance_start(first);
+        }
         self.rebuild_producers(now, self.end).map_err(|error| self.unreadable(error))?;
         self.sync_names()
     }

@@ -1,12 +1,13 @@
 //! I26: whatever is compacted, when and how often, and wherever the power goes: of each key the last value is
-//! there, tombstones for their time, offsets and order as they were.
+//! there, tombstones for their time, offsets and order as they were. With `compact,delete` what is too old goes
+//! as well, from the front on, and nothing else does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Offset, Sequence, TimestampMs};
+use base::{LeaderEpoch, Offset, Sequence, TimestampMs};
 use proptest::prelude::*;
 use records::{BatchBuilder, BatchOptions, Compression, Scratch, batches};
 
@@ -18,6 +19,17 @@ use crate::testing::power::PowerDisk;
 use crate::testing::*;
 
 const RETENTION_MS: i64 = 1000;
+/// With `compact,delete`, how old records become.
+const AGE_MS: i64 = 3 * RETENTION_MS;
+
+/// How the disk dies, and the power goes or only the process.
+#[derive(Debug, Clone, Copy)]
+struct Death {
+    /// After so many changes.
+    changes: usize,
+    power: bool,
+    seed: u32,
+}
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -30,12 +42,9 @@ enum Step {
     Compact {
         map_bytes: usize,
     },
-    /// The disk dies after some changes, and the power goes or only the process.
-    CompactAndDie {
-        changes: usize,
-        power: bool,
-        seed: u32,
-    },
+    CompactAndDie(Death),
+    /// What is too old goes; the disk may die of it.
+    Retain(Option<Death>),
     Wait {
         ms: i64,
     },
@@ -64,12 +73,19 @@ fn step() -> impl Strategy<Value = Step> {
         producer,
         epoch_step,
     });
-    let die = (0..70usize, any::<bool>(), any::<u32>())
-        .prop_map(|(changes, power, seed)| Step::CompactAndDie { changes, power, seed });
+    let death = |changes_max: usize| {
+        (0..changes_max, any::<bool>(), any::<u32>()).prop_map(|(changes, power, seed)| Death {
+            changes,
+            power,
+            seed,
+        })
+    };
+    let retain = prop::option::weighted(0.5, death(8)).prop_map(Step::Retain);
     prop_oneof![
         24 => append,
         3 => prop_oneof![Just(0), Just(240), Just(1 << 16)].prop_map(|map_bytes| Step::Compact { map_bytes }),
-        3 => die,
+        3 => death(70).prop_map(Step::CompactAndDie),
+        2 => retain,
         3 => (0..RETENTION_MS).prop_map(|ms| Step::Wait { ms }),
         1 => any::<usize>().prop_map(|at| Step::Truncate { at }),
         1 => any::<usize>().prop_map(|at| Step::DeleteRecords { at }),
@@ -107,10 +123,12 @@ fn dir() -> PathBuf {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(deletes: bool) -> Self {
         let settings = LogSettings {
             compacts: true,
-            deletes: false,
+            deletes,
+            retention_age: Some(Duration::from_millis(AGE_MS.unsigned_abs())),
+            file_delete_delay: Duration::ZERO,
             dirty_ppm_min: 0,
             segment_bytes: 700,
             tombstone_retention: Duration::from_millis(RETENTION_MS.unsigned_abs()),
@@ -144,22 +162,17 @@ impl World {
                 self.log.compact(at, bound, map_bytes).expect("memory");
                 self.clean_upto = self.log.clean_upto();
             }
-            Step::CompactAndDie { changes, power, seed } => {
+            Step::CompactAndDie(death) => {
                 self.settle();
-                self.disk.die_after(changes);
+                self.disk.die_after(death.changes);
                 let (at, bound) = (now(self.now), self.log.end());
                 let compacted = self.log.compact(at, bound, 1 << 16);
                 let died = self.disk.revive();
                 assert!(compacted.is_ok() || died, "{compacted:?}");
-                if power {
-                    let mut state = seed | 1;
-                    self.disk = self.disk.cut(&mut || {
-                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                        state >> 8
-                    });
-                }
+                self.die(death);
                 self.reopen(false);
             }
+            Step::Retain(death) => self.retain(death),
             Step::Wait { ms } => self.now += ms,
             Step::Truncate { at } => {
                 let at = self.pick(at);
@@ -192,6 +205,37 @@ impl World {
         }
         self.log.check();
         self.check();
+    }
+
+    fn die(&mut self, Death { power, seed, .. }: Death) {
+        if power {
+            let mut state = seed | 1;
+            self.disk = self.disk.cut(&mut || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state >> 8
+            });
+        }
+    }
+
+    fn retain(&mut self, death: Option<Death>) {
+        self.settle();
+        let (before, start) = (self.read().1, self.log.start());
+        if let Some(death) = death {
+            self.disk.die_after(death.changes);
+        }
+        let retained = self.log.retain(now(self.now), self.log.end());
+        let died = self.disk.revive();
+        assert!(retained.is_ok() || died, "{retained:?}");
+        if let Some(death) = death {
+            self.die(death);
+            self.reopen(false);
+        }
+        let gone_upto = self.log.start();
+        assert!(gone_upto >= start, "{gone_upto} was {start}");
+        for (offset, entry) in before.range(..gone_upto.0) {
+            let is_old = entry.time + AGE_MS <= self.now;
+            assert!(self.settings.deletes && is_old, "{offset} is gone: {entry:?}, at {}", self.now);
+        }
     }
 
     fn append(&mut self, pairs: &[(u8, Option<u8>)], compression: Compression, of: Option<i64>) {
@@ -237,7 +281,15 @@ impl World {
         assert_eq!(recovered.cut, None);
         self.log = log;
         self.log.set_clean_upto(self.clean_upto);
-        assert_eq!((self.log.end(), self.log.epochs().collect::<Vec<_>>()), (end, epochs));
+        assert_eq!(self.log.end(), end);
+        // Of what went for its age more may be gone than was known.
+        let mut expected: Vec<(LeaderEpoch, Offset)> = Vec::new();
+        for (epoch, from) in epochs {
+            let from = from.max(self.log.start());
+            expected.retain(|&(_, older)| older < from);
+            expected.push((epoch, from));
+        }
+        assert_eq!(self.log.epochs().collect::<Vec<_>>(), expected);
         assert!(self.was_cut || self.views() == views, "{views:?} were {:?}", self.views());
         let names = self.disk.list(&dir()).expect("there");
         let left = |name: &str| [".swap", ".cleaned", ".deleted"].iter().any(|end| name.ends_with(end));
@@ -331,8 +383,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn compaction_keeps_the_last_of_each_key(steps in prop::collection::vec(step(), 1..100)) {
-        let mut world = World::new();
+    fn compaction_keeps_the_last_of_each_key(
+        deletes in any::<bool>(),
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        let mut world = World::new(deletes);
         for step in &steps {
             world.step(step);
         }
