@@ -3,6 +3,7 @@
 //! ```text
 //!   as fast as can be ─▶ about what there is to be had
 //!   then a rate, kept or not ─▶ the middle between the highest that was kept and the lowest that was not ─▶ …
+//!   the highest that was kept, for as long as a run takes ─▶ if it was not kept as long, a tenth below ─▶ …
 //! ```
 //!
 //! Confluent's *peak stable throughput*: consumers keep up, and what is not read yet does not grow. What is
@@ -46,6 +47,10 @@ const SWAY_SECONDS: f64 = 0.2;
 const ABOVE_FULL_SPEED: f64 = 1.25;
 /// More probes than this are not made.
 const PROBES_MAX: usize = 12;
+/// What was kept for a while and then no more: the next run is at this share of it.
+const LOWER: f64 = 0.9;
+/// More runs than this are not made.
+const RUNS_MAX: usize = 6;
 
 impl Probe {
     /// What came of a workload that has a constant rate.
@@ -139,12 +144,13 @@ pub struct Search {
     kept: f64,
     not_kept: f64,
     probes: Vec<Probe>,
+    runs: usize,
 }
 
 impl Search {
     /// Below what full speed gave.
     pub fn below(full_speed: f64, goal: Goal) -> Self {
-        Self { goal, kept: 0.0, not_kept: full_speed * ABOVE_FULL_SPEED, probes: Vec::new() }
+        Self { goal, kept: 0.0, not_kept: full_speed * ABOVE_FULL_SPEED, probes: Vec::new(), runs: 0 }
     }
 
     /// What is to be done next.
@@ -166,6 +172,14 @@ impl Search {
             self.not_kept = self.not_kept.min(probe.rate);
         }
         self.probes.push(probe);
+    }
+
+    /// A run was made at a rate that was kept while it was tried; the rate of the next run, if that one was not
+    /// kept for as long, and enough were not made yet.
+    pub fn on_run(&mut self, probe: Probe) -> Option<f64> {
+        self.probes.push(probe);
+        self.runs += 1;
+        (!probe.is_kept(&self.goal) && self.runs < RUNS_MAX).then(|| (probe.rate * LOWER).floor())
     }
 
     /// All that were tried, in order.
@@ -218,6 +232,22 @@ mod tests {
         let goal = Goal { p99_ms: 50.0, within: 0.02, ..Goal::default() };
         let (rate, _) = found(1e6, 1e6, 5e6, goal);
         assert!((8.7e5..=9.0e5).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn what_is_kept_for_a_while_is_not_found_to_be_kept() {
+        let runs = |knee: f64| {
+            let mut search = Search::below(1e6, Goal::default());
+            let (mut rate, mut runs) = (9e5, 1);
+            while let Some(next) = search.on_run(tried(rate, knee, 1e4)) {
+                (rate, runs) = (next, runs + 1);
+            }
+            (rate, runs)
+        };
+        assert_eq!(runs(1e6), (9e5, 1));
+        let (rate, made) = runs(7e5);
+        assert!(rate <= 7e5 && rate >= 6.3e5 && made == 4, "{rate} after {made}");
+        assert_eq!(runs(1.0).1, RUNS_MAX);
     }
 
     #[test]

@@ -60,10 +60,14 @@ impl Trials<'_, '_> {
     /// The same of something that is only tried: no figure comes of it, but records that it loses are lost.
     fn attempt(&mut self, what: &str, workload: &Workload) -> Result<Outcome> {
         let outcome = self.load(workload)?;
+        self.check(what, &outcome);
+        Ok(outcome)
+    }
+
+    fn check(&mut self, what: &str, outcome: &Outcome) {
         if let Err(error) = outcome.verdict.clone().into_result() {
             self.wrong.push(format!("{what}: {error:#}"));
         }
-        Ok(outcome)
     }
 
     /// No more of it than the disk has room for, now that its rate is known.
@@ -105,6 +109,29 @@ impl Trials<'_, '_> {
         Ok(self.done(outcome, Vec::new(), Some(rate), Some(full_speed)))
     }
 
+    /// Runs the workload at a rate that was found, or at the nearest below that it keeps up with for a whole run.
+    fn run_at(&mut self, found: f64, goal: &Goal, search: &mut Search) -> Result<(f64, Outcome)> {
+        let mut rate = found;
+        loop {
+            let workload = self.at_rate(rate, self.target.workload.seconds)?;
+            let outcome = self.load(&workload)?;
+            let probe = Probe::of(&workload, &outcome);
+            let next = search.on_run(probe);
+            if let Some(missed) = probe.missed(goal) {
+                self.notes.push(format!(
+                    "{rate:.0} records/s was not kept up with for the {} s of a run: {missed} (tries of {} s had \
+                     found {found:.0} records/s){}",
+                    workload.seconds,
+                    goal.seconds,
+                    next.map_or(String::new(), |next| format!("; {next:.0} records/s was run next"))
+                ));
+            }
+            let Some(next) = next else { return Ok((rate, outcome)) };
+            self.check(&format!("at {rate} records/s, which was run first"), &outcome);
+            rate = next;
+        }
+    }
+
     /// Searches for the highest rate that is kept up with, and runs the workload at that.
     fn search(mut self, goal: &Goal) -> Result<Paced> {
         let full_speed = self.full_speed(goal.seconds)?;
@@ -121,13 +148,7 @@ impl Trials<'_, '_> {
             }
         };
         ensure!(rate > 0.0, "no rate was found that is kept up with");
-        let workload = self.at_rate(rate, self.target.workload.seconds)?;
-        let outcome = self.load(&workload)?;
-        if let Some(missed) = Probe::of(&workload, &outcome).missed(goal) {
-            self.notes.push(format!(
-                "{rate:.0} records/s, the rate that was found, was not kept up with when it was measured: {missed}"
-            ));
-        }
+        let (rate, outcome) = self.run_at(rate, goal, &mut search)?;
         if search::is_read_at_no_time(&outcome) {
             self.notes.push(format!(
                 "that 99 % take {} ms at most was asked of acknowledgements: when records were read is not known",
