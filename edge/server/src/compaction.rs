@@ -6,7 +6,8 @@
 //!                              └── not one that failed a short while ago
 //! ```
 //!
-//! A log that cannot be compacted is set aside, for longer each time, and the others go on.
+//! A log that cannot be compacted is set aside, for longer each time, and the others go on. What is written anew
+//! needs room before it makes room: with less than half of the reserve free, nothing is compacted.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ use crate::partition::PartitionCell;
 const ASIDE_MIN: Duration = Duration::from_secs(60);
 const ASIDE_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// How often it is looked whether the node stops, in bytes.
+/// How often it is looked whether the node stops and whether there is room, in bytes.
 const PACE_BYTES: u64 = 1 << 20;
 
 type Key = (TopicId, PartitionIndex);
@@ -41,10 +42,13 @@ struct Aside {
 }
 
 /// How a compaction ended that did not fail.
-enum Ended {
+#[derive(Debug)]
+pub(crate) enum Ended {
     Compacted(Compacted),
     /// Nothing was due any more, or the log was cut meanwhile.
     GivenUp,
+    /// The disk has no room for what is written anew. What was written so far is gone again.
+    NoRoom,
 }
 
 impl Housekeeping {
@@ -80,8 +84,13 @@ impl Housekeeping {
         self.dir.compaction.aside.store(aside.0.len() as u64, Ordering::Relaxed);
         due.retain(|(_, cell)| aside.allows(cell, now.elapsed));
         due.sort_by_key(|(dirt, _)| Reverse((dirt.is_overdue, dirt.ratio_ppm())));
+        let has_room = || self.dir.has_room_to_compact(self.reserve);
+        if !due.is_empty() && !has_room() {
+            self.say_no_room();
+            return false;
+        }
         for (_, cell) in due {
-            let ended = catch_unwind(AssertUnwindSafe(|| self.compact(&cell, stop)));
+            let ended = catch_unwind(AssertUnwindSafe(|| self.compact(&cell, stop, &has_room)));
             let failed = match ended {
                 Ok(Ok(Ended::Compacted(compacted))) => {
                     self.save_clean_offset(&cell);
@@ -91,6 +100,10 @@ impl Housekeeping {
                 }
                 // It is looked at again when all are; meanwhile it keeps nobody waiting.
                 Ok(Ok(Ended::GivenUp)) => continue,
+                Ok(Ok(Ended::NoRoom)) => {
+                    "the disk has no room for what is written anew, which takes half of the reserve at most"
+                        .to_owned()
+                }
                 Ok(Err(CompactionError::Stopped)) => return false,
                 // It was deleted, or its disk failed, which was told.
                 Ok(Err(_)) if cell.is_offline() => return true,
@@ -110,12 +123,29 @@ impl Housekeeping {
         false
     }
 
-    fn compact(&self, cell: &PartitionCell, stop: &mpsc::Receiver<()>) -> Result<Ended, CompactionError> {
+    fn say_no_room(&self) {
+        if let Some(unsaid) = self.dir.complaints.next(self.dir.since.elapsed()) {
+            error!(
+                dir = %self.dir.path.display(), unsaid,
+                "less than half of the reserve is free: no log is compacted until there is more; delete topics or \
+                 records, or give the log directory a larger disk"
+            );
+        }
+    }
+
+    /// Compacts one log while there is room for it.
+    pub(crate) fn compact(
+        &self,
+        cell: &PartitionCell,
+        stop: &mpsc::Receiver<()>,
+        has_room: &dyn Fn() -> bool,
+    ) -> Result<Ended, CompactionError> {
         let began = Instant::now();
         let (now, map_bytes_max) = (self.clock.now(), self.compaction.map_bytes_max);
         let plan = cell.act(|partition, out| partition.compaction_plan(now, map_bytes_max, out))?;
         let Some(mut compaction) = plan else { return Ok(Ended::GivenUp) };
-        let mut pace = Pace { limit: self.compaction.bytes_per_second_max, began, bytes: 0, looked: 0 };
+        let limit = self.compaction.bytes_per_second_max;
+        let mut pace = Pace { limit, began, bytes: 0, looked: 0, has_room, is_cramped: false };
         loop {
             let next = compaction.next(&mut |bytes| pace.allows(bytes, stop));
             let next = match next {
@@ -123,6 +153,9 @@ impl Housekeeping {
                 Ok(None) => break,
                 Err(error) => {
                     self.count(compaction.stats(), began);
+                    if pace.is_cramped {
+                        return Ok(Ended::NoRoom);
+                    }
                     return Err(cell.act(|partition, out| partition.compaction_failed(error, out)));
                 }
             };
@@ -188,23 +221,29 @@ impl SetAside {
     }
 }
 
-/// Keeps to a speed, and sees that the node stops.
-struct Pace {
+/// Keeps to a speed, and sees that the node stops or that there is no more room.
+struct Pace<'a> {
     limit: Option<u64>,
     began: Instant,
     bytes: u64,
     /// How many bytes there were when it was last looked.
     looked: u64,
+    has_room: &'a dyn Fn() -> bool,
+    is_cramped: bool,
 }
 
-impl Pace {
-    /// Takes note of bytes that were read, and waits; `false` if the node stops.
+impl Pace<'_> {
+    /// Takes note of bytes that were read, and waits; `false` if the node stops or there is no room.
     fn allows(&mut self, bytes: u64, stop: &mpsc::Receiver<()>) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes - self.looked < PACE_BYTES {
             return true;
         }
         self.looked = self.bytes;
+        self.is_cramped = !(self.has_room)();
+        if self.is_cramped {
+            return false;
+        }
         let due = self
             .limit
             .map_or(Duration::ZERO, |limit| Duration::from_secs_f64(self.bytes as f64 / limit.max(1) as f64));

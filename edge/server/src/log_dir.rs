@@ -209,6 +209,14 @@ impl LogDirectory {
         !self.full.load(Ordering::Relaxed)
     }
 
+    /// Whether there is room now for what compaction writes anew before it gives back what that replaces: it may
+    /// take half of the reserve.
+    pub(crate) fn has_room_to_compact(&self, reserve: DiskReserve) -> bool {
+        let Ok(space) = rustix::fs::statvfs(&self.path) else { return true };
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        free >= reserve.bytes_of(space.f_blocks.saturating_mul(space.f_frsize)) / 2
+    }
+
     /// How much there was when it was looked at last: whoever asks does not wait for a disk.
     pub(crate) fn space(&self) -> Space {
         let [free, total] = [0, 1].map(|at: usize| self.space[at].load(Ordering::Relaxed));

@@ -1,5 +1,6 @@
 //! Logs of which the last of each key is kept, and one of which that cannot be.
 
+use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use controller::{Command, CreateTopics, Reply};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 
 use super::{Life, Site, log_file};
-use crate::compaction::SetAside;
+use crate::compaction::{Ended, SetAside};
 use crate::housekeeping::{CompactionLimits, Housekeeping};
 use crate::log_dir::DiskReserve;
 
@@ -69,6 +70,37 @@ impl Life {
             clock: node.clock,
         }
     }
+}
+
+#[test]
+fn what_is_written_anew_leaves_half_of_the_reserve() {
+    let site = Site::new();
+    let life = site.start_with(&["d"], &[("log.cleaner.backoff.ms", "3600000")]);
+    let topic = life.create_compacted("a");
+    let value = "x".repeat(700_000);
+    for key in ["1", "2", "3", "4", "4"] {
+        life.put(topic, key, &value);
+    }
+    life.checkpoint();
+
+    let cramped = Housekeeping { reserve: DiskReserve(Some(u64::MAX)), ..life.housekeeping() };
+    let (mut aside, (_goes_on, stop)) = (SetAside::default(), mpsc::channel());
+    assert!(!cramped.compact_dirtiest(&mut aside, &stop), "it is not even tried");
+    assert_eq!(life.end_and_clean(topic), (5, 0));
+
+    // While dirty records are read there is room still, and none any more while they are written.
+    let (housekeeping, looks) = (life.housekeeping(), Cell::new(0));
+    let has_room = || looks.replace(looks.get() + 1) < 4;
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    let ended = housekeeping.compact(&cell, &stop, &has_room).unwrap();
+    assert!(matches!(ended, Ended::NoRoom), "{ended:?}");
+    let mut names = std::fs::read_dir(life.dir_of(topic, 0)).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.all(|name| !name.to_string_lossy().contains("cleaned")), "what it took is given back");
+    assert_eq!((life.end_and_clean(topic), life.offline()), ((5, 0), 0));
+
+    while housekeeping.compact_dirtiest(&mut aside, &stop) {}
+    assert_eq!(life.end_and_clean(topic), (5, 5), "with room it is compacted");
+    life.stop();
 }
 
 #[test]
