@@ -77,7 +77,8 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("flush.interval.ms", Long, Some("100"), AtLeast(1))
         .doc("How often dirty partitions are flushed under `flush.policy=interval`.")
         .why("A tenth of a second is what a power cut can then cost."),
-    dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES),
+    dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES)
+        .why("What was acknowledged survives a power cut; Kafka's behaviour is `os`."),
     dynamic("follower.replication.throttled.rate", Long, Some(FOREVER), AtLeast(0))
         .doc("How many bytes a second this broker takes in for those of its replicas that `follower.replication.throttled.replicas` of their topics name, while they are not in sync. It is set while the broker runs.")
         .why("No limit; tools that move replicas set it and clear it."),
