@@ -101,6 +101,8 @@ pub(crate) fn run(root: &Path, rings: Rings, filter: &[&str]) -> Result<()> {
         }
         match rings {
             Rings::All => {
+                let started = Instant::now();
+                report.add("fuzz targets compile", Outcome::of_check(fuzz::compile(root), started));
                 report.add("simulation: seeds", run::seeds(root, SEEDS_TIME, &[]));
                 report.add("simulation: client seeds", run::seeds(root, CLIENT_SEEDS_TIME, &["client"]));
                 report.add("simulation: cluster seeds", run::seeds(root, CLUSTER_SEEDS_TIME, &["cluster"]));

@@ -62,8 +62,19 @@ pub(super) fn run(root: &Path, filter: &[&str], report: &mut Report) {
     }
 }
 
-/// Fails if the lock of the targets does not have what our crates depend on now: nothing else that is built
+/// Fails if the targets do not compile any more: they are no part of the workspace, and nothing else that is built
 /// every day would say so.
+pub(super) fn compile(root: &Path) -> Result<()> {
+    let mut command = cargo(root);
+    // Beside what the workspace is checked with, which has most of it.
+    command.args(["check", "--locked", "--manifest-path", MANIFEST, "--target-dir"]).arg(root.join("target"));
+    if !command.status()?.success() {
+        bail!("the fuzz targets do not compile");
+    }
+    Ok(())
+}
+
+/// Fails if the lock of the targets does not have what our crates depend on now.
 pub(super) fn check_lock(root: &Path) -> Result<()> {
     let mut command = cargo(root);
     command.args(["metadata", "--locked", "--format-version", "1", "--manifest-path"]).arg(MANIFEST);
