@@ -53,6 +53,9 @@ struct Run {
     /// When an acknowledged record is on the disk
     #[arg(long, value_enum, default_value = "ack")]
     flush: Flush,
+    /// Give the topic unclean.leader.election.enable=true; with --flush os, d3 then has to lose something
+    #[arg(long)]
+    unclean: bool,
     /// The seed of the plan; from the clock if not given
     #[arg(long)]
     seed: Option<u64>,
@@ -163,6 +166,7 @@ fn options(run: &Run) -> Result<Options> {
     Ok(Options {
         nodes: run.nodes,
         flush: run.flush,
+        unclean: run.unclean,
         seed: run.seed.unwrap_or_else(history::now_ns),
         time: Duration::try_from_secs_f64(run.minutes * 60.0).context("--minutes")?,
         kinds: if faults.is_empty() { Kind::ALL.to_vec() } else { faults },

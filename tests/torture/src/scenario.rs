@@ -61,6 +61,8 @@ pub struct Options {
     pub nodes: Option<i32>,
     /// When they flush.
     pub flush: Flush,
+    /// Whether the topic would rather lose records than wait: its `unclean.leader.election.enable`.
+    pub unclean: bool,
     /// What the plan is made from.
     pub seed: u64,
     /// How long faults go on.
@@ -102,6 +104,7 @@ impl Options {
             system,
             nodes: None,
             flush: Flush::Ack,
+            unclean: false,
             seed: 1,
             time: Duration::from_secs(120),
             kinds: Kind::ALL.to_vec(),
@@ -142,6 +145,7 @@ impl Options {
             },
             disk_bytes: DISK_BYTES,
             replicas: Vec::new(),
+            unclean: self.unclean,
             out: self.out.clone(),
             keep: self.keep,
         }

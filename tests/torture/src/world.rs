@@ -33,6 +33,9 @@ const DRAINED_MAX: Duration = Duration::from_secs(60);
 /// One broker's answer in the last reads.
 const READ_MAX: Duration = Duration::from_secs(20);
 
+/// By which a topic gives up what only those have who cannot be reached.
+const UNCLEAN_ELECTION: &str = "unclean.leader.election.enable";
+
 /// What a broker of ours may take.
 const RESIDENT_BYTES_MAX: u64 = 1 << 30;
 const DESCRIPTORS_MAX: usize = 4096;
@@ -50,6 +53,8 @@ pub struct Setup {
     pub disk_bytes: u64,
     /// Who has a replica of each partition; empty leaves it to the cluster.
     pub replicas: Vec<i32>,
+    /// Whether a replica that may lack what was acknowledged leads when no other can.
+    pub unclean: bool,
     /// Where report and history are left; the history only if something is wrong, unless `keep`.
     pub out: Option<PathBuf>,
     /// Leave everything.
@@ -127,6 +132,9 @@ impl World {
             notes,
         };
         world.did("the cluster is up");
+        if world.setup.unclean {
+            world.note(format!("the topic has {UNCLEAN_ELECTION}=true"));
+        }
         Ok(world)
     }
 
@@ -440,6 +448,7 @@ fn topic(setup: &Setup) -> NewTopic {
     // Small segments are rolled under faults too.
     let mut configs: Vec<_> = [("retention.ms", "-1"), ("segment.bytes", "4194304")].map(own).into();
     configs.push(own(("min.insync.replicas", if replicas >= 3 { "2" } else { "1" })));
+    configs.extend(setup.unclean.then(|| own((UNCLEAN_ELECTION, "true"))));
     configs.extend(setup.launch.system.topic_settings(setup.launch.flush));
     let partitions = setup.amount.partitions;
     if setup.replicas.is_empty() {

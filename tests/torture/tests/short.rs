@@ -17,6 +17,11 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// What came of it, if this machine can do it.
 fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
+    play_on(scenario, flush, false)
+}
+
+/// The same, on a topic that may elect leaders uncleanly.
+fn play_on(scenario: Scenario, flush: Flush, unclean: bool) -> Result<Option<Report>> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(why) = machine::unavailable() {
         eprintln!("skipped: {why}");
@@ -29,6 +34,7 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
     let seed = history::now_ns();
     let options = Options {
         flush,
+        unclean,
         seed,
         time: FAULTS_TIME,
         librdkafka: without.is_none(),
@@ -37,7 +43,9 @@ fn play(scenario: Scenario, flush: Flush) -> Result<Option<Report>> {
         ..Options::new(System::vltava()?)
     };
     let minutes = FAULTS_TIME.as_secs_f64() / 60.0;
-    let again = format!("torture run {scenario:?} --flush {flush:?} --seed {seed} --minutes {minutes}");
+    let unclean = if unclean { " --unclean" } else { "" };
+    let again =
+        format!("torture run {scenario:?} --flush {flush:?}{unclean} --seed {seed} --minutes {minutes}");
     eprintln!("again: {again}");
     let report = scenario::run(scenario, &options, &Stop::default())?;
     eprintln!("\n{}", report.table());
@@ -82,6 +90,14 @@ fn a_power_cut_of_one_of_two_that_acknowledged_loses_nothing() -> Result<()> {
 #[test]
 fn a_power_cut_of_the_last_in_sync_loses_nothing() -> Result<()> {
     play(Scenario::D3, Flush::Os).map(drop)
+}
+
+#[test]
+fn a_power_cut_of_the_last_in_sync_loses_records_if_the_topic_does_not_wait() -> Result<()> {
+    let Some(report) = play_on(Scenario::D3, Flush::Os, true)? else { return Ok(()) };
+    let lost = report.anomalies.get("lost").map_or(0, |lost| lost.count);
+    ensure!(lost > 0, "nothing was lost: {:?}", report.done);
+    Ok(())
 }
 
 #[test]
