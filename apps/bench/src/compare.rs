@@ -1,7 +1,7 @@
 //! One report beside another: what became better, what became worse, and what only differs as runs do.
 
 use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
-use crate::statistics::{Comparison, Judgement, Spread, compare as compare_samples};
+use crate::statistics::{Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples};
 
 /// Two reports, compared.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub struct Differences {
     pub unmatched: Vec<String>,
     /// What was wrong with the records of the second: no figure makes up for that.
     pub wrong: Vec<String>,
+    /// Less than this share is no difference.
+    matters: f64,
 }
 
 /// One figure of one system at one point.
@@ -35,10 +37,11 @@ pub struct Line {
 ///
 /// Systems are matched by name. Of reports that have one system each, those two, whatever their names.
 pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
-    let mut found = Differences { lines: Vec::new(), unmatched: Vec::new(), wrong: after.wrong() };
+    let (lines, unmatched) = (Vec::new(), Vec::new());
+    let mut found = Differences { lines, unmatched, wrong: after.wrong(), matters };
     for point in &before.points {
         match after.points.iter().find(|other| other.at == point.at) {
-            Some(other) => found.add(point, other, matters),
+            Some(other) => found.add(point, other),
             None => found.unmatched.push(format!("{} is only in the first", name(before, point))),
         }
     }
@@ -63,24 +66,19 @@ fn name(report: &Report, point: &PointReport) -> String {
 }
 
 impl Differences {
-    fn add(&mut self, before: &PointReport, after: &PointReport, matters: f64) {
+    fn add(&mut self, before: &PointReport, after: &PointReport) {
         if let ([one], [other]) = (&before.systems[..], &after.systems[..]) {
-            return self.add_system((before, one), other, matters);
+            return self.add_system((before, one), other);
         }
         for system in &before.systems {
             match after.systems.iter().find(|other| other.name == system.name) {
-                Some(other) => self.add_system((before, system), other, matters),
+                Some(other) => self.add_system((before, system), other),
                 None => self.unmatched.push(format!("{} is only in the first", system.name)),
             }
         }
     }
 
-    fn add_system(
-        &mut self,
-        (point, before): (&PointReport, &SystemReport),
-        after: &SystemReport,
-        matters: f64,
-    ) {
+    fn add_system(&mut self, (point, before): (&PointReport, &SystemReport), after: &SystemReport) {
         let system = match before.name == after.name {
             true => before.name.clone(),
             false => format!("{} → {}", before.name, after.name),
@@ -88,7 +86,7 @@ impl Differences {
         for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
             let (a, b) = (before.values(figure), after.values(figure));
             let spreads = Spread::of(&a).zip(Spread::of(&b));
-            let compared = compare_samples(&a, &b, figure.better, matters);
+            let compared = compare_samples(&a, &b, figure.better, self.matters);
             let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
             let (point, system) = (point.label(), system.clone());
             self.lines.push(Line { point, system, figure, before, after, found });
@@ -98,6 +96,33 @@ impl Differences {
     /// Whether something became worse, past the noise, or a run of the second failed.
     pub fn is_worse(&self) -> bool {
         !self.wrong.is_empty() || self.lines.iter().any(|line| line.found.judgement == Judgement::Worse)
+    }
+
+    /// What could not be judged for want of runs, in words: nothing if all could be.
+    pub fn unjudged(&self) -> Option<String> {
+        let few: Vec<&Line> =
+            self.lines.iter().filter(|line| line.found.judgement == Judgement::TooFewRuns).collect();
+        let runs = |of: fn(&Line) -> usize| few.iter().map(|line| of(line)).min();
+        let (before, after) = (runs(|line| line.before.runs)?, runs(|line| line.after.runs)?);
+        let what = if few.len() == self.lines.len() {
+            "nothing could be judged".to_owned()
+        } else {
+            format!("{} of {} figures could not be judged", few.len(), self.lines.len())
+        };
+        Some(format!(
+            "{what}: it takes {RUNS_MIN} runs of each, and there are {before} before and {after} behind; measure \
+             again with --runs {RUNS_MIN}"
+        ))
+    }
+
+    /// Figures that are worse past what is called noise, with too few runs to tell whether that is chance.
+    pub fn worse_unjudged(&self) -> Vec<&Line> {
+        let is = |line: &&Line| {
+            let Comparison { ratio, judgement, .. } = line.found;
+            let is_worse = (ratio < 1.0) == (line.figure.better == Better::Higher);
+            judgement == Judgement::TooFewRuns && is_worse && (ratio - 1.0).abs() > self.matters
+        };
+        self.lines.iter().filter(is).collect()
     }
 
     /// A row for each line.
@@ -156,6 +181,29 @@ mod tests {
             [Judgement::Same; 2]
         );
         assert_eq!(judged(&FAST[..3], &SLOW[..3], 0.03), [Judgement::TooFewRuns; 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_told_with_how_many_runs_it_takes() {
+        let of = |rates| report(Workload::default(), &[("vltava", rates)]);
+        let found = |before, after| compare(&of(before), &of(after), 0.03);
+        let worse = found(&FAST[..1], &SLOW[..3]);
+        let said = worse.unjudged().expect("there are too few runs");
+        assert!(said.starts_with("nothing could be judged: it takes 4 runs of each"), "{said}");
+        assert!(said.contains("there are 1 before and 3 behind") && said.ends_with("--runs 4"), "{said}");
+        let titles: Vec<&str> = worse.worse_unjudged().iter().map(|line| line.figure.title).collect();
+        assert_eq!(titles, ["written, records/s", "written, MiB/s"]);
+        assert!(!worse.is_worse(), "that is not known");
+        for (before, after, is_unjudged) in [(&SLOW[..3], &FAST[..3], true), (FAST, SLOW, false)] {
+            let found = found(before, after);
+            assert_eq!((found.unjudged().is_some(), found.worse_unjudged().len()), (is_unjudged, 0));
+        }
+        let near = compare(&of(&[100.0]), &of(&[98.0]), 0.03);
+        assert!(near.worse_unjudged().is_empty(), "less than the noise is no difference");
+        // One of two systems has enough.
+        let both = |of_kafka| report(Workload::default(), &[("vltava", SLOW), ("kafka", of_kafka)]);
+        let said = compare(&both(SLOW), &both(&SLOW[..2]), 0.03).unjudged().unwrap_or_default();
+        assert!(said.starts_with("2 of 4 figures could not be judged"), "{said}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::compare::Differences;
-use crate::report::Report;
+use crate::report::{Report, Summary};
 use crate::{openmessaging, page, rows};
 
 /// Writes all forms of a report, and says what it wrote.
@@ -29,6 +29,15 @@ pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
     let is_beside = |name: &&String| !name.contains('/');
     let names = files.iter().map(|(name, _)| name).filter(is_beside);
     Ok(names.map(|name| folder.join(name)).chain([folder.join(results)]).collect())
+}
+
+/// Writes what came of several benchmarks together, beside their own files, and says what it wrote.
+pub fn write_summary(summary: &Summary, folder: &Path) -> Result<[PathBuf; 2]> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let [markdown, page] = ["md", "html"].map(|ending| folder.join(format!("{}.{ending}", summary.name())));
+    put(&markdown, &summary.markdown())?;
+    put(&page, &page::family(summary))?;
+    Ok([markdown, page])
 }
 
 /// Writes the page of a report that is in a file: into this folder, or beside it.
@@ -68,6 +77,17 @@ mod tests {
     use crate::report::SCHEMA;
     use crate::report::tests::report;
     use crate::workload::Workload;
+
+    #[test]
+    fn several_benchmarks_have_a_table_and_a_page_together() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let mut summary = Summary::of("some", "What they are.");
+        summary.add(&report(Workload::default(), &[("vltava", &[10.0]), ("kafka", &[5.0])]));
+        let written = write_summary(&summary, &folder.path().join("out")).expect("it can be written");
+        assert_eq!(written, ["some.md", "some.html"].map(|name| folder.path().join("out").join(name)));
+        let [markdown, page] = written.map(|path| fs::read_to_string(path).expect("it is there"));
+        assert_eq!((markdown, page), (summary.markdown(), page::family(&summary)));
+    }
 
     #[test]
     fn what_is_written_is_read_again() {

@@ -83,6 +83,8 @@ pub struct Outcome {
     pub punctuality: Punctuality,
     /// Each second of it.
     pub seconds: Vec<Second>,
+    /// What was left behind the last whole one.
+    pub rest: Option<Second>,
     /// Whether what was read is what was written.
     pub verdict: Verdict,
     /// How often all was read.
@@ -150,6 +152,9 @@ pub struct Second {
     /// From when a record left the client to its acknowledgement.
     #[serde(default)]
     pub wire_ns: Option<Quantiles>,
+    /// From when a record was due until the client took it, where records are sent at set times.
+    #[serde(default)]
+    pub delay_ns: Option<Quantiles>,
     /// From when a record was due until it was read.
     pub end_to_end_ns: Option<Quantiles>,
     /// What it took.
@@ -436,7 +441,7 @@ impl Run<'_> {
         watched: Watched,
         verdict: Verdict,
     ) -> Outcome {
-        let Watched { seconds, grown, fault } = watched;
+        let Watched { seconds, rest, grown, fault } = watched;
         let failed = sent.failed();
         let ended = sent.ended(self.target.workload);
         Outcome {
@@ -445,6 +450,7 @@ impl Run<'_> {
             send_call: sent.call,
             punctuality: sent.punctuality,
             seconds,
+            rest,
             verdict,
             subscriptions: self.target.workload.subscriptions,
             failed,

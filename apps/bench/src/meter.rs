@@ -47,6 +47,10 @@ pub struct Measured {
     /// From when it first left the client until it was acknowledged; of readers nothing.
     #[serde(with = "whole")]
     pub wire: Histogram<u64>,
+    /// From when it was due until it was taken, of records that are sent at times that were set before; of readers
+    /// nothing.
+    #[serde(with = "whole")]
+    pub delay: Histogram<u64>,
     /// When the last of it came through.
     pub last: Duration,
     /// Records that were given up.
@@ -55,8 +59,8 @@ pub struct Measured {
 
 impl Default for Measured {
     fn default() -> Self {
-        let [response, service, wire] = std::array::from_fn(|_| histogram());
-        Self { counts: Counts::default(), response, service, wire, last: Duration::ZERO, failed: 0 }
+        let [response, service, wire, delay] = std::array::from_fn(|_| histogram());
+        Self { counts: Counts::default(), response, service, wire, delay, last: Duration::ZERO, failed: 0 }
     }
 }
 
@@ -67,6 +71,7 @@ impl Measured {
         self.response.add(&other.response).expect("they have the same bounds");
         self.service.add(&other.service).expect("they have the same bounds");
         self.wire.add(&other.wire).expect("they have the same bounds");
+        self.delay.add(&other.delay).expect("they have the same bounds");
         self.last = self.last.max(other.last);
         self.failed += other.failed;
     }
@@ -127,6 +132,16 @@ impl Slot {
         self.steady.wire.saturating_record_n(nanos, steady);
     }
 
+    /// Says how long after it was due a record was taken, and whether it belongs to the steady state.
+    #[inline]
+    pub(crate) fn record_delay(&mut self, delay: Duration, is_steady: bool) {
+        let nanos = delay.as_nanos() as u64;
+        self.window.delay.saturating_record(nanos);
+        if is_steady {
+            self.steady.delay.saturating_record(nanos);
+        }
+    }
+
     /// Counts records of which nobody knows when they were due; they count from `at` on.
     #[inline]
     pub(crate) fn record_untimed(&mut self, counts: Counts, at: Duration) {
@@ -149,6 +164,7 @@ impl Slot {
         self.window.failed = 0;
         self.window.response.reset();
         self.window.wire.reset();
+        self.window.delay.reset();
     }
 
     pub(crate) const fn steady(&self) -> &Measured {
@@ -179,6 +195,11 @@ mod tests {
         assert_eq!(steady.service.max(), histogram_of(100_000_000).max());
         assert_eq!((steady.wire.max(), steady.wire.len()), (histogram_of(20_000_000).max(), 1));
         assert_eq!(window.wire.len(), 2, "of a batch, each of its records");
+        meter.lock().record_delay(ms(5), false);
+        meter.lock().record_delay(ms(7), true);
+        meter.lock().take_window(&mut window);
+        assert_eq!((window.delay.len(), meter.lock().steady().delay.len()), (2, 1));
+        assert_eq!(meter.lock().steady().delay.max(), histogram_of(7_000_000).max());
         let mut next = Measured::default();
         meter.lock().take_window(&mut next);
         assert_eq!((next.counts, next.response.len()), (Counts::default(), 0), "it was taken out");

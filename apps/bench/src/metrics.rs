@@ -1,7 +1,8 @@
 //! What brokers count themselves, read from the pages that they have for Prometheus.
 //!
 //! Only what grows is taken, each name once, whatever its labels: counters, and the sums and counts of histograms
-//! and summaries. What a run took is the difference of two pages.
+//! and summaries. What a run took is the difference of two pages. Of what does not grow there is the memory of the
+//! process, by the name that Prometheus gives it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -19,6 +20,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A page for people and programs is not longer.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
+/// What Prometheus calls the processor time of the process that has the page, in seconds, and the memory that it has.
+const CPU_SECONDS: &str = "process_cpu_seconds_total";
+const RSS_BYTES: &str = "process_resident_memory_bytes";
+
+/// What the pages of all brokers say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pages {
+    /// What only grows.
+    pub counted: Counted,
+    /// Processor time of their processes, where each of them says it.
+    pub cpu_seconds: Option<f64>,
+    /// Memory of their processes, where each of them says it.
+    pub rss_bytes: Option<f64>,
+}
+
 /// What kind of samples a name has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -32,7 +48,7 @@ enum Kind {
 #[derive(Debug, Clone, Default)]
 pub struct Scraped<'a> {
     urls: &'a [String],
-    before: Option<Counted>,
+    before: Option<Pages>,
     /// Why a page could not be read.
     fault: Option<String>,
 }
@@ -46,6 +62,12 @@ pub struct Grown {
     pub flushes: Option<u64>,
     /// How long they took, together, where brokers say that.
     pub flush_seconds: Option<f64>,
+    /// Processor time that the processes of all brokers used, where each of them says it.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
+    /// Memory that they had, before or behind, whenever it was more; where each of them says it.
+    #[serde(default)]
+    pub rss_bytes: Option<u64>,
 }
 
 impl<'a> Scraped<'a> {
@@ -60,7 +82,7 @@ impl<'a> Scraped<'a> {
             return;
         }
         match read(self.urls) {
-            Ok(counted) => self.before = Some(counted),
+            Ok(pages) => self.before = Some(pages),
             Err(error) => self.fault = Some(format!("{error:#}")),
         }
     }
@@ -68,27 +90,50 @@ impl<'a> Scraped<'a> {
     /// Has the last look: what grew since the first, and what could not be read.
     pub fn end(self) -> (Option<Grown>, Option<String>) {
         let Some(before) = self.before else { return (None, self.fault) };
-        let page = match read(self.urls) {
-            Ok(page) => page,
-            Err(error) => return (None, Some(format!("{error:#}"))),
-        };
-        let counted = since(&page, &before);
-        let flushes = flushes(&page, &counted);
-        let flush_seconds = flushes.map(|(_, seconds)| seconds).filter(|seconds| *seconds > 0.0);
-        (Some(Grown { counted, flushes: flushes.map(|(count, _)| count), flush_seconds }), None)
+        match read(self.urls) {
+            Ok(pages) => (Some(Grown::between(&before, &pages)), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        }
     }
 }
 
-/// What the pages at some addresses counted, together.
-pub fn read(urls: &[String]) -> Result<Counted> {
-    let mut all = Counted::new();
-    for url in urls {
-        let page = get(url).with_context(|| format!("cannot read the metrics at {url}"))?;
-        for (name, value) in parse(&page) {
-            *all.entry(name).or_default() += value;
+impl Grown {
+    fn between(before: &Pages, now: &Pages) -> Self {
+        let counted = since(&now.counted, &before.counted);
+        let flushes = flushes(&now.counted, &counted);
+        // What became less began anew with a broker that was started anew.
+        let cpu_seconds = now.cpu_seconds.zip(before.cpu_seconds).map(|(now, before)| now - before);
+        Self {
+            counted,
+            flushes: flushes.map(|(count, _)| count),
+            flush_seconds: flushes.map(|(_, seconds)| seconds).filter(|seconds| *seconds > 0.0),
+            cpu_seconds: cpu_seconds.filter(|seconds| *seconds >= 0.0),
+            rss_bytes: now.rss_bytes.zip(before.rss_bytes).map(|(now, before)| now.max(before) as u64),
         }
     }
+}
+
+/// What the pages at some addresses say, together.
+pub fn read(urls: &[String]) -> Result<Pages> {
+    let pages: Vec<String> = urls
+        .iter()
+        .map(|url| get(url).with_context(|| format!("cannot read the metrics at {url}")))
+        .collect::<Result<_>>()?;
+    let (cpu_seconds, rss_bytes) = (of_all(&pages, CPU_SECONDS), of_all(&pages, RSS_BYTES));
+    let mut all = Pages { counted: Counted::new(), cpu_seconds, rss_bytes };
+    for (name, value) in pages.iter().flat_map(|page| parse(page)) {
+        *all.counted.entry(name).or_default() += value;
+    }
     Ok(all)
+}
+
+/// A value of each process, added; nothing if one of them does not say it.
+fn of_all(pages: &[String], name: &str) -> Option<f64> {
+    let of_page = |page: &String| {
+        let mut samples = page.lines().filter_map(|line| sample(line.trim()));
+        samples.find(|(found, _)| *found == name).map(|(_, value)| value)
+    };
+    pages.iter().map(of_page).sum()
 }
 
 /// What was counted since; what did not change is left out.
@@ -213,6 +258,10 @@ vltava_log_flush_seconds_count 4
 # TYPE jvm_gc summary
 jvm_gc{quantile="0.5"} 3
 jvm_gc_count{gc="G1"} 2
+# TYPE process_cpu_seconds_total counter
+process_cpu_seconds_total 12.5
+# TYPE process_resident_memory_bytes gauge
+process_resident_memory_bytes 1048576
 untyped_total 1.5e3
 untyped_bytes 9
 broken{ 1
@@ -223,6 +272,7 @@ nothing NaN
     fn a_page_is_what_grows_whatever_its_labels() {
         let expected = [
             ("jvm_gc_count", 2.0),
+            ("process_cpu_seconds_total", 12.5),
             ("untyped_total", 1_500.0),
             ("vltava_log_flush_seconds_count", 4.0),
             ("vltava_log_flush_seconds_sum", 0.5),
@@ -249,6 +299,20 @@ nothing NaN
     }
 
     #[test]
+    fn what_the_processes_took_is_known_if_each_of_them_says_it() {
+        let pages = |cpu_seconds, rss_bytes| Pages { cpu_seconds, rss_bytes, ..Pages::default() };
+        let took = |before: Pages, now: Pages| {
+            let grown = Grown::between(&before, &now);
+            (grown.cpu_seconds, grown.rss_bytes)
+        };
+        assert_eq!(took(pages(Some(2.0), Some(7.0)), pages(Some(5.0), Some(6.0))), (Some(3.0), Some(7)));
+        assert_eq!(took(pages(Some(2.0), None), pages(None, Some(6.0))), (None, None));
+        assert_eq!(took(pages(Some(9.0), None), pages(Some(1.0), None)).0, None, "one was started again");
+        let says = |name| of_all(&[PAGE.to_owned(), format!("{CPU_SECONDS} 1\n")], name);
+        assert_eq!((says(CPU_SECONDS), says(RSS_BYTES)), (Some(13.5), None));
+    }
+
+    #[test]
     fn pages_of_several_brokers_are_added() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let url = format!("http://{}/metrics", listener.local_addr().expect("it listens"));
@@ -264,7 +328,8 @@ nothing NaN
                 }
             });
             let both = read(&[url.clone(), url.clone()]).expect("they answer");
-            assert_eq!(both["vltava_produce_records_total"], 14.0);
+            assert_eq!(both.counted["vltava_produce_records_total"], 14.0);
+            assert_eq!((both.cpu_seconds, both.rss_bytes), (Some(25.0), Some(2_097_152.0)));
             let urls = [url.clone()];
             let mut scraped = Scraped::of(&urls);
             scraped.begin();
@@ -272,6 +337,7 @@ nothing NaN
             let (grown, fault) = scraped.end();
             let grown = grown.expect("both looks were had");
             assert_eq!((grown.counted, grown.flushes, grown.flush_seconds), (Counted::new(), Some(0), None));
+            assert_eq!((grown.cpu_seconds, grown.rss_bytes), (Some(0.0), Some(1_048_576)));
             assert_eq!(fault, None);
             let said = format!("{:#}", read(std::slice::from_ref(&url)).expect_err("it is not there"));
             assert!(said.ends_with("the answer is HTTP/1.1 404 Not Found"), "{said}");

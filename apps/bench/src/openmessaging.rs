@@ -1,9 +1,10 @@
 //! Results as the OpenMessaging Benchmark writes them (its `TestResult`): one file for each run, for scripts and
 //! pages that read those.
 //!
-//! The names are theirs, and so are the units: latencies in milliseconds, rates in records a second. Two things
+//! The names are theirs, and no others: what reads those files there refuses a field that it does not know. So are
+//! the units: latencies in milliseconds, publish delays in whole microseconds, rates in records a second. Two things
 //! are not as there: a value stands for a second and not for ten, and latencies count from when a record was due
-//! and not from when it was sent, so that there is no delay that is told apart.
+//! and not from when it was sent, so that its publish delay is a part of its latency.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use crate::rows::each_run;
 type Part = fn(&Quantiles) -> f64;
 
 /// Their names for parts of a distribution; of the average and the greatest in their places.
-const PARTS: [(&str, Part); 9] = [
+const PARTS: [(&str, Part); 8] = [
     ("Avg", |found| found.mean),
     ("50pct", |found| found.p50 as f64),
     ("75pct", |found| found.p75 as f64),
@@ -23,9 +24,20 @@ const PARTS: [(&str, Part); 9] = [
     ("99pct", |found| found.p99 as f64),
     ("999pct", |found| found.p999 as f64),
     ("9999pct", |found| found.p9999 as f64),
-    ("99999pct", |found| found.p99999 as f64),
     ("Max", |found| found.max as f64),
 ];
+
+/// What takes time: its name, of which second and which whole it is, and how its values are written.
+struct Times<'a> {
+    name: &'a str,
+    of_second: fn(&Second) -> Option<Quantiles>,
+    whole: Option<Quantiles>,
+    histogram: Option<&'a str>,
+    /// From nanoseconds.
+    show: fn(f64) -> Value,
+    /// The average has a fraction where nothing else has one.
+    show_mean: fn(f64) -> Value,
+}
 
 /// Values to each halving of what is left of a distribution, as there.
 const TICKS: u32 = 100;
@@ -60,16 +72,42 @@ fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &Run
     put("producersPerTopic", producers.max(1).into());
     put("consumersPerTopic", workload.consumers.into());
     series(run, f64::from(workload.subscriptions), &mut put);
-    let mut total = Map::new();
-    latencies("publishLatency", run, |second| second.response_ns, run.written.as_ref(), &mut all, &mut total);
-    latencies("endToEndLatency", run, |second| second.end_to_end_ns, run.read.as_ref(), &mut all, &mut total);
-    for (name, _) in PARTS {
-        all.insert(format!("publishDelayLatency{name}"), json!([]));
-        total.insert(format!("aggregatedPublishDelayLatency{name}"), 0.into());
+    for times in [
+        latency("publishLatency", |second| second.response_ns, run.written.as_ref()),
+        delay(run.written.as_ref()),
+        latency("endToEndLatency", |second| second.end_to_end_ns, run.read.as_ref()),
+    ] {
+        times.put(run, &mut all);
     }
-    total.insert("aggregatedPublishDelayLatencyQuantiles".to_owned(), json!({}));
-    all.append(&mut total);
     Value::Object(all)
+}
+
+fn latency<'a>(
+    name: &'a str,
+    of_second: fn(&Second) -> Option<Quantiles>,
+    flow: Option<&'a FlowReport>,
+) -> Times<'a> {
+    let show: fn(f64) -> Value = |nanos| (nanos / 1e6).into();
+    Times {
+        name,
+        of_second,
+        whole: flow.and_then(|flow| flow.response_ns),
+        histogram: flow.and_then(|flow| flow.response_histogram.as_deref()),
+        show,
+        show_mean: show,
+    }
+}
+
+/// From when a record was due until it was taken; nothing where records are sent as fast as can be.
+fn delay(flow: Option<&FlowReport>) -> Times<'_> {
+    Times {
+        name: "publishDelayLatency",
+        of_second: |second| second.delay_ns,
+        whole: flow.and_then(|flow| flow.delay_ns),
+        histogram: flow.and_then(|flow| flow.delay_histogram.as_deref()),
+        show: |nanos| ((nanos / 1e3).round() as u64).into(),
+        show_mean: |nanos| (nanos / 1e3).into(),
+    }
 }
 
 /// What came through in each second of the steady state.
@@ -95,31 +133,29 @@ fn series(run: &RunReport, subscriptions: f64, put: &mut impl FnMut(&str, Value)
     put("backlog", json!(backlog));
 }
 
-fn latencies(
-    name: &str,
-    run: &RunReport,
-    of: fn(&Second) -> Option<Quantiles>,
-    flow: Option<&FlowReport>,
-    all: &mut Map<String, Value>,
-    total: &mut Map<String, Value>,
-) {
-    const MS: f64 = 1e6;
-    let aggregated = format!("aggregated{}{}", name[..1].to_ascii_uppercase(), &name[1..]);
-    let steady: Vec<Quantiles> =
-        run.seconds.iter().filter(|second| !second.is_warmup).filter_map(of).collect();
-    for (part, value) in PARTS {
-        all.insert(format!("{name}{part}"), steady.iter().map(|found| value(found) / MS).collect());
-        let found = flow.and_then(|flow| flow.response_ns);
-        total.insert(format!("{aggregated}{part}"), found.map_or(0.0, |found| value(&found) / MS).into());
-    }
-    let mut quantiles = Map::new();
-    if let Some(found) = flow.and_then(|flow| histogram::decoded(flow.response_histogram.as_deref()?)) {
-        for step in found.iter_quantiles(TICKS) {
-            let at = format!("{:?}", step.quantile_iterated_to() * 100.0);
-            quantiles.insert(at, (step.value_iterated_to() as f64 / MS).into());
+impl Times<'_> {
+    /// Adds its fields: of each second of the steady state, of all of it, and all steps of its distribution. Where
+    /// nothing was counted there are zeros, as there.
+    fn put(&self, run: &RunReport, all: &mut Map<String, Value>) {
+        let name = self.name;
+        let aggregated = format!("aggregated{}{}", name[..1].to_ascii_uppercase(), &name[1..]);
+        let steady: Vec<Option<Quantiles>> =
+            run.seconds.iter().filter(|second| !second.is_warmup).map(self.of_second).collect();
+        for (part, value) in PARTS {
+            let show = if part == "Avg" { self.show_mean } else { self.show };
+            let shown = |found: &Option<Quantiles>| show(found.as_ref().map_or(0.0, value));
+            all.insert(format!("{name}{part}"), steady.iter().map(shown).collect());
+            all.insert(format!("{aggregated}{part}"), shown(&self.whole));
         }
+        let mut quantiles = Map::new();
+        if let Some(found) = self.histogram.and_then(histogram::decoded) {
+            for step in found.iter_quantiles(TICKS) {
+                let at = format!("{:?}", step.quantile_iterated_to() * 100.0);
+                quantiles.insert(at, (self.show)(step.value_iterated_to() as f64));
+            }
+        }
+        all.insert(format!("{aggregated}Quantiles"), quantiles.into());
     }
-    total.insert(format!("{aggregated}Quantiles"), quantiles.into());
 }
 
 #[cfg(test)]

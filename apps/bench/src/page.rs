@@ -17,6 +17,7 @@
 
 mod answers;
 mod caveats;
+mod family;
 mod figures;
 mod latencies;
 mod over_time;
@@ -28,6 +29,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::compare::Differences;
 use crate::plot::{Axis, Mark, SERIES_MAX, Scale, class, number};
 use crate::report::{Figure, Grid, PointReport, Report, SystemReport, Unit, limits};
+
+pub use family::family;
 
 /// Charts of each second are drawn of so many points; with more, a page would be too long to be read.
 const POINTS_MAX: usize = 40;
@@ -111,56 +114,63 @@ fn systems(report: &Report) -> Vec<&str> {
 impl Page<'_> {
     fn html(&self) -> Markup {
         let report = self.report;
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="generator" content=(format!("vltava {}", env!("CARGO_PKG_VERSION")));
-                    link rel="icon" href="data:,";
-                    title { (self.title) }
-                    style { (PreEscaped(include_str!("page/page.css"))) }
-                }
-                body {
-                    header {
-                        h1 { (self.title) }
-                        p.about { (report.about) }
-                        p.when { (stamps::when(report.began_ms)) @if !self.systems.is_empty() { " · " (stamps::runs(report)) } }
-                        (self.legend())
-                    }
-                    main {
-                        (caveats::list(self))
-                        (answers::cards(self))
-                        (figures::section(self))
-                        (sweep::section(self))
-                        (over_time::section(self))
-                        (tables(report))
-                        (stamps::section(self))
-                    }
-                    footer { "Made by vltava bench from " code { (report.name) ".json" } ", which has every run and every second." }
-                }
+        let body = html! {
+            header {
+                h1 { (self.title) }
+                p.about { (report.about) }
+                p.when { (stamps::when(report.began_ms)) @if !self.systems.is_empty() { " · " (stamps::runs(report)) } }
+                (legend(&self.systems, |name| stamps::version(report, name)))
             }
-        }
-    }
-
-    fn legend(&self) -> Markup {
-        html! {
-            ul.legend {
-                @for (at, name) in self.systems.iter().enumerate() {
-                    li class=(class(at)) {
-                        svg viewBox="0 0 40 12" aria-hidden="true" { path class=(format!("line {}", class(at))) d="M1 6H39" {} }
-                        " " strong { (name) } " " span { (stamps::version(self.report, name)) }
-                    }
-                }
+            main {
+                (caveats::list(self))
+                (answers::cards(self))
+                (figures::section(self))
+                (sweep::section(self))
+                (over_time::section(self))
+                (tables(report))
+                (stamps::section(self))
             }
-            @if self.systems.len() > SERIES_MAX { p { "There are more systems than colours: some have the same." } }
-        }
+            footer { "Made by vltava bench from " code { (report.name) ".json" } ", which has every run and every second." }
+        };
+        document(&self.title, &body)
     }
 
     fn series(&self, name: &str) -> usize {
         self.systems.iter().position(|system| *system == name).unwrap_or(0)
+    }
+}
+
+/// A page with its style, and nothing from elsewhere.
+fn document(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(format!("vltava {}", env!("CARGO_PKG_VERSION")));
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(include_str!("page/page.css"))) }
+            }
+            body { (body) }
+        }
+    }
+}
+
+/// Which system has which colour, and what else is to be said of it.
+fn legend(systems: &[&str], about: impl Fn(&str) -> String) -> Markup {
+    html! {
+        ul.legend {
+            @for (at, name) in systems.iter().enumerate() {
+                li class=(class(at)) {
+                    svg viewBox="0 0 40 12" aria-hidden="true" { path class=(format!("line {}", class(at))) d="M1 6H39" {} }
+                    " " strong { (name) } " " span { (about(name)) }
+                }
+            }
+        }
+        @if systems.len() > SERIES_MAX { p { "There are more systems than colours: some have the same." } }
     }
 }
 
@@ -190,8 +200,8 @@ fn tables(report: &Report) -> Markup {
         @if !took.is_empty() {
             h2 { "What it took" }
             p {
-                "Of the steady state; medians. A byte is one of the records' values, and all its copies count; the CPU of "
-                "others holds the system's own work for both."
+                "Of the steady state; medians. A byte is one of the records' values, and all its copies count; disk flushes "
+                "are all of the disk that the brokers' data is on; the CPU of others holds the system's own work for both."
             }
             (table(&took))
         }
@@ -237,22 +247,7 @@ fn axis(title: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
 
 /// What others measured of this figure, if they say it.
 fn published(report: &Report, figure: &Figure) -> Option<Mark> {
-    let of = report.published.as_ref()?;
-    let has_read = report
-        .points
-        .iter()
-        .flat_map(|point| &point.systems)
-        .any(|system| system.runs.iter().any(|run| run.read.is_some()));
-    // Where records are read, that is what was published.
-    let value = match (figure.name, has_read) {
-        ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
-        ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
-        ("send_call_max_ns", _) => of.send_max_ms.map(|ms| ms * 1e6),
-        ("end_to_end_p50_ns", _) => of.p50_ms.map(|ms| ms * 1e6),
-        ("end_to_end_p99_ns", _) => of.p99_ms.map(|ms| ms * 1e6),
-        ("end_to_end_p999_ns", _) => of.p999_ms.map(|ms| ms * 1e6),
-        _ => None,
-    }?;
+    let value = report.published_of(figure)?;
     Some(Mark { value, label: format!("published: {}", show(figure)(value)) })
 }
 

@@ -15,6 +15,7 @@ mod text;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -34,6 +35,7 @@ pub use grid::Grid;
 pub use growth::Growth;
 pub use limits::limits;
 pub use resources::Resources;
+pub(crate) use summary::Headline;
 pub use summary::Summary;
 pub(crate) use text::in_words;
 
@@ -142,7 +144,7 @@ pub struct RunReport {
     pub clocks: Vec<WorkerClock>,
     /// What was done to the brokers meanwhile.
     pub faults: Vec<Deed>,
-    /// What its steady state took, by whole seconds.
+    /// What its steady state took: its whole seconds or, where it has none, what there is of one.
     pub resources: Option<Resources>,
     /// Each second of it.
     pub seconds: Vec<Second>,
@@ -173,13 +175,20 @@ pub struct FlowReport {
     /// From when a record left the client to its acknowledgement: the network's time and the cluster's.
     #[serde(default)]
     pub wire_ns: Option<Quantiles>,
+    /// From when a record was due until the client took it, where records are sent at set times; a part of the
+    /// first of these.
+    #[serde(default)]
+    pub delay_ns: Option<Quantiles>,
+    /// All of that, as [`histogram::encoded`] writes it.
+    #[serde(default)]
+    pub delay_histogram: Option<String>,
 }
 
 impl FlowReport {
     pub(crate) fn of(flow: &Flow) -> Self {
         let (counts, seconds) = (flow.measured.counts, flow.seconds);
         let bytes_per_sec = counts.bytes as f64 / seconds;
-        let response = Some(&flow.measured.response);
+        let whole = |of: &Histogram<u64>| histogram::encoded(of).filter(|_| !of.is_empty());
         Self {
             records: counts.records,
             bytes: counts.bytes,
@@ -189,8 +198,10 @@ impl FlowReport {
             mib_per_sec: bytes_per_sec / MIB,
             response_ns: Quantiles::of(&flow.measured.response),
             service_ns: Quantiles::of(&flow.measured.service),
-            response_histogram: response.filter(|found| !found.is_empty()).and_then(histogram::encoded),
+            response_histogram: whole(&flow.measured.response),
             wire_ns: Quantiles::of(&flow.measured.wire),
+            delay_ns: Quantiles::of(&flow.measured.delay),
+            delay_histogram: whole(&flow.measured.delay),
         }
     }
 }
@@ -227,10 +238,10 @@ impl RunReport {
             stamp: outcome.stamp,
             share: None,
             growth: None,
+            resources: Resources::of(&outcome.seconds, outcome.rest.as_ref(), outcome.grown.as_ref()),
             metrics: outcome.grown,
             clocks: outcome.clocks,
             faults: Vec::new(),
-            resources: Resources::of(&outcome.seconds),
             seconds: outcome.seconds,
         }
     }
@@ -274,6 +285,23 @@ impl PointReport {
 }
 
 impl Report {
+    /// What others measured of this figure, if they say it.
+    pub fn published_of(&self, figure: &Figure) -> Option<f64> {
+        let of = self.published.as_ref()?;
+        let systems = || self.points.iter().flat_map(|point| &point.systems);
+        let has_read = systems().any(|system| system.runs.iter().any(|run| run.read.is_some()));
+        // Where records are read, that is what was published.
+        match (figure.name, has_read) {
+            ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
+            ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
+            ("send_call_max_ns", _) => of.send_max_ms.map(|ms| ms * 1e6),
+            ("end_to_end_p50_ns", _) => of.p50_ms.map(|ms| ms * 1e6),
+            ("end_to_end_p99_ns", _) => of.p99_ms.map(|ms| ms * 1e6),
+            ("end_to_end_p999_ns", _) => of.p999_ms.map(|ms| ms * 1e6),
+            _ => None,
+        }
+    }
+
     /// Reads one that was written.
     pub fn open(path: &Path) -> Result<Self> {
         let text =

@@ -47,7 +47,8 @@ pub struct Usage {
 pub struct Used {
     /// By the clients, which are this process.
     pub client: Usage,
-    /// By the brokers; nothing is known of those that were not started by the run.
+    /// By the brokers that the run started. Of others it is known in all what their pages for Prometheus say of
+    /// their processors and memory, and not of each second.
     pub brokers: Option<Usage>,
     /// By the whole machine that the clients are on, which others use, too.
     pub host: Option<Host>,

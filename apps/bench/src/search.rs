@@ -246,7 +246,7 @@ mod tests {
         };
         assert_eq!(runs(1e6), (9e5, 1));
         let (rate, made) = runs(7e5);
-        assert!(rate <= 7e5 && rate >= 6.3e5 && made == 4, "{rate} after {made}");
+        assert!((6.3e5..=7e5).contains(&rate) && made == 4, "{rate} after {made}");
         assert_eq!(runs(1.0).1, RUNS_MAX);
     }
 

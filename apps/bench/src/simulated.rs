@@ -168,6 +168,7 @@ fn outcome(rate: f64, seconds: u64, answered: impl FnMut(Duration) -> Duration) 
         send_call: histogram(),
         punctuality: Punctuality::default(),
         seconds: done.seconds,
+        rest: None,
         verdict: Verdict::default(),
         subscriptions: 1,
         failed: 0,

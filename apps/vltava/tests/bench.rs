@@ -2,7 +2,8 @@
 
 mod node;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -92,6 +93,7 @@ fn a_workload_runs_on_brokers_of_its_own_and_leaves_nothing_behind() {
     let same = bench(&["compare", &format!("{out_dir}/small.json"), &format!("{out_dir}/small.json")]);
     assert_eq!(same.status.code(), Some(0), "{}", stderr(&same));
     assert!(stdout(&same).contains("too few runs to tell"), "{}", stdout(&same));
+    assert!(stderr(&same).contains("warning: nothing could be judged: it takes 4 runs"), "{}", stderr(&same));
 }
 
 #[test]
@@ -178,14 +180,16 @@ fn more_than_is_taken_is_no_failure_where_that_is_asked() {
     assert_eq!(report["ceilings"], Value::Null, "nothing says that the brokers are here");
 }
 
-/// A result of four runs that wrote so many records a second.
-fn result(rates: [f64; 4], wrong: Option<&str>) -> String {
+/// A result of runs that wrote so many records a second, the last of which had this wrong.
+fn result(rates: &[f64], wrong: Option<&str>) -> String {
     let mut runs: Vec<Value> = Vec::new();
     for rate in rates {
-        let mib = rate * 100.0 / f64::from(1 << 20);
+        let mib = *rate * 100.0 / f64::from(1 << 20);
         runs.push(json!({ "written": { "records": 1, "records_per_sec": rate, "mib_per_sec": mib } }));
     }
-    runs[3]["wrong"] = json!(wrong);
+    if let Some(last) = runs.last_mut() {
+        last["wrong"] = json!(wrong);
+    }
     let points = json!([{ "systems": [{ "name": "vltava", "runs": runs }] }]);
     json!({ "schema": "vltava-bench/1", "name": "a", "points": points }).to_string()
 }
@@ -195,7 +199,7 @@ fn a_regression_past_the_noise_fails_a_comparison_and_nothing_else_does() {
     let folder = tempfile::tempdir().expect("there is a place for files");
     let fast = [120e3, 121e3, 122e3, 123e3];
     let slow = fast.map(|rate| rate * 0.9);
-    let file = |name, rates, wrong| file(folder.path(), name, &result(rates, wrong));
+    let file = |name, rates: [f64; 4], wrong| file(folder.path(), name, &result(&rates, wrong));
     let (fast_path, slow_path) = (file("fast.json", fast, None), file("slow.json", slow, None));
     let near_path = file("near.json", fast.map(|rate| rate * 0.98), None);
     let lossy_path = file("lossy.json", fast.map(|rate| rate * 2.0), Some("1 lost"));
@@ -214,6 +218,23 @@ fn a_regression_past_the_noise_fails_a_comparison_and_nothing_else_does() {
         assert!(stderr(&compared).contains(expected.unwrap_or_default()), "{what}: {}", stderr(&compared));
         assert!(stdout(&compared).contains("written, records/s"), "{what}: {}", stdout(&compared));
     }
+}
+
+#[test]
+fn what_looks_worse_with_too_few_runs_has_an_exit_code_of_its_own() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let file = |name, rates: &[f64]| file(folder.path(), name, &result(rates, None));
+    let (fast, slow) = (file("fast.json", &[120e3]), file("slow.json", &[60e3, 61e3]));
+    for (before, after, code) in [(&fast, &slow, 3), (&slow, &fast, 0), (&slow, &slow, 0)] {
+        let compared = bench(&["compare", before, after]);
+        let said = stderr(&compared);
+        assert_eq!(compared.status.code(), Some(code), "{before} {after}: {said}");
+        assert!(said.contains("warning: nothing could be judged: it takes 4 runs of each"), "{said}");
+        assert_eq!(said.contains("vltava: written, records/s looks worse, 0.50 ×"), code == 3, "{said}");
+        assert!(stdout(&compared).contains("too few runs to tell"), "{}", stdout(&compared));
+    }
+    let help = bench(&["compare", "--help"]);
+    assert!(stdout(&help).contains("3  something looks worse"), "{}", stdout(&help));
 }
 
 #[test]
@@ -291,6 +312,45 @@ fn what_is_stored_is_read_and_what_is_sent_in_turn_comes_back() {
         .output()
         .expect("the binary starts");
     assert!(!stdout(&topics).contains("bench-"), "{}", stdout(&topics));
+}
+
+/// Shows a page for Prometheus at this address, on which a processor's time grows with each look.
+fn show_page() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it listens");
+    std::thread::spawn(move || {
+        for (seconds, connection) in (0_u32..).zip(listener.incoming()) {
+            let mut connection = connection.expect("it is there");
+            let _ = connection.read(&mut [0; 1024]);
+            let page = format!(
+                "process_cpu_seconds_total {seconds}\n# TYPE process_resident_memory_bytes gauge\n\
+                 process_resident_memory_bytes 1048576\n"
+            );
+            let _ = write!(connection, "HTTP/1.0 200 OK\r\n\r\n{page}");
+        }
+    });
+    format!("http://{address}/metrics")
+}
+
+#[test]
+fn a_cluster_that_is_there_tells_what_its_brokers_took() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().expect("there is a place for files"));
+    let driver = format!(
+        "name: there\nsystem: bootstrap\nbootstrap_servers: {}\nmetrics: ['{}']\n",
+        node.address,
+        show_page()
+    );
+    let driver = file(folder.path(), "driver.yaml", &driver);
+    let workload = file(folder.path(), "w.yaml", "name: w\nrate: 1000\nwarmup_seconds: 0\nseconds: 2\n");
+    let ran = bench(&["run", &workload, "--driver", &driver, "--json"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+    let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+    let run = &report["points"][0]["systems"][0]["runs"][0];
+    // A second between two looks, for all records of two.
+    let took = run["resources"]["broker_cpu_ns_per_record"].as_f64();
+    assert!(took.is_some_and(|nanos| (nanos - 1e9 / 2e3).abs() < 1e3), "{took:?}: {}", run["resources"]);
+    assert_eq!(run["resources"]["broker_rss_bytes"], 1 << 20, "{}", run["resources"]);
+    assert_eq!(run["resources"]["used"]["brokers"], Value::Null, "nothing is known of each second");
 }
 
 #[test]

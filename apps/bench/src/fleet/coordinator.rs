@@ -207,7 +207,9 @@ impl Fleet {
             }
         }
         if let Some(rest) = gathering.take_rest() {
+            let rest = brokers.look(rest);
             show(&rest.window());
+            gathering.keep_rest(rest.second);
         }
         let mut merged = gathering.into_merged();
         brokers.end(&mut merged.watched);

@@ -74,6 +74,11 @@ impl Gathering {
         self.merged.watched.seconds.push(second);
     }
 
+    /// Keeps what no second of all was made of.
+    pub(super) fn keep_rest(&mut self, rest: Second) {
+        self.merged.watched.rest = Some(rest);
+    }
+
     /// Whether all have sent what they had to send, now that this one has.
     pub(super) fn on_sent(&mut self, worker: usize, sent: Sent) -> Result<bool> {
         let of = &mut self.workers[worker];
@@ -122,6 +127,7 @@ fn added(ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
             read: sum.read.counts,
             response_ns: Quantiles::of(&sum.written.response),
             wire_ns: Quantiles::of(&sum.written.wire),
+            delay_ns: Quantiles::of(&sum.written.delay),
             end_to_end_ns: Quantiles::of(&sum.read.response),
             used,
         };

@@ -72,7 +72,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
         watch.look_if_due(read, show);
     }
     watch.rest(run.clock.now(), show);
-    let Watched { seconds, grown, fault } = watch.end();
+    let Watched { seconds, rest, grown, fault } = watch.end();
     let closing = run.clock.now();
     producer.close_blocking(CLOSE_MAX);
     let close = run.clock.now().saturating_sub(closing);
@@ -85,6 +85,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
         send_call: call,
         punctuality: Punctuality::default(),
         seconds,
+        rest,
         verdict: reader.checker.verdict_on(&[sent], &[]),
         subscriptions: 1,
         failed: 0,

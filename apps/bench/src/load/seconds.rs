@@ -22,7 +22,7 @@ pub struct Window<'a> {
     pub written: &'a Measured,
     /// What readers counted.
     pub read: &'a Measured,
-    /// False of what is left when all are done, which is shorter and part of no result.
+    /// False of what is left when all are done, which is shorter and part of no curve.
     pub is_whole: bool,
 }
 
@@ -34,6 +34,8 @@ pub type Show<'a> = dyn FnMut(&Window<'_>) + 'a;
 pub(crate) struct Watched {
     /// Whole ones.
     pub(crate) seconds: Vec<Second>,
+    /// What was left behind the last of them, which is shorter.
+    pub(crate) rest: Option<Second>,
     /// What the brokers counted in the steady state, where they were asked.
     pub(crate) grown: Option<Grown>,
     /// Why that is not known.
@@ -50,6 +52,7 @@ pub(super) struct Watch<'a> {
     of_readers: Vec<Arc<Meter>>,
     last: Duration,
     seconds: Vec<Second>,
+    rest: Option<Second>,
 }
 
 impl<'a> Watch<'a> {
@@ -62,8 +65,8 @@ impl<'a> Watch<'a> {
         let sources = run.target.sources;
         let (used, scraped) = (Used::now(sources), Scraped::of(sources.metrics));
         let last = timing.started;
-        let mut watch =
-            Self { timing, sources, used, scraped, of_senders, of_readers, last, seconds: Vec::new() };
+        let (seconds, rest) = (Vec::new(), None);
+        let mut watch = Self { timing, sources, used, scraped, of_senders, of_readers, last, seconds, rest };
         watch.scrape_if_steady();
         watch
     }
@@ -106,13 +109,13 @@ impl<'a> Watch<'a> {
 
     /// Shows what came since the last second was over.
     pub(super) fn rest(&mut self, now: Duration, show: &mut Show<'_>) {
-        self.take(now, false, show);
+        self.rest = Some(self.take(now, false, show));
     }
 
     /// What was seen, with what the brokers counted from the first look in the steady state until now.
     pub(super) fn end(self) -> Watched {
         let (grown, fault) = self.scraped.end();
-        Watched { seconds: self.seconds, grown, fault }
+        Watched { seconds: self.seconds, rest: self.rest, grown, fault }
     }
 
     fn take(&mut self, now: Duration, is_whole: bool, show: &mut Show<'_>) -> Second {
@@ -132,6 +135,7 @@ impl<'a> Watch<'a> {
             read: read.counts,
             response_ns: Quantiles::of(&written.response),
             wire_ns: Quantiles::of(&written.wire),
+            delay_ns: Quantiles::of(&written.delay),
             end_to_end_ns: Quantiles::of(&read.response),
             used: used.since(&self.used),
         };

@@ -19,7 +19,7 @@ use crate::keys::{KeyStream, Keys};
 use crate::mark::{MARK_BYTES, Marker, TIMED_MARK_BYTES};
 use crate::meter::{Measured, Meter};
 use crate::payload::Payload;
-use crate::schedule::{Arrivals, Punctuality, Schedule, wait_until};
+use crate::schedule::{Arrivals, Punctuality, Rate, Schedule, wait_until};
 use crate::template::{LOG_LINE, Template};
 use crate::watch::Watch;
 use crate::workload::{Pace, Workload};
@@ -46,6 +46,8 @@ struct Sender {
 /// What a producer tells of, on its own thread.
 struct Account {
     meter: Arc<Meter>,
+    /// Whether records are due at set times: of others, which are due when they are taken, there is no delay.
+    has_schedule: bool,
     /// The number of the record that was sent last.
     latest: AtomicU64,
     given_up: Mutex<Vec<u64>>,
@@ -136,6 +138,15 @@ impl Sent {
     }
 }
 
+/// The rate at which records are due at set times; `None` where they are sent as fast as can be.
+const fn set_rate(workload: &Workload) -> Option<Rate> {
+    match workload.rate {
+        // What is only stored for others to read is stored as fast as can be.
+        Pace::Rate(rate) if !workload.stored => Some(rate),
+        _ => None,
+    }
+}
+
 /// A sender's thread.
 pub(super) type Handle<'scope> = ScopedJoinHandle<'scope, Result<Sent>>;
 
@@ -178,7 +189,7 @@ impl<'a> Sending<'a> {
         let first = payload(workload)?;
         let mut senders = Vec::new();
         for number in (0..workload.producers).filter(|number| run.share.has((*number).into())) {
-            let account = Arc::new(Account::new(timing.steady_from));
+            let account = Arc::new(Account::new(timing.steady_from, set_rate(workload).is_some()));
             let told = account.clone();
             let producer =
                 run.clients.producer()?.on_delivery(move |report| told.on_delivery(report)).build()?;
@@ -236,11 +247,7 @@ impl<'a> Sending<'a> {
     }
 
     fn schedule(&self, sender: u16) -> Option<Schedule> {
-        let Pace::Rate(rate) = self.workload.rate else { return None };
-        // What is only stored for others to read is stored as fast as can be.
-        if self.workload.stored {
-            return None;
-        }
+        let rate = set_rate(self.workload)?;
         let arrivals = if self.workload.arrivals == "poisson" { Arrivals::Poisson } else { Arrivals::Fixed };
         let chance = chance(self.workload, sender, Draws::Arrivals);
         Some(Schedule::new(arrivals, rate, sender.into(), self.workload.producers.into(), chance))
@@ -382,9 +389,10 @@ pub(super) fn marks(workload: &Workload) -> (bool, bool) {
 }
 
 impl Account {
-    fn new(steady_from: Duration) -> Self {
+    fn new(steady_from: Duration, has_schedule: bool) -> Self {
         Self {
             meter: Arc::new(Meter::new(steady_from)),
+            has_schedule,
             latest: AtomicU64::new(0),
             given_up: Mutex::default(),
             failure: Mutex::default(),
@@ -400,7 +408,11 @@ impl Account {
         let (mut meter, mut steady) = (self.meter.lock(), 0);
         for record in report.records {
             let (due, taken) = (tag::due(record.tag, report.at), Duration::from_nanos(record.taken_ns));
-            steady += u64::from(meter.record(due, Some(taken), report.at, record.value_bytes.into()));
+            let is_steady = meter.record(due, Some(taken), report.at, record.value_bytes.into());
+            steady += u64::from(is_steady);
+            if self.has_schedule {
+                meter.record_delay(taken.saturating_sub(due), is_steady);
+            }
         }
         if let Some(left) = report.left_at {
             meter.record_left(left, report.at, report.records.len() as u64, steady);

@@ -6,6 +6,7 @@ use super::*;
 use crate::compare::compare;
 use crate::load::Second;
 use crate::meter::Counts;
+use crate::report::Summary;
 use crate::report::tests::report;
 use crate::workload::{Published, Workload};
 
@@ -143,6 +144,58 @@ fn what_was_checked_of_records_is_told_and_no_more() {
     });
     assert!(failed.contains("in 1 of 8 runs records were not what was sent"), "{failed}");
     assert!(failed.contains("1 of 8 runs did not get through"), "{failed}");
+}
+
+/// A family of a rate with a published figure, a latency, and one that failed.
+fn summary(name: &str) -> Summary {
+    let mut summary = Summary::of(name, "What they measured.");
+    let mut rate = two();
+    rate.name = format!("{name}-rate");
+    rate.published = Some(Published {
+        result: "200 a second".to_owned(),
+        records_per_sec: Some(200.0),
+        ..Published::default()
+    });
+    summary.add(&rate);
+    let mut latency = two();
+    latency.name = format!("{name}-latency");
+    latency.points[0].workload.one_at_a_time = true;
+    summary.add(&latency);
+    summary.add_failure(&format!("{name}-broken"), "it fell");
+    summary
+}
+
+#[test]
+fn a_family_has_a_chart_for_each_unit_and_ways_to_its_pages() {
+    let page = family(&summary("quick"));
+    assert_well_formed(&page);
+    let charts: Vec<&str> = page.split("role=\"img\" aria-label=\"").skip(1).collect();
+    let titles: Vec<&str> = charts.iter().filter_map(|chart| chart.split('"').next()).collect();
+    let expected = [
+        "Records a second: vltava beside the others",
+        "Records a second: beside what was published",
+        "Latency: vltava beside the others",
+    ];
+    assert_eq!(titles, expected, "one for each unit, and what was published where it was");
+    let bars: Vec<usize> = charts.iter().map(|chart| chart.matches("<g class=\"bar").count()).collect();
+    assert_eq!(bars, [1, 2, 1]);
+    // Medians of 715 and 100.5, and 200 that were published; of latencies less is better.
+    assert!(charts[0].contains(">7.11 ×<") && charts[0].contains(">the same<"), "{}", charts[0]);
+    assert!(charts[1].contains(">3.58 × (715)<") && charts[1].contains(">0.50 × (100)<"), "{}", charts[1]);
+    assert!(charts[1].contains(">published<"), "{}", charts[1]);
+    assert!(charts[2].contains("quick-latency: until acknowledged, p50"), "{}", charts[2]);
+    assert!(charts[2].contains(">7.1"), "{}", charts[2]);
+    for said in
+        ["href=\"./quick-rate.html\"", "href=\"./quick-latency.html\"", "quick-broken failed: it fell"]
+    {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(page.contains("Short forms") && !page.contains("there is no verdict"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"), "{page}");
+    assert_well_formed(&family(&Summary::of("nothing", "")));
+    let hostile = family(&summary("</style><script>\"'&"));
+    assert_well_formed(&hostile);
+    assert!(!hostile.contains("<script") && hostile.matches("</style").count() == 1, "{hostile}");
 }
 
 /// Names, notes and settings come from files and clusters.

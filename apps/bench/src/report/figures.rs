@@ -85,7 +85,7 @@ pub const FIGURES: &[Figure] = &[
         run.resources.map(|found| found.client_cpu_ns_per_record)
     }),
     cost("broker_rss_bytes", "broker memory", Unit::Bytes, |run| {
-        run.resources?.used.brokers.map(|found| found.rss_bytes as f64)
+        run.resources?.rss_bytes_of_brokers().map(|bytes| bytes as f64)
     }),
     overload("client_rss_bytes", "client memory", Unit::Bytes, |run| {
         run.resources.map(|found| found.used.client.rss_bytes as f64)

@@ -6,7 +6,8 @@ use super::{Grid, PointReport, Report, RunReport, SystemReport};
 use crate::histogram::in_words;
 use crate::load::Second;
 use crate::meter::Counts;
-use crate::resources::{Usage, Used};
+use crate::metrics::Grown;
+use crate::resources::{Disk, Usage, Used};
 use crate::statistics::Spread;
 
 /// What some seconds took, and for how many records.
@@ -23,12 +24,14 @@ pub struct Resources {
     pub used: Used,
     /// Processor time of the clients for each record, in nanoseconds.
     pub client_cpu_ns_per_record: f64,
-    /// The same of the brokers, where it is known.
+    /// The same of the brokers, where it is known: of those that the run started, or by what their pages say.
     pub broker_cpu_ns_per_record: Option<f64>,
     /// Processor time of the clients for each million bytes, in milliseconds.
     pub client_cpu_ms_per_mb: Option<f64>,
     /// The same of the brokers, where it is known.
     pub broker_cpu_ms_per_mb: Option<f64>,
+    /// Memory of brokers that the run did not start, by what their pages say.
+    pub broker_rss_bytes: Option<u64>,
     /// What part of the machine's processors others used than clients and brokers: the system's own work for
     /// them, and whatever else ran.
     pub others_cpu_share: Option<f64>,
@@ -36,35 +39,61 @@ pub struct Resources {
     pub steal_share: Option<f64>,
 }
 
+/// Processor time is told in hundredths of a second: of less than this it says nothing.
+const REST_SECONDS_MIN: f64 = 0.1;
+
 impl Resources {
-    /// `None` without a whole second of the steady state.
-    pub(super) fn of(seconds: &[Second]) -> Option<Self> {
-        let steady = || seconds.iter().filter(|second| !second.is_warmup);
+    /// Of the whole seconds of the steady state or, where there are none since all was done within one, of the
+    /// `rest` behind them. What the brokers `told` of themselves, from the first of those seconds to the end of the
+    /// rest, is taken where the run did not start them.
+    pub(super) fn of(seconds: &[Second], rest: Option<&Second>, told: Option<&Grown>) -> Option<Self> {
+        let is_steady = |second: &&Second| !second.is_warmup;
+        let (mut steady, rest) =
+            (seconds.iter().filter(is_steady).collect::<Vec<_>>(), rest.filter(is_steady));
+        let is_told = steady.iter().copied().chain(rest).all(|second| second.used.brokers.is_none());
+        let told = told.filter(|_| is_told);
+        let cpu_seconds_told = told.and_then(|told| told.cpu_seconds);
+        let is_long = rest.is_some_and(|rest| rest.to - rest.from >= REST_SECONDS_MIN);
+        if if steady.is_empty() { is_long } else { cpu_seconds_told.is_some() } {
+            steady.extend(rest);
+        }
         let sum = |of: fn(&Second) -> Counts| {
-            steady().map(of).fold(Counts::default(), |mut sum, counts| {
-                sum.add(counts);
+            steady.iter().fold(Counts::default(), |mut sum, second| {
+                sum.add(of(second));
                 sum
             })
         };
         let (written, read) = (sum(|second| second.written), sum(|second| second.read));
         let Counts { records, bytes } = if written.records > 0 { written } else { read };
-        let used = steady().map(|second| second.used).reduce(|sum, used| sum.and(&used))?;
-        let per_record = |usage: &Usage| usage.cpu_seconds * 1e9 / records as f64;
-        let per_mb = |usage: &Usage| usage.cpu_seconds * 1e9 / bytes as f64;
-        let seconds: f64 = steady().map(|second| second.to - second.from).sum();
+        let used = steady.iter().map(|second| second.used).reduce(|sum, used| sum.and(&used))?;
+        let of_brokers = used.brokers.map(|brokers| brokers.cpu_seconds).or(cpu_seconds_told);
+        let per_record = |cpu_seconds: f64| cpu_seconds * 1e9 / records as f64;
+        let per_mb = |cpu_seconds: f64| (bytes > 0).then(|| cpu_seconds * 1e9 / bytes as f64);
+        let seconds: f64 = steady.iter().map(|second| second.to - second.from).sum();
         let cores = std::thread::available_parallelism().map_or(1, Into::into) as f64;
         (records > 0).then(|| Self {
             seconds,
             records,
             bytes,
             used,
-            client_cpu_ns_per_record: per_record(&used.client),
-            broker_cpu_ns_per_record: used.brokers.as_ref().map(per_record),
-            client_cpu_ms_per_mb: (bytes > 0).then(|| per_mb(&used.client)),
-            broker_cpu_ms_per_mb: used.brokers.as_ref().filter(|_| bytes > 0).map(per_mb),
+            client_cpu_ns_per_record: per_record(used.client.cpu_seconds),
+            broker_cpu_ns_per_record: of_brokers.map(per_record),
+            client_cpu_ms_per_mb: per_mb(used.client.cpu_seconds),
+            broker_cpu_ms_per_mb: of_brokers.and_then(per_mb),
+            broker_rss_bytes: told.and_then(|told| told.rss_bytes),
             others_cpu_share: used.cpu_seconds_of_others().map(|used| used / (seconds * cores)),
             steal_share: used.host.map(|host| host.steal_seconds / (seconds * cores)),
         })
+    }
+
+    /// The most memory that the brokers had, whoever says it.
+    pub(super) fn rss_bytes_of_brokers(&self) -> Option<u64> {
+        self.used.brokers.map(|brokers| brokers.rss_bytes).or(self.broker_rss_bytes)
+    }
+
+    /// What the disk with the brokers' data did.
+    fn disk(&self) -> Option<Disk> {
+        self.used.host?.disk
     }
 
     /// How much of something there was for each byte of a value.
@@ -82,13 +111,13 @@ impl Resources {
 /// What is shown of it: the name of a column, what it is of a run, and how it is written.
 type Column = (&'static str, fn(&RunReport) -> Option<f64>, fn(f64) -> String);
 
-const COLUMNS: [Column; 14] = [
+const COLUMNS: [Column; 16] = [
     ("client CPU, ns a record", |run| Some(run.resources?.client_cpu_ns_per_record), whole),
     ("broker CPU, ns a record", |run| run.resources?.broker_cpu_ns_per_record, whole),
     ("client CPU, ms a MB", |run| run.resources?.client_cpu_ms_per_mb, precise),
     ("broker CPU, ms a MB", |run| run.resources?.broker_cpu_ms_per_mb, precise),
     ("client RSS, MiB", |run| Some(mib(run.resources?.used.client.rss_bytes)), whole),
-    ("broker RSS, MiB", |run| Some(mib(run.resources?.used.brokers?.rss_bytes)), whole),
+    ("broker RSS, MiB", |run| run.resources?.rss_bytes_of_brokers().map(mib), whole),
     (
         "brokers to disk, a byte",
         |run| {
@@ -105,13 +134,15 @@ const COLUMNS: [Column; 14] = [
         },
         precise,
     ),
-    ("flushes", |run| run.metrics.as_ref()?.flushes.map(|flushes| flushes as f64), whole),
-    ("mean flush", |run| mean_flush_ns(run), |nanos| in_words(nanos as u64)),
+    ("log flushes", |run| run.metrics.as_ref()?.flushes.map(|flushes| flushes as f64), whole),
+    ("mean log flush", |run| mean_log_flush_ns(run), time),
+    ("disk flushes", |run| run.resources?.disk().map(|disk| disk.flushes as f64), whole),
+    ("mean disk flush", |run| mean_disk_flush_ns(&run.resources?.disk()?), time),
     (
         "disk busy",
         |run| {
             let found = run.resources?;
-            found.used.host?.disk.map(|disk| disk.busy_seconds / found.seconds)
+            found.disk().map(|disk| disk.busy_seconds / found.seconds)
         },
         percent,
     ),
@@ -120,10 +151,20 @@ const COLUMNS: [Column; 14] = [
     ("stolen", |run| run.resources?.steal_share, percent),
 ];
 
-fn mean_flush_ns(run: &RunReport) -> Option<f64> {
+/// Of the brokers' logs, by what they say.
+fn mean_log_flush_ns(run: &RunReport) -> Option<f64> {
     let grown = run.metrics.as_ref()?;
     let flushes = grown.flushes.filter(|flushes| *flushes > 0)?;
     Some(grown.flush_seconds? * 1e9 / flushes as f64)
+}
+
+/// Of the disk, by what the system says: whoever had it flushed.
+fn mean_disk_flush_ns(disk: &Disk) -> Option<f64> {
+    (disk.flushes > 0).then(|| disk.flush_seconds * 1e9 / disk.flushes as f64)
+}
+
+fn time(nanos: f64) -> String {
+    in_words(nanos as u64)
 }
 
 fn mib(bytes: u64) -> f64 {
@@ -215,7 +256,7 @@ mod tests {
             used: Used { client: usage(0.5, 0), brokers: Some(usage(0.25, 2_000)), host },
             ..Second::default()
         };
-        let found = Resources::of(&[second(0.0, true), second(1.0, false), second(2.0, false)]);
+        let found = Resources::of(&[second(0.0, true), second(1.0, false), second(2.0, false)], None, None);
         let found = found.expect("there is a steady state");
         assert_eq!((found.seconds, found.records, found.bytes), (2.0, 20, 2_000));
         assert_eq!((found.client_cpu_ns_per_record, found.broker_cpu_ns_per_record), (5e7, Some(2.5e7)));
@@ -227,7 +268,7 @@ mod tests {
             near(found.others_cpu_share, 0.15 / cores) && near(found.steal_share, 0.1 / cores),
             "{found:?}"
         );
-        assert_eq!(Resources::of(&[second(0.0, true)]), None, "it only warmed up");
+        assert_eq!(Resources::of(&[second(0.0, true)], None, None), None, "it only warmed up");
 
         let mut report = crate::report::tests::report(Workload::default(), &[("vltava", &[10.0])]);
         assert!(report.resources().is_empty(), "nothing is known");
@@ -238,5 +279,69 @@ mod tests {
         let text = report.resources().text();
         assert!(text.contains("brokers to disk, a byte") && text.contains("2.00"), "{text}");
         assert_eq!(report.stamps(), ["vltava: acks=all, 0 replicas, flushed when the system does"]);
+    }
+
+    /// Some time, with so many records and so much of a processor for the clients.
+    fn part(from: f64, to: f64, records: u64, cpu_seconds: f64) -> Second {
+        let client = Usage { cpu_seconds, ..Usage::default() };
+        let read = Counts { records, bytes: records * 100 };
+        Second { from, to, read, used: Used { client, ..Used::default() }, ..Second::default() }
+    }
+
+    #[test]
+    fn what_is_done_within_a_second_takes_something_too() {
+        let rest = |to| part(1.0, to, 1_000, 0.5);
+        let found = Resources::of(&[], Some(&rest(1.8)), None).expect("it is long enough");
+        assert_eq!((found.records, found.client_cpu_ns_per_record), (1_000, 5e5));
+        assert!((found.seconds - 0.8).abs() < 1e-9, "{}", found.seconds);
+        assert_eq!(Resources::of(&[], Some(&rest(1.05)), None), None, "clocks of processors are coarser");
+        let warming = Second { is_warmup: true, ..rest(1.8) };
+        assert_eq!(Resources::of(&[], Some(&warming), None), None);
+        // Behind whole seconds, others may have ended before.
+        let found = Resources::of(&[part(0.0, 1.0, 500, 1.0)], Some(&rest(1.8)), None);
+        assert_eq!(found.map(|found| (found.records, found.seconds)), Some((500, 1.0)));
+    }
+
+    #[test]
+    fn brokers_that_the_run_did_not_start_are_known_by_what_they_say() {
+        let told =
+            Grown { cpu_seconds: Some(0.3), rss_bytes: Some(64 << 20), flushes: None, ..Grown::default() };
+        let (whole, rest) = (part(1.0, 2.0, 1_000, 0.5), part(2.0, 2.5, 500, 0.25));
+        let found =
+            Resources::of(std::slice::from_ref(&whole), Some(&rest), Some(&told)).expect("there is a second");
+        // What they say is of the rest, too.
+        assert_eq!((found.records, found.seconds), (1_500, 1.5));
+        assert_eq!((found.broker_cpu_ns_per_record, found.broker_cpu_ms_per_mb), (Some(2e5), Some(2e3)));
+        assert_eq!((found.used.brokers, found.rss_bytes_of_brokers()), (None, Some(64 << 20)));
+        // Of those that it started, the system says it.
+        let usage = Usage { cpu_seconds: 0.1, rss_bytes: 5, ..Usage::default() };
+        let started = Second { used: Used { brokers: Some(usage), ..whole.used }, ..whole };
+        let found = Resources::of(&[started], Some(&rest), Some(&told)).expect("there is a second");
+        assert_eq!((found.records, found.broker_cpu_ns_per_record), (1_000, Some(1e5)));
+        assert_eq!((found.broker_rss_bytes, found.rss_bytes_of_brokers()), (None, Some(5)));
+    }
+
+    #[test]
+    fn flushes_of_the_disk_are_told_of_every_system() {
+        let disk = |flushes, flush_seconds| Disk { flushes, flush_seconds, ..Disk::default() };
+        let mut report = crate::report::tests::report(
+            Workload::default(),
+            &[("vltava", &[10.0]), ("kafka", &[10.0]), ("elsewhere", &[10.0])],
+        );
+        let disks = [Some(disk(1_200, 0.6)), Some(disk(0, 0.0)), None];
+        for (system, disk) in report.points[0].systems.iter_mut().zip(disks) {
+            let host = Some(Host { disk, ..Host::default() });
+            let used = Used { host, ..Used::default() };
+            system.runs[0].resources =
+                Some(Resources { seconds: 2.0, records: 1, used, ..Resources::default() });
+        }
+        let grid = report.resources();
+        let column = |name: &str| {
+            let at = grid.head().iter().position(|title| title == name).expect(name);
+            grid.rows().iter().map(|row| row[at].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(column("disk flushes"), ["1 200", "0", ""]);
+        assert_eq!(column("mean disk flush"), ["500 µs", "", ""]);
+        assert!(!grid.head().contains(&"log flushes".to_owned()), "no broker said so");
     }
 }

@@ -1,12 +1,8 @@
 //! What came of several benchmarks, in one table.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result};
-
 use super::resources::{median, percent};
 use super::text::wrong_in_words;
-use super::{FIGURES, Figure, Grid, PointReport, Report};
+use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport};
 
 /// One table of several reports.
 #[derive(Debug)]
@@ -15,8 +11,33 @@ pub struct Summary {
     about: String,
     is_quick: bool,
     rows: Vec<[String; 12]>,
-    published: Vec<(String, String)>,
-    failures: Vec<String>,
+    members: Vec<Member>,
+    headlines: Vec<Headline>,
+    failures: Vec<(String, String)>,
+}
+
+/// One of the benchmarks.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// What it asks.
+    pub(crate) about: String,
+    /// What others measured.
+    pub(crate) published: Option<String>,
+}
+
+/// The figure of a point that is told first.
+#[derive(Debug)]
+pub(crate) struct Headline {
+    /// Of which benchmark.
+    pub(crate) name: String,
+    /// The values of the point's lists.
+    pub(crate) point: String,
+    pub(crate) figure: &'static Figure,
+    /// What others measured of it.
+    pub(crate) published: Option<f64>,
+    /// Each system that has it, with its runs.
+    pub(crate) systems: Vec<(String, Vec<f64>)>,
 }
 
 /// The figures that are in it.
@@ -34,16 +55,20 @@ impl Summary {
     /// Of these, with nothing in it.
     pub fn of(name: &str, about: &str) -> Self {
         let (name, about) = (name.to_owned(), about.to_owned());
-        Self { name, about, is_quick: false, rows: Vec::new(), published: Vec::new(), failures: Vec::new() }
+        let (rows, members, headlines, failures) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { name, about, is_quick: false, rows, members, headlines, failures }
     }
 
     /// Adds a report: a row for each system at each point.
     pub fn add(&mut self, report: &Report) {
         self.is_quick |= report.is_quick;
-        if let Some(published) = &report.published {
-            self.published.push((report.name.clone(), published.result.clone()));
-        }
+        self.members.push(Member {
+            name: report.name.clone(),
+            about: report.about.clone(),
+            published: report.published.as_ref().map(|published| published.result.clone()),
+        });
         for point in &report.points {
+            self.headlines.extend(Headline::of(report, point));
             for at in 0..point.systems.len() {
                 self.rows.push(row(&report.name, point, at));
             }
@@ -65,16 +90,38 @@ impl Summary {
         row[0] = name.to_owned();
         row[2] = "failed".to_owned();
         row[11] = why.lines().next().unwrap_or_default().to_owned();
+        self.failures.push((name.to_owned(), row[11].clone()));
         self.rows.push(row);
-        self.failures.push(name.to_owned());
     }
 
-    /// The names of those that failed.
-    pub fn failures(&self) -> &[String] {
+    /// Those that failed, and why.
+    pub fn failures(&self) -> &[(String, String)] {
         &self.failures
     }
 
-    fn table(&self) -> Grid {
+    /// What they are together.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Whether any of them is a short form.
+    pub(crate) const fn is_quick(&self) -> bool {
+        self.is_quick
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub(crate) fn headlines(&self) -> &[Headline] {
+        &self.headlines
+    }
+
+    pub(crate) fn table(&self) -> Grid {
         let figures = SHOWN.iter().filter_map(|name| Figure::find(name)).map(|figure| figure.title);
         let head = ["benchmark", "", "system"].into_iter().chain(figures);
         let mut grid = Grid::new(head.chain(["of what the machine can do", "ratio to it"]));
@@ -89,10 +136,8 @@ impl Summary {
         self.table().text()
     }
 
-    /// Writes it as Markdown, under the name of what was measured.
-    pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let path = folder.join(format!("{}.md", self.name));
+    /// All of it, to be pasted.
+    pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n\n", self.name, self.about);
         if self.is_quick {
             text.push_str(
@@ -104,12 +149,35 @@ impl Summary {
         );
         text.push_str(&self.table().markdown());
         let mut published = Grid::new(["benchmark", "published"]);
-        self.published.iter().for_each(|(name, result)| published.row([name.clone(), result.clone()]));
+        let said = |member: &Member| Some([member.name.clone(), member.published.clone()?]);
+        self.members.iter().filter_map(said).for_each(|row| published.row(row));
         if !published.is_empty() {
             text.push_str(&format!("\n{}", published.markdown()));
         }
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+        text
+    }
+}
+
+impl Headline {
+    /// The first figure of which others say what they measured, else the first that says something; `None` where no
+    /// system has any.
+    fn of(report: &Report, point: &PointReport) -> Option<Self> {
+        let has = |figure: &&'static Figure| {
+            figure.says_something(&point.workload)
+                && point.systems.iter().any(|system| !system.values(figure).is_empty())
+        };
+        let is_published = |figure: &&&Figure| report.published_of(figure).is_some();
+        let figures: Vec<&'static Figure> = FIGURES.iter().filter(has).collect();
+        let figure = *figures.iter().find(is_published).or(figures.first())?;
+        let values = |system: &SystemReport| (system.name.clone(), system.values(figure));
+        let systems = point.systems.iter().map(values).filter(|(_, values)| !values.is_empty());
+        Some(Self {
+            name: report.name.clone(),
+            point: point.label(),
+            figure,
+            published: report.published_of(figure),
+            systems: systems.collect(),
+        })
     }
 }
 
@@ -120,7 +188,7 @@ fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
     row[1] = point.label();
     row[2].clone_from(&system.name);
     let says = |figure: &&Figure| figure.says_something(&point.workload);
-    let median_of = |figure: &Figure, of: &super::SystemReport| {
+    let median_of = |figure: &Figure, of: &SystemReport| {
         crate::statistics::Spread::of(&of.values(figure)).map(|spread| spread.median)
     };
     for (cell, figure) in (3..).zip(SHOWN.iter().map(|name| Figure::find(name))) {
@@ -149,7 +217,6 @@ mod tests {
 
     #[test]
     fn each_system_of_each_benchmark_has_a_row_and_failures_do_too() {
-        let folder = tempfile::tempdir().expect("there is a place for files");
         let mut summary = Summary::of("family", "What they measured");
         summary.add(&report(Workload::default(), &[("vltava", &[30.0, 10.0, 20.0]), ("kafka", &[5.0])]));
         summary.add_failure("b", "it broke\nand more");
@@ -159,10 +226,8 @@ mod tests {
         assert!(lines[1].contains("vltava") && lines[1].contains(" 20 "), "{text}");
         assert!(lines[2].contains("kafka") && lines[2].ends_with("4.00 ×"), "{text}");
         assert!(lines[3].starts_with("b") && lines[3].ends_with("it broke"), "{text}");
-        assert_eq!(summary.failures(), ["b"]);
-        let path = summary.write(folder.path()).expect("it can be written");
-        assert_eq!(path, folder.path().join("family.md"));
-        let markdown = std::fs::read_to_string(path).expect("it is there");
+        assert_eq!(summary.failures(), [("b".to_owned(), "it broke".to_owned())]);
+        let markdown = summary.markdown();
         assert!(markdown.contains("| a |") && markdown.contains("Short forms"), "{markdown}");
     }
 }

@@ -28,6 +28,8 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         service_ns: None,
         response_histogram: None,
         wire_ns: None,
+        delay_ns: None,
+        delay_histogram: None,
     };
     RunReport {
         written: Some(flow),

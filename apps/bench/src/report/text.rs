@@ -10,7 +10,8 @@ use crate::workload::several;
 const WHAT_WAS_DONE: &str = "What was done to the brokers, and the longest that a record then waited for its \
                             acknowledgement.";
 const WHAT_IT_TOOK: &str = "What the steady state took; medians. *A byte* is one of the records' values, and all \
-                            its copies count; *CPU of others* holds the system's own work for both.";
+                            its copies count; *disk flushes* are all of the disk that the brokers' data is on; *CPU of \
+                            others* holds the system's own work for both.";
 
 impl Report {
     /// Its figures: a row for each system at each point.

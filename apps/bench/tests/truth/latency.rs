@@ -44,6 +44,8 @@ fn percentiles_are_those_of_the_broker() {
         }
     }
     assert_eq!(read.response.len(), 2_000, "each record tells when it was due");
+    assert_eq!((written.delay.len(), read.delay.len()), (2_000, 0), "each is taken once");
+    assert!(written.delay.max() <= written.response.max(), "what was taken late was acknowledged later");
     assert!(found.verdict.is_clean(), "{}", found.verdict.in_words());
 }
 
@@ -74,6 +76,7 @@ fn a_broker_that_stalls_is_charged_for_all_that_waited() {
         if callers_wait {
             let in_service = longer_than(HALF, &written.service);
             assert!(in_service < waited / 2, "{in_service} of {waited}: there is no room for more");
+            assert!(longer_than(HALF, &written.delay) > 0, "it was before they were taken");
             let late = found.punctuality.warning().unwrap_or_default();
             assert!(late.contains("the load fell behind"), "{late}");
         }

@@ -34,6 +34,16 @@ Examples:
   vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json --out results
   vltava bench report results/linkedin-1p-rf1.json";
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  nothing became worse
+  1  something became worse, or a run behind failed or lost records
+  2  the arguments make no sense
+  3  something looks worse, and there are too few runs to tell whether that is chance";
+
+/// What looks worse cannot be judged: no failure, and no reason to go on.
+const UNJUDGED: i32 = 3;
+
 #[derive(Subcommand)]
 enum Command {
     List(ListArguments),
@@ -62,8 +72,10 @@ struct ShowArguments {
 /// Compare two results; fails if something became worse, past the noise
 ///
 /// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone. A run behind
-/// that failed, or lost records, fails it, too.
+/// that failed, or lost records, fails it, too. With fewer runs nothing is judged, which is said; `bench run` does
+/// one of each unless --runs says more.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
 struct CompareArguments {
     /// The result before, as `bench run --out` wrote it
     before: PathBuf,
@@ -153,13 +165,29 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     }
     write!(out, "{}", found.table().text())?;
     out.flush()?;
+    if let Some(unjudged) = found.unjudged() {
+        eprintln!("warning: {unjudged}");
+    }
     if !found.wrong.is_empty() {
         bail!("runs of {} failed: {}", arguments.after.display(), found.wrong.join("; "));
     }
     if found.is_worse() {
         bail!("something became worse, past the noise");
     }
-    Ok(())
+    let worse = found.worse_unjudged();
+    if worse.is_empty() {
+        return Ok(());
+    }
+    for line in worse {
+        let place = format!("{} {}", line.system, line.point);
+        eprintln!(
+            "warning: {}: {} looks worse, {:.2} ×",
+            place.trim_end(),
+            line.figure.title,
+            line.found.ratio
+        );
+    }
+    std::process::exit(UNJUDGED)
 }
 
 fn report(arguments: &ReportArguments) -> Result<()> {

@@ -223,14 +223,16 @@ impl Arguments {
             write!(out, "{}", summary.text())?;
         }
         if let Some(folder) = &self.out {
-            let path = summary.write(folder)?;
-            eprintln!("written: {}", path.display());
+            for path in files::write_summary(&summary, folder)? {
+                eprintln!("written: {}", path.display());
+            }
         }
         out.flush()?;
         match summary.failures() {
             [] => Ok(()),
             failures => {
-                bail!("{} of {} failed: {}", failures.len(), experiments.len(), failures.join(", "))
+                let names: Vec<&str> = failures.iter().map(|(name, _)| &**name).collect();
+                bail!("{} of {} failed: {}", names.len(), experiments.len(), names.join(", "))
             }
         }
     }
