@@ -183,12 +183,19 @@ impl Member {
     pub async fn add_voter(&self, voter: Voter, within: Duration) -> Result<(), ChangeError> {
         self.check_leads()?;
         let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
+        self.finish().await?;
         let id = node(voter.id);
         if self.voter_ids().contains(&id) {
             return Err(ChangeError::AlreadyVoter(voter.id));
         }
         if self.readers.lock().get(&id).is_some_and(|reader| !reader.may_vote) {
             return Err(ChangeError::MayNotVote(voter.id));
+        }
+        let known =
+            self.core.server_metrics().borrow_watched().membership_config.membership().get_node(&id).cloned();
+        if known.is_some_and(|known| known.directory != voter.directory) {
+            // What the disk had that it was added with before is not on this one.
+            self.change(ChangeMembers::RemoveNodes([id].into()), true).await?;
         }
         let nodes: BTreeMap<_, _> = [(id, voter.home())].into();
         // In place of one that was added before and never got its vote.
@@ -206,6 +213,7 @@ impl Member {
     pub async fn remove_voter(&self, id: BrokerId) -> Result<(), ChangeError> {
         self.check_leads()?;
         let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
+        self.finish().await?;
         let voters = self.voter_ids();
         match voters.contains(&node(id)) {
             false => Err(ChangeError::NotVoter(id)),
@@ -263,6 +271,18 @@ impl Member {
         Ok(Some(next.id))
     }
 
+    /// Brings a change to its end that another leader began, or that nobody waited for.
+    async fn finish(&self) -> Result<(), ChangeError> {
+        if is_between(&self.core) {
+            self.change(no_change(), false).await?;
+        }
+        // It leads on for a moment after it was removed, and must change nothing more.
+        match self.is_voter(self.me.id) {
+            true => Ok(()),
+            false => Err(ChangeError::NotLeader { leader: None }),
+        }
+    }
+
     async fn is_close(&self, id: u64) {
         let mut metrics = self.core.metrics();
         loop {
@@ -296,7 +316,7 @@ pub(crate) struct Noting {
     pub(crate) every: Duration,
 }
 
-/// Has the leader put down which directory each voter has, where that was not known when the cluster began: before
+/// Has the leader bring to its end what another began to change of the voters, put down which directory each voter has, where that was not known when the cluster began: before
 /// that it does not count, so a voter that comes with an empty disk is never let in as who it was. And has it put down where each
 /// listens, if that is elsewhere than before (as KIP-853's UpdateRaftVoter does): who was alone may have listened
 /// nowhere, and who was moved is found by those who do not know it yet.
@@ -306,14 +326,31 @@ pub(crate) async fn note_homes(noting: Noting) {
         if !noting.core.is_leader() {
             continue;
         }
-        let nodes = noting.unnoted();
         let Ok(_changing) = noting.changing.try_lock() else { continue };
+        if is_between(&noting.core) {
+            // It may be removed by that, and must change nothing more then: homes are noted the next time.
+            if let Err(error) = noting.core.change_membership(no_change(), false).await {
+                tracing::debug!(%error, "the change of the voters is finished later");
+            }
+            continue;
+        }
+        let nodes = noting.unnoted();
         if !nodes.is_empty()
             && let Err(error) = noting.core.change_membership(ChangeMembers::SetNodes(nodes), true).await
         {
             tracing::debug!(%error, "where the voters are is noted later");
         }
     }
+}
+
+/// Whether a change of the voters was begun and is at no end: both sets need a majority.
+fn is_between(core: &Core) -> bool {
+    core.server_metrics().borrow_watched().membership_config.membership().get_joint_config().len() > 1
+}
+
+/// What brings such a change to its end, and does nothing else.
+fn no_change() -> ChangeMembers<u64, Home> {
+    ChangeMembers::AddVoterIds(BTreeSet::new())
 }
 
 impl Noting {

@@ -160,12 +160,16 @@ impl Machine {
 
     async fn put(&self, checkpoint: &Checkpoint, bytes: Bytes) -> Result<(), io::Error> {
         let id = checkpoint.id();
-        self.store.run(move |writer| writer.snapshot(id, &bytes)).await.map_err(io_error)?;
-        let mut state = self.state.lock();
-        if state.snapshot.as_ref().is_none_or(|(newest, _)| *newest < id) {
-            state.snapshot = Some((id, checkpoint.meta()));
-        }
-        drop(state);
+        let (state, meta) = (self.state.clone(), checkpoint.meta());
+        let written = self.store.run(move |writer| {
+            writer.snapshot(id, &bytes)?;
+            let mut state = state.lock();
+            if state.snapshot.as_ref().is_none_or(|(newest, _)| *newest < id) {
+                state.snapshot = Some((id, meta));
+            }
+            Ok(())
+        });
+        written.await.map_err(io_error)?;
         self.store.memory.lock().snapshot = Some((checkpoint.last, id.offset));
         Ok(())
     }
@@ -220,15 +224,20 @@ impl RaftStateMachine<Types> for Machine {
         state.members = checkpoint.members.clone();
         drop(state);
         self.ended.send_replace(checkpoint.image.end());
-        self.store.memory.lock().set_members_before(checkpoint.members.membership().clone());
+        self.store.memory.lock().set_members_before(checkpoint.last, checkpoint.members.membership().clone());
         self.store.teller.snapshot(checkpoint.image);
         Ok(())
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot>, io::Error> {
-        let newest = self.state.lock().snapshot.clone();
-        let Some((id, meta)) = newest else { return Ok(None) };
-        let bytes = self.store.run(move |writer| writer.read_snapshot(id)).await.map_err(io_error)?;
+        let state = self.state.clone();
+        // Asked for on the writer's thread, where the newest is written and those before it are removed.
+        let read = self.store.run(move |writer| {
+            let newest = state.lock().snapshot.clone();
+            let Some((id, meta)) = newest else { return Ok(None) };
+            Ok(Some((id, meta, writer.read_snapshot(id)?)))
+        });
+        let Some((id, meta, bytes)) = read.await.map_err(io_error)? else { return Ok(None) };
         let snapshot = bytes.ok_or_else(|| io_error(format!("{} is gone", id.file_name())))?;
         Ok(Some(Snapshot { meta, snapshot }))
     }

@@ -164,8 +164,13 @@ impl Memory {
     }
 
     /// Who votes where a snapshot ends, which is where the log begins unless it has entries behind.
-    pub(crate) fn set_members_before(&mut self, members: Membership) {
-        self.members = self.members_of_kept().unwrap_or_else(|| members.clone());
+    pub(crate) fn set_members_before(&mut self, last: LogId, members: Membership) {
+        let newer = self.kept.iter().rev().take_while(|kept| kept.entry.log_id.index > last.index);
+        let newest = newer.filter_map(|kept| match &kept.entry.payload {
+            EntryPayload::Membership(members) => Some(members.clone()),
+            EntryPayload::Blank | EntryPayload::Normal(_) => None,
+        });
+        self.members = { newest }.next().unwrap_or_else(|| members.clone());
         self.members_before = members;
     }
 
@@ -178,7 +183,8 @@ impl Memory {
             (None, Some((last, end))) if last.index == upto.index => end,
             (None, _) => self.end(),
         };
-        for kept in self.kept.iter().take_while(|kept| kept.entry.log_id.index <= upto.index) {
+        let has_it = self.at(upto.index).is_some();
+        for kept in self.kept.iter().take_while(|kept| has_it && kept.entry.log_id.index <= upto.index) {
             if let EntryPayload::Membership(members) = &kept.entry.payload {
                 self.members_before = members.clone();
             }

@@ -307,7 +307,7 @@ impl Observer {
     }
 
     fn take(&mut self, checkpoint: Checkpoint) {
-        self.memory.set_members_before(checkpoint.members.membership().clone());
+        self.memory.set_members_before(checkpoint.last, checkpoint.members.membership().clone());
         self.memory.committed = self.memory.committed.max(Some(checkpoint.last));
         self.writer.committed(checkpoint.image.end());
         self.image = checkpoint.image.clone();

@@ -71,7 +71,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, log_dir: &Path, node: u64) -> Result<Fou
     memory.vote = voted.vote();
     if let Some(checkpoint) = &checkpoint {
         memory.snapshot = Some((checkpoint.last, checkpoint.image.end()));
-        memory.set_members_before(checkpoint.members.membership().clone());
+        memory.set_members_before(checkpoint.last, checkpoint.members.membership().clone());
     }
     if let Some(start) = &start {
         (memory.first, memory.before, memory.start) =
@@ -174,7 +174,9 @@ fn read_entries(disk: &dyn Disk, dir: &Path, durable: Offset, memory: &mut Memor
         if memory.last().is_some_and(|last| entry.log_id <= last) {
             return Err(damaged(base, format!("epoch {} comes behind a later one", batch.leader_epoch())));
         }
-        if let EntryPayload::Membership(members) = &entry.payload {
+        if let EntryPayload::Membership(members) = &entry.payload
+            && memory.snapshot.is_none_or(|(last, _)| last < entry.log_id)
+        {
             memory.members = members.clone();
         }
         memory.kept.push_back(Kept { entry, end });
@@ -216,7 +218,7 @@ pub(crate) fn adopt(found: &mut Found, home: Home) -> Result<(), OpenError> {
     writer.snapshot(checkpoint.id(), &bytes).map_err(|stopped| quorum(stopped.0))?;
     memory.vote = Some(vote);
     memory.snapshot = Some((last, checkpoint.image.end()));
-    memory.set_members_before(checkpoint.members.membership().clone());
+    memory.set_members_before(checkpoint.last, checkpoint.members.membership().clone());
     let mut start = memory.purge(last);
     start.void = false;
     writer.start_at(&start).map_err(|stopped| quorum(stopped.0))?;

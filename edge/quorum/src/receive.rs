@@ -133,7 +133,13 @@ impl Member {
             Request::TransferLeader(transfer) => (transfer.last_log_id().copied(), false),
             Request::Read(_) | Request::ReadSnapshot { .. } => (None, true),
         };
-        if !is_reader {
+        // Who leads, and is known by another disk, may have been given its vote anew where this node has not come yet.
+        let may_be_news = match request {
+            Request::Append(_) => says > self.store.memory.lock().last(),
+            Request::Snapshot(_) => true,
+            _ => false,
+        };
+        if !is_reader && !may_be_news {
             self.store.check_directory(from.from, from.home.directory)?;
         }
         let memory = self.store.memory.lock();

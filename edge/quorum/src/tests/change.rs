@@ -7,7 +7,7 @@ use base::{BrokerId, Uuid};
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use storage::memory::MemoryDisk;
 
-use super::nodes::{Cluster, Heard, run, voter};
+use super::nodes::{Cluster, Heard, run, until, voter};
 use crate::message::{self, Addressed, Answered, Request};
 use crate::types::Vote;
 use crate::{ChangeError, Next, Observer, ObserverStart, SnapshotEvery, Voter};
@@ -285,6 +285,61 @@ fn a_voter_with_an_empty_disk_follows_until_the_disk_is_given_its_vote() {
         cluster.kill(second).await;
         cluster.commit("with the new disk").await;
         cluster.node(wiped).heard.marked("with the new disk").await;
+        cluster.check_agreement();
+    });
+}
+
+#[test]
+fn who_was_away_learns_from_a_snapshot_who_votes() {
+    run(async {
+        let mut cluster = Cluster::empty([1, 2, 3]);
+        cluster.every = SnapshotEvery { bytes: u64::MAX, batches: 20, age: None };
+        for id in [1, 2, 3] {
+            cluster.start(id, MemoryDisk::new()).await.expect("a fresh disk");
+        }
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let away = if leader == 1 { 2 } else { 1 };
+        cluster.node(away).heard.marked("before").await;
+        let disk = cluster.kill(away).await;
+        cluster.start(4, MemoryDisk::new()).await.expect("a fresh disk");
+        cluster.node(leader).member.add_voter(voter(4), LONG).await.expect("it is there");
+        for i in 0..60 {
+            cluster.commit(&format!("m{i:02}")).await;
+        }
+        let store = cluster.node(leader).member.store.clone();
+        until("it is in a snapshot only", || store.memory.lock().first > 30).await;
+        cluster.start(away, disk).await.expect("it is whole");
+        cluster.node(away).heard.marked("m59").await;
+        assert_eq!(voters(&cluster, away), [1, 2, 3, 4]);
+        let disk = cluster.kill(away).await;
+        cluster.start(away, disk).await.expect("it is whole");
+        assert_eq!(voters(&cluster, away), [1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn who_was_away_follows_a_leader_that_has_got_another_disk() {
+    run(async {
+        let mut cluster = Cluster::of([1, 2, 3, 4]).await;
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let others: Vec<i32> = (1..=4).filter(|id| *id != leader).collect();
+        let [away, wiped, _] = others[..] else { panic!("four nodes") };
+        cluster.node(away).heard.marked("before").await;
+        let disk = cluster.kill(away).await;
+        let member = cluster.node(leader).member.clone();
+        member.remove_voter(BrokerId(wiped)).await.expect("three of four are there");
+        cluster.kill(wiped).await;
+        let me = Voter { directory: Uuid([99; 16]), ..voter(wiped) };
+        let empty = MemoryDisk::new();
+        let start = cluster.start_as(me.clone(), empty.clone(), Arc::new(empty), Vec::new());
+        start.await.expect("a fresh disk");
+        member.add_voter(me, LONG).await.expect("it is there");
+        member.transfer_leader(BrokerId(wiped)).await.expect("it is there");
+        cluster.commit("after").await;
+        cluster.start(away, disk).await.expect("it is whole");
+        cluster.node(away).heard.marked("after").await;
         cluster.check_agreement();
     });
 }

@@ -3,14 +3,53 @@
 //! What was synced is there. Of the rest each file has what was on the media, all of what was written, a
 //! part, or a hole; and each name that was not synced is there or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use storage::disk::{DirEntry, Disk, DiskError, DiskFile, Failed, OpenMode};
-use storage::memory::MemoryDisk;
+
+use crate::files::VOTE_FILE;
+
+/// What a disk says is durable, and is not. It is to a disk as if the writer did not sync it, so a test of what
+/// is durable has to fail with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Forgets {
+    #[default]
+    Nothing,
+    /// The file of votes, and its name.
+    Votes,
+    /// All but that: entries above all, and what is noted of them.
+    Entries,
+}
+
+impl Forgets {
+    fn has(self, path: &Path) -> bool {
+        let is_vote = path.file_stem().is_some_and(|stem| stem == VOTE_FILE);
+        match self {
+            Self::Nothing => false,
+            Self::Votes => is_vote,
+            Self::Entries => !is_vote,
+        }
+    }
+}
+
+/// Numbers in no order, the same for the same seed.
+#[derive(Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
 
 #[derive(Debug, Default, Clone)]
 struct Contents {
@@ -23,10 +62,11 @@ struct State {
     files: Vec<Contents>,
     names: BTreeMap<PathBuf, usize>,
     names_on_media: BTreeMap<PathBuf, usize>,
-    dirs: std::collections::BTreeSet<PathBuf>,
+    dirs: BTreeSet<PathBuf>,
     /// Operations until the power goes.
     left: usize,
     done: usize,
+    forgets: Forgets,
 }
 
 /// The disk. A clone is the same one.
@@ -52,6 +92,20 @@ impl FragileDisk {
         disk
     }
 
+    /// The power goes after so many more changes.
+    pub(crate) fn cut_after(&self, changes: usize) {
+        self.0.lock().left = changes;
+    }
+
+    pub(crate) fn has_power(&self) -> bool {
+        self.0.lock().left > 0
+    }
+
+    /// From now on this is not made durable any more.
+    pub(crate) fn forget(&self, what: Forgets) {
+        self.0.lock().forgets = what;
+    }
+
     /// How many changes there were.
     pub(crate) fn changes(&self) -> usize {
         self.0.lock().done
@@ -67,43 +121,49 @@ impl FragileDisk {
         Ok(())
     }
 
-    /// What a power cut leaves.
-    pub(crate) fn survivors(&self, mut random: impl FnMut() -> u64) -> MemoryDisk {
+    /// What a power cut leaves: a disk that works, and has all of it on its media. Where all numbers are 0 that is
+    /// what was synced and no more.
+    pub(crate) fn survivors(&self, mut random: impl FnMut() -> u64) -> Self {
         let state = self.0.lock();
-        let disk = MemoryDisk::new();
-        for dir in &state.dirs {
-            disk.create_dir(dir).expect("a disk in memory");
-        }
         let mut names = state.names_on_media.clone();
         let all: Vec<_> = state.names.keys().chain(state.names_on_media.keys()).cloned().collect();
         for path in all {
-            if state.names.get(&path) != state.names_on_media.get(&path) && random().is_multiple_of(2) {
+            if state.names.get(&path) != state.names_on_media.get(&path) && !random().is_multiple_of(2) {
                 match state.names.get(&path) {
                     Some(id) => drop(names.insert(path, *id)),
                     None => drop(names.remove(&path)),
                 }
             }
         }
+        let mut left = State { dirs: state.dirs.clone(), left: usize::MAX, ..State::default() };
         for (path, id) in names {
-            let Contents { written, media } = &state.files[id];
-            let cut = |random: u64| usize::try_from(random).unwrap_or(0) % (written.len() + 1);
-            let bytes = match random() % 4 {
-                _ if written == media => written.clone(),
-                0 => media.clone(),
-                1 => written.clone(),
-                // It grew: a part of what is new, or all of it with a hole.
-                _ if !written.starts_with(media) => media.clone(),
-                2 => written[..cut(random()).max(media.len())].to_vec(),
-                _ => {
-                    let mut holed = written.clone();
-                    let from = cut(random()).max(media.len());
-                    holed[media.len()..from].fill(0);
-                    holed
-                }
-            };
-            disk.put(&path, bytes);
+            let bytes = state.files[id].survivors(&mut random);
+            left.names.insert(path, left.files.len());
+            left.files.push(Contents { media: bytes.clone(), written: bytes });
         }
-        disk
+        left.names_on_media = left.names.clone();
+        Self(Arc::new(Mutex::new(left)))
+    }
+}
+
+impl Contents {
+    fn survivors(&self, mut random: impl FnMut() -> u64) -> Vec<u8> {
+        let Self { written, media } = self;
+        let cut = |random: u64| usize::try_from(random).unwrap_or(0) % (written.len() + 1);
+        match random() % 4 {
+            _ if written == media => written.clone(),
+            0 => media.clone(),
+            1 => written.clone(),
+            // It grew: a part of what is new, or all of it with a hole.
+            _ if !written.starts_with(media) => media.clone(),
+            2 => written[..cut(random()).max(media.len())].to_vec(),
+            _ => {
+                let mut holed = written.clone();
+                let from = cut(random()).max(media.len());
+                holed[media.len()..from].fill(0);
+                holed
+            }
+        }
     }
 }
 
@@ -194,10 +254,11 @@ impl Disk for FragileDisk {
     fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
         self.change("sync_dir", path)?;
         let mut state = self.0.lock();
-        let here = |name: &PathBuf| name.parent() == Some(path);
+        let forgets = state.forgets;
+        let is_synced = |name: &PathBuf| name.parent() == Some(path) && !forgets.has(name);
         let names: Vec<_> = state.names.iter().map(|(name, id)| (name.clone(), *id)).collect();
-        state.names_on_media.retain(|name, _| !here(name));
-        state.names_on_media.extend(names.into_iter().filter(|(name, _)| here(name)));
+        state.names_on_media.retain(|name, _| !is_synced(name));
+        state.names_on_media.extend(names.into_iter().filter(|(name, _)| is_synced(name)));
         Ok(())
     }
 }
@@ -241,8 +302,10 @@ impl DiskFile for FragileFile {
     fn sync(&self) -> Result<(), DiskError> {
         self.disk.change("sync", &self.path)?;
         let mut state = self.disk.0.lock();
-        let file = &mut state.files[self.id];
-        file.media = file.written.clone();
+        if !state.forgets.has(&self.path) {
+            let Contents { written, media } = &mut state.files[self.id];
+            media.clone_from(written);
+        }
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use storage::disk::Disk;
 use storage::memory::MemoryDisk;
 use tokio::sync::Notify;
 
+use super::fragile::FragileDisk;
 use crate::{Member, MemberStart, Network, OpenError, SendError, Sending, SnapshotEvery, Timing, Voter};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -68,6 +69,11 @@ impl Heard {
             let Some(left) = left else { panic!("waited for {what}; told {:#?}", self.events.lock()) };
             let _ = tokio::time::timeout(left, news).await;
         }
+    }
+
+    /// Nothing more is told: whoever waits looks again.
+    pub(crate) fn ended(&self) {
+        self.news.notify_waiters();
     }
 
     pub(crate) async fn marked(&self, name: &str) {
@@ -175,6 +181,11 @@ impl Switch {
         self.cut.lock().extend(others.iter().flat_map(|&other| [(id, other), (other, id)]));
     }
 
+    /// Puts together again what was parted.
+    pub(crate) fn join(&self, id: i32, other: i32) {
+        self.cut.lock().retain(|between| *between != (id, other) && *between != (other, id));
+    }
+
     pub(crate) fn heal(&self) {
         self.cut.lock().clear();
     }
@@ -273,6 +284,16 @@ impl Cluster {
         self.start_as(voter(id), disk.clone(), Arc::new(disk), voters).await
     }
 
+    /// Starts a node on a disk of which a power cut leaves not all.
+    pub(crate) async fn start_on(
+        &mut self,
+        disk: &FragileDisk,
+        me: Voter,
+        voters: Vec<Voter>,
+    ) -> Result<(), OpenError> {
+        self.start_as(me, MemoryDisk::new(), Arc::new(disk.clone()), voters).await
+    }
+
     pub(crate) async fn start_as(
         &mut self,
         me: Voter,
@@ -306,6 +327,12 @@ impl Cluster {
         let disk = node.disk.copy();
         node.member.close().await;
         disk
+    }
+
+    /// Ends a node as a power cut does: nothing comes to its disk any more.
+    pub(crate) async fn cut_power(&mut self, id: i32, disk: &FragileDisk) {
+        disk.cut_after(0);
+        self.stop(id).await;
     }
 
     /// Ends a node in order.
@@ -373,14 +400,36 @@ impl Cluster {
 
     /// Nodes were told the same, as far as they were told; the ends are what they were told last.
     pub(crate) fn check_agreement(&self) {
-        let mut all: BTreeMap<Offset, (i32, Committed)> = BTreeMap::new();
-        for (id, node) in &self.nodes {
-            let events = node.heard.events.lock();
-            let _ = image(&events);
-            for (end, told) in committed(&events) {
-                let (other, first) = all.entry(end).or_insert_with(|| (*id, told.clone()));
-                assert_eq!(*first, told, "nodes {other} and {id}");
+        let heard = self.nodes.iter().map(|(id, node)| (*id, &node.heard));
+        if let Err(why) = history(heard) {
+            panic!("{why}");
+        }
+    }
+}
+
+/// Waits until something is so that nobody tells.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// All that was committed, if all who were told of it were told the same.
+pub(crate) fn history<'a>(
+    told: impl IntoIterator<Item = (i32, &'a Heard)>,
+) -> Result<BTreeMap<Offset, Committed>, String> {
+    let mut all: BTreeMap<Offset, (i32, Committed)> = BTreeMap::new();
+    for (id, heard) in told {
+        let events = heard.events.lock();
+        let _ = image(&events);
+        for (end, told) in committed(&events) {
+            let (other, first) = all.entry(end).or_insert_with(|| (id, told.clone()));
+            if *first != told {
+                return Err(format!("node {other} was told {first:?}, and node {id} {told:?}"));
             }
         }
     }
+    Ok(all.into_iter().map(|(end, (_, committed))| (end, committed)).collect())
 }

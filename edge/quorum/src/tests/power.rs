@@ -9,10 +9,10 @@ use metadata::Image;
 use openraft::entry::RaftEntry;
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
 
-use super::fragile::FragileDisk;
+use super::fragile::{Forgets, FragileDisk, Random};
 use super::nodes::mark;
 use crate::batch;
-use crate::error::Stopped;
+use crate::error::{OpenError, Stopped};
 use crate::open::{self, Found};
 use crate::snapshot::Checkpoint;
 use crate::store::{LogStore, Store};
@@ -29,6 +29,8 @@ struct Reported {
     purged: Option<LogId>,
     /// What was cut off, as far as that was reported.
     cut: Vec<LogId>,
+    /// Whether it came to its end.
+    is_closed: bool,
 }
 
 fn members() -> Membership {
@@ -126,66 +128,121 @@ impl Run {
     }
 }
 
-fn check(reported: &Reported, found: &Found) {
+/// What was reported, and is not so.
+#[derive(Debug)]
+#[expect(dead_code, reason = "what is in them is for whoever reads that a test failed")]
+enum Loss {
+    /// It does not know that it voted.
+    Vote {
+        reported: Option<Vote>,
+        here: Option<Vote>,
+    },
+    Entry {
+        reported: LogId,
+        here: Option<LogId>,
+    },
+    Snapshot {
+        reported: LogId,
+        here: Option<LogId>,
+    },
+    /// It was cut off, and is there again.
+    Cut(LogId),
+    /// It does not start.
+    Start(OpenError),
+    /// The second time it found another end, or another vote.
+    Mended([(Option<LogId>, Option<Vote>); 2]),
+}
+
+fn losses(reported: &Reported, found: &Found) -> Vec<Loss> {
     let memory = &found.memory;
-    assert!(memory.vote >= reported.vote, "voted {:?}, and knows of {:?}", reported.vote, memory.vote);
-    let covered = memory.before.max(found.checkpoint.as_ref().map(|checkpoint| checkpoint.last));
+    let mut losses = Vec::new();
+    if memory.vote < reported.vote {
+        losses.push(Loss::Vote { reported: reported.vote, here: memory.vote });
+    }
+    let checkpoint = found.checkpoint.as_ref().map(|checkpoint| checkpoint.last);
+    let covered = memory.before.max(checkpoint);
+    let here = |index: u64| memory.get(index).map(|kept| kept.entry.log_id);
     for (index, id) in &reported.entries {
-        let here = memory.get(*index).map(|kept| kept.entry.log_id);
-        assert!(
-            here == Some(*id) || covered.is_some_and(|covered| *id <= covered),
-            "{id} is not there: {here:?}"
-        );
-    }
-    if let Some(purged) = reported.purged {
-        let checkpoint = found.checkpoint.as_ref().map(|checkpoint| checkpoint.last);
-        assert!(checkpoint >= Some(purged), "the snapshot of {purged} is not there: {checkpoint:?}");
-    }
-    for cut in &reported.cut {
-        let here = memory.get(cut.index).map(|kept| kept.entry.log_id);
-        assert_ne!(here, Some(*cut), "it was cut, and is there again");
-    }
-}
-
-fn any_number() -> impl FnMut() -> u64 {
-    let mut seed = 1u64;
-    move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    }
-}
-
-#[test]
-fn what_was_reported_is_there() {
-    let mut random = any_number();
-    let run = |changes: usize| {
-        let disk = FragileDisk::new(changes);
-        let found = open::open(Arc::new(disk.clone()), Path::new("data"), 1);
-        let Ok(found) = found else { return (disk, Reported::default(), false) };
-        let mut run = Run { found, reported: Reported::default() };
-        let is_done = run.all().is_ok();
-        (disk, run.reported, is_done)
-    };
-    let (whole, reported, is_done) = run(usize::MAX);
-    assert!(is_done && reported.vote == Some(Vote::new(6, 1)));
-    let changes = whole.changes();
-    assert!(changes > 100, "{changes}");
-    for cut in 0..=changes {
-        let (disk, reported, _) = run(cut);
-        for round in 0..8 {
-            let left = disk.survivors(&mut random);
-            let opened = open::open(Arc::new(left.clone()), Path::new("data"), 1);
-            let found = opened.unwrap_or_else(|error| panic!("cut after {cut}, round {round}: {error}"));
-            check(&reported, &found);
-            let (last, vote) = (found.memory.last(), found.memory.vote);
-            drop(found);
-            let again = open::open(Arc::new(left), Path::new("data"), 1).expect("it was mended");
-            assert_eq!((again.memory.last(), again.memory.vote), (last, vote), "cut after {cut}");
+        let here = here(*index);
+        if here != Some(*id) && covered.is_none_or(|covered| *id > covered) {
+            losses.push(Loss::Entry { reported: *id, here });
         }
     }
+    if let Some(purged) = reported.purged.filter(|purged| checkpoint < Some(*purged)) {
+        losses.push(Loss::Snapshot { reported: purged, here: checkpoint });
+    }
+    losses
+        .extend(reported.cut.iter().filter(|cut| here(cut.index) == Some(**cut)).map(|cut| Loss::Cut(*cut)));
+    losses
+}
+
+/// What of the reported is lost on a disk as a power cut left it.
+fn lost_on(left: &FragileDisk, reported: &Reported) -> Vec<Loss> {
+    let open = || open::open(Arc::new(left.clone()), Path::new("data"), 1);
+    let found = match open() {
+        Ok(found) => found,
+        Err(error) => return vec![Loss::Start(error)],
+    };
+    let mut losses = losses(reported, &found);
+    let first = (found.memory.last(), found.memory.vote);
+    drop(found);
+    match open().map(|again| (again.memory.last(), again.memory.vote)) {
+        Ok(again) if again != first => losses.push(Loss::Mended([first, again])),
+        Ok(_) => {}
+        Err(error) => losses.push(Loss::Start(error)),
+    }
+    losses
+}
+
+/// Cuts the power after each change that something makes on a disk, and says after which what was lost.
+fn lost(forgets: Forgets, act: Act) -> Vec<(usize, Loss)> {
+    let mut random = Random::of(1);
+    let start = |changes| {
+        let disk = FragileDisk::new(changes);
+        disk.forget(forgets);
+        let reported = act(&disk);
+        (disk, reported)
+    };
+    let (whole, _) = start(usize::MAX);
+    let mut lost = Vec::new();
+    for cut in 0..=whole.changes() {
+        let (disk, reported) = start(cut);
+        for _ in 0..8 {
+            let left = disk.survivors(|| random.next());
+            lost.extend(lost_on(&left, &reported).into_iter().map(|loss| (cut, loss)));
+        }
+    }
+    lost
+}
+
+/// Does something on a disk as long as that works, and says what was reported.
+type Act = fn(&FragileDisk) -> Reported;
+
+fn open_on(disk: &FragileDisk) -> Option<Found> {
+    open::open(Arc::new(disk.clone()), Path::new("data"), 1).ok()
+}
+
+/// All that the writer does, by hand.
+fn write_all(disk: &FragileDisk) -> Reported {
+    let Some(found) = open_on(disk) else { return Reported::default() };
+    let mut run = Run { found, reported: Reported::default() };
+    run.reported.is_closed = run.all().is_ok();
+    run.reported
 }
 
 /// What the consensus library does, one after the other; it may answer others once each is done.
+fn answer_all(disk: &FragileDisk) -> Reported {
+    let Some(found) = open_on(disk) else { return Reported::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let teller = Arc::new(Teller::new(1, Box::new(|_| {})));
+    let store = Store::start(found.writer, found.memory, teller).expect("a thread");
+    let mut reported = Reported::default();
+    // It fails where the power goes.
+    let _ = runtime.block_on(all_that_is_answered(&mut LogStore(store.clone()), &mut reported));
+    store.close();
+    reported
+}
+
 async fn all_that_is_answered(log: &mut LogStore, reported: &mut Reported) -> Result<(), std::io::Error> {
     for (term, votes) in
         [(1, [Vote::new(1, 1), Vote::new_committed(1, 1)]), (4, [Vote::new(3, 2), Vote::new(4, 3)])]
@@ -203,28 +260,43 @@ async fn all_that_is_answered(log: &mut LogStore, reported: &mut Reported) -> Re
 }
 
 #[test]
+fn what_was_reported_is_there() {
+    let disk = FragileDisk::new(usize::MAX);
+    let reported = write_all(&disk);
+    assert!(reported.is_closed && reported.vote == Some(Vote::new(6, 1)));
+    assert!(disk.changes() > 100, "{}", disk.changes());
+    let lost = lost(Forgets::Nothing, write_all);
+    assert!(lost.is_empty(), "{:#?}", lost[0]);
+}
+
+#[test]
 fn what_the_consensus_library_may_answer_is_there() {
-    let mut random = any_number();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let run = |changes: usize| {
-        let (disk, mut reported) = (FragileDisk::new(changes), Reported::default());
-        if let Ok(found) = open::open(Arc::new(disk.clone()), Path::new("data"), 1) {
-            let teller = Arc::new(Teller::new(1, Box::new(|_| {})));
-            let store = Store::start(found.writer, found.memory, teller).expect("a thread");
-            // It fails where the power goes.
-            let _ = runtime.block_on(all_that_is_answered(&mut LogStore(store.clone()), &mut reported));
-            store.close();
-        }
-        (disk, reported)
-    };
-    let (whole, reported) = run(usize::MAX);
+    let reported = answer_all(&FragileDisk::new(usize::MAX));
     assert_eq!((reported.vote, reported.entries.len()), (Some(Vote::new(4, 3)), 6));
-    for cut in 0..=whole.changes() {
-        let (disk, reported) = run(cut);
-        for round in 0..8 {
-            let opened = open::open(Arc::new(disk.survivors(&mut random)), Path::new("data"), 1);
-            let found = opened.unwrap_or_else(|error| panic!("cut after {cut}, round {round}: {error}"));
-            check(&reported, &found);
-        }
+    let lost = lost(Forgets::Nothing, answer_all);
+    assert!(lost.is_empty(), "{:#?}", lost[0]);
+}
+
+/// Were votes not synced, the two tests above would tell.
+#[test]
+fn votes_that_are_not_synced_are_missed() {
+    for act in [write_all, answer_all] {
+        let lost = lost(Forgets::Votes, act);
+        let mut found = lost.iter().map(|(_, loss)| loss);
+        assert!(found.clone().any(|loss| matches!(loss, Loss::Vote { .. })), "{lost:#?}");
+        let is_of_votes =
+            |loss: &Loss| matches!(loss, Loss::Vote { .. } | Loss::Start(OpenError::VoteLost { .. }));
+        assert!(found.all(is_of_votes), "nothing else is amiss: {lost:#?}");
+    }
+}
+
+/// Were entries not synced, they would, too.
+#[test]
+fn entries_that_are_not_synced_are_missed() {
+    for act in [write_all, answer_all] {
+        let lost = lost(Forgets::Entries, act);
+        let mut found = lost.iter().map(|(_, loss)| loss);
+        assert!(found.clone().any(|loss| matches!(loss, Loss::Entry { .. })), "{lost:#?}");
+        assert!(found.all(|loss| !matches!(loss, Loss::Vote { .. })), "no vote is: {lost:#?}");
     }
 }

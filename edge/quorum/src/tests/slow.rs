@@ -1,21 +1,36 @@
-//! A disk that takes its time with votes.
+//! A disk that takes its time.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use base::Uuid;
+use openraft::storage::{RaftSnapshotBuilder, RaftStateMachine};
+use parking_lot::Mutex;
 use storage::disk::{DirEntry, Disk, DiskError, DiskFile, OpenMode};
 use storage::memory::MemoryDisk;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::nodes::{Cluster, run, voter};
-use crate::Voter;
+use crate::files::VOTE_FILE;
+use crate::snapshot::Checkpoint;
 
 /// Longer than a node waits for its vote while nobody speaks to it.
 const SLOW: Duration = Duration::from_secs(4);
 
-#[derive(Debug)]
-struct SlowDisk(MemoryDisk);
+/// What a disk does before it does something with a path.
+type Before = Box<dyn Fn(&'static str, &Path) + Send + Sync>;
+
+struct SlowDisk(MemoryDisk, Before);
+
+impl fmt::Debug for SlowDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Disk for SlowDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn DiskFile>, DiskError> {
@@ -27,9 +42,7 @@ impl Disk for SlowDisk {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-        if path.ends_with("quorum-state") {
-            std::thread::sleep(SLOW);
-        }
+        (self.1)("replace", path);
         self.0.replace(path, bytes)
     }
 
@@ -46,6 +59,7 @@ impl Disk for SlowDisk {
     }
 
     fn remove_file(&self, path: &Path) -> Result<(), DiskError> {
+        (self.1)("remove_file", path);
         self.0.remove_file(path)
     }
 
@@ -58,18 +72,60 @@ impl Disk for SlowDisk {
     }
 }
 
+/// A node that is alone, on such a disk.
+async fn alone(before: Before) -> Cluster {
+    let mut cluster = Cluster::empty([1]);
+    let memory = MemoryDisk::new();
+    let disk = Arc::new(SlowDisk(memory.clone(), before));
+    cluster.start_as(voter(1), memory, disk, cluster.voters.clone()).await.expect("a fresh disk");
+    cluster
+}
+
 #[test]
 fn who_founds_its_cluster_on_a_slow_disk_does_not_take_itself_for_forgotten() {
     run(async {
-        let mut cluster = Cluster::empty([1]);
-        let (memory, me) = (MemoryDisk::new(), Voter { directory: Uuid([1; 16]), ..voter(1) });
-        let disk = Arc::new(SlowDisk(memory.clone()));
-        cluster.start_as(me, memory, disk, cluster.voters.clone()).await.expect("a fresh disk");
+        let votes_slowly = |operation, path: &Path| {
+            if operation == "replace" && path.ends_with(VOTE_FILE) {
+                std::thread::sleep(SLOW);
+            }
+        };
+        let cluster = alone(Box::new(votes_slowly)).await;
         let member = cluster.node(1).member.clone();
         tokio::select! {
             () = member.left() => panic!("it votes, and is alone"),
             _ = cluster.leader() => {}
         }
         cluster.commit("a").await;
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_asked_for_while_a_newer_one_takes_its_place_is_not_gone() {
+    run(async {
+        let (removes, mut removing) = unbounded_channel();
+        let (goes_on, may_go_on) = std::sync::mpsc::channel();
+        let may_go_on = Mutex::new(may_go_on);
+        let removes_slowly = move |operation, path: &Path| {
+            if operation == "remove_file" && path.extension().is_some_and(|it| it == "checkpoint") {
+                removes.send(()).expect("it is waited for");
+                may_go_on.lock().recv().expect("it may go on");
+            }
+        };
+        let cluster = alone(Box::new(removes_slowly)).await;
+        let mut machine = cluster.node(1).member.machine.clone();
+        cluster.commit("a").await;
+        machine.get_snapshot_builder().await.build_snapshot().await.expect("the disk works");
+        cluster.commit("b").await;
+        let mut newer = machine.get_snapshot_builder().await;
+        let built = tokio::spawn(async move { newer.build_snapshot().await });
+        removing.recv().await.expect("there is an older one");
+        let mut asked = pin!(machine.get_current_snapshot());
+        let is_asked = poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
+        assert!(is_asked, "the disk is busy");
+        goes_on.send(()).expect("it waits");
+        built.await.expect("it does not panic").expect("the disk works");
+        let snapshot = asked.await.expect("one of both is there").expect("there is one");
+        let checkpoint = Checkpoint::decode_any(&snapshot.snapshot).expect("it is whole");
+        assert_eq!(checkpoint.meta(), snapshot.meta);
     });
 }
