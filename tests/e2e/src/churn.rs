@@ -72,7 +72,6 @@ impl Churn {
                 let why = error.downcast_ref::<ClientError>();
                 return match why {
                     Some(ClientError::Broken { .. } | ClientError::Closed { .. }) => Ok(()),
-                    Some(ClientError::Refused { .. }) if progress.is_refusal_expected() => Ok(()),
                     _ => Err(error.context("creating and deleting topics")),
                 };
             }

@@ -102,8 +102,6 @@ impl Producer {
             | Err(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => {
                 Ok(acknowledged)
             }
-            // A node whose disk is gone says so, and what it says is not a promise.
-            Err(ClientError::Refused { .. }) if progress.is_refusal_expected() => Ok(acknowledged),
             Err(other) => bail!("producer {} to {}: {other}", self.id, self.at),
         }
     }
@@ -164,7 +162,6 @@ fn read(bootstrap: &str, at: &Place, from: Offset, progress: &Progress) -> Resul
             Some(ClientError::Connect { .. } | ClientError::Broken { .. } | ClientError::Closed { .. }) => {
                 Ok(seen)
             }
-            Some(ClientError::Refused { .. }) if progress.is_refusal_expected() => Ok(seen),
             _ => Err(error.context(format!("reader of {at}"))),
         },
     }

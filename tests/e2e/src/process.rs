@@ -5,12 +5,17 @@ use std::io::{Read, Seek};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use conformance::{Node, Program, Setup, home};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait;
+
+/// A thread stops when it is next given a processor.
+const HALT_MAX: Duration = Duration::from_secs(10);
 
 /// A node that is about to be started: the binary of this build, whatever the environment says of others.
 pub fn setup() -> Result<Setup> {
@@ -117,6 +122,30 @@ pub struct Taken {
     pub files: usize,
     /// Open sockets.
     pub sockets: usize,
+}
+
+/// Has a process stand still, as a machine does that loses its power: with SIGSTOP, and until each of its threads is
+/// stopped, or in the kernel and will be before it comes back from there. It may be waiting for its disk.
+pub fn halt(pid: u32) -> Result<()> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
+    kill_process(process, Signal::STOP)?;
+    let deadline = Instant::now() + HALT_MAX;
+    while threads(pid)?.iter().any(|state| matches!(state, 'R' | 'S')) {
+        ensure!(Instant::now() < deadline, "process {pid} does not stop");
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+/// What each thread of a process does, as proc(5) has it.
+fn threads(pid: u32) -> Result<Vec<char>> {
+    let mut states = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).context("the node is gone")? {
+        // It may have ended meanwhile.
+        let Ok(stat) = fs::read_to_string(thread?.path().join("stat")) else { continue };
+        states.extend(stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()));
+    }
+    Ok(states)
 }
 
 /// Looks at a process that runs.

@@ -12,7 +12,6 @@ use crate::wait;
 pub struct Progress {
     batches: AtomicU64,
     stopped: AtomicBool,
-    refusal_expected: AtomicBool,
 }
 
 impl Progress {
@@ -34,11 +33,6 @@ impl Progress {
         self.batches.load(Ordering::Relaxed)
     }
 
-    /// From now on the node may refuse: its disk is gone.
-    pub fn expect_refusal(&self) {
-        self.refusal_expected.store(true, Ordering::Relaxed);
-    }
-
     /// Sends and reads no more than is under way.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
@@ -47,10 +41,5 @@ impl Progress {
     /// Whether to go on.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Whether the node may refuse.
-    pub fn is_refusal_expected(&self) -> bool {
-        self.refusal_expected.load(Ordering::Relaxed)
     }
 }

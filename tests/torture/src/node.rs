@@ -180,8 +180,17 @@ impl Node {
         Ok(status)
     }
 
-    /// Its disk forgets what was not flushed, and takes nothing more.
+    /// It stands still, and its disk forgets what was not flushed. To be killed before the disk comes back. If it went
+    /// on it could acknowledge what is lost: ext4 may say of a flush that was under way that it went well.
     pub fn cut_power(&mut self, cut: Cut) -> Result<()> {
+        if let Some(child) = &self.child {
+            e2e::process::halt(child.id())?;
+        }
+        self.fail_disk(cut)
+    }
+
+    /// Its disk forgets what was not flushed, and takes nothing more.
+    pub fn fail_disk(&mut self, cut: Cut) -> Result<()> {
         (self.disk_fails, self.may_end) = (true, true);
         self.disk.cut(cut)
     }

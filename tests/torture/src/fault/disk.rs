@@ -58,7 +58,7 @@ fn filler(mounted: &Path) -> PathBuf {
 pub(super) fn failing(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -> Result<(String, Heal)> {
     let cut = *chance.one_of(&[Cut::Now, Cut::AfterJournal]);
     for id in nodes {
-        cluster.node(*id).cut_power(cut)?;
+        cluster.node(*id).fail_disk(cut)?;
     }
     Ok((format!("the disks of {} fail ({cut:?})", names(nodes)), Heal::Mend))
 }

@@ -20,10 +20,12 @@ pub(super) fn begin(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance) -
             write_back_some(&cluster.node(*id).disk().path(), chance);
         }
     }
+    let goes_on = chance.one_in(2);
     for id in nodes {
-        cluster.node(*id).cut_power(cut)?;
+        let node = cluster.node(*id);
+        if goes_on { node.fail_disk(cut)? } else { node.cut_power(cut)? }
     }
-    if chance.one_in(2) {
+    if goes_on {
         // Not to wait for anything: as long as it takes the machine to die.
         thread::sleep(chance.time(NOTICED_AFTER_MAX));
     }
