@@ -80,7 +80,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
         let state = watch::http_state(Arc::clone(&watched), Arc::clone(&metrics));
         edge.spawn(async move { http::serve(bound, state, async move { stop.stopped().await }).await })
     });
-    let outcome = edge.block_on(live(settings, descriptors, metrics, listener, &switch, &watched, began));
+    let outcome = edge.block_on(live(settings, (descriptors, metrics), listener, &switch, &watched, began));
     switch.stop();
     if let Some(http) = http {
         // A panic was reported by the panic hook.
@@ -92,8 +92,7 @@ pub fn run(args: ServerArgs) -> Result<(), ServerError> {
 /// From here on a signal ends the node, wherever it is.
 async fn live(
     settings: BrokerSettings,
-    descriptors: u64,
-    metrics: Arc<Metrics>,
+    (descriptors, metrics): (u64, Arc<Metrics>),
     listener: Option<Listener>,
     switch: &StopSwitch,
     watched: &OnceLock<Weak<Node>>,

@@ -71,7 +71,7 @@ fn a_power_cut_loses_what_was_acknowledged_under_os() -> Result<()> {
         let (mut load, places) = prepare(node)?;
         let mut ledger = load.ledger();
         for round in 1..=OS_ROUNDS_MAX {
-            cut(node, &mut disk, &mut load, &mut ledger, &places[0], Cut::Now, &mut chance)?;
+            cut(node, &mut disk, (&mut load, &mut ledger), &places[0], Cut::Now, &mut chance)?;
             node.start_again()?;
             // Topics are flushed whatever was promised about records.
             load.churn().check(&admin(&node.bootstrap())?)?;
@@ -136,7 +136,7 @@ fn survive(
 ) -> Result<()> {
     let how = *chance.one_of(&[Cut::Now, Cut::AfterJournal]);
     let read_at = chance.one_of(places).clone();
-    cut(node, disk, load, ledger, &read_at, how, chance)?;
+    cut(node, disk, (load, ledger), &read_at, how, chance)?;
     node.start_again().with_context(|| format!("after {how:?}"))?;
     load.churn().check(&admin(&node.bootstrap())?).with_context(|| format!("after {how:?}"))?;
     let mut connection = connect(&node.bootstrap())?;
@@ -153,8 +153,7 @@ fn survive(
 fn cut(
     node: &mut Node,
     disk: &mut Disk,
-    load: &mut Load,
-    ledger: &mut Ledger,
+    (load, ledger): (&mut Load, &mut Ledger),
     read_at: &Place,
     how: Cut,
     chance: &mut Chance,

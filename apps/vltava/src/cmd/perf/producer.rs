@@ -211,7 +211,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     // What could be measured is told, whatever became of it.
     let verdict = checked.as_ref().and_then(|verdict| verdict.as_ref().ok());
     let stamp = Stamp::take(servers, &arguments.topic, builder.properties());
-    arguments.print_more(&tally, ended, &sent, verdict, &stamp, out)?;
+    arguments.print_more((&tally, ended), &sent, verdict, &stamp, out)?;
     let failed = tally.failed();
     if failed > 0 {
         let why = tally.first_failure().unwrap_or_default();
@@ -335,8 +335,7 @@ impl Arguments {
     /// What Kafka's tool does not say: for people on stderr, for programs in the last line.
     fn print_more(
         &self,
-        tally: &Tally,
-        now: Duration,
+        (tally, now): (&Tally, Duration),
         sent: &Sent,
         verdict: Option<&Verdict>,
         stamp: &Stamp,
