@@ -17,6 +17,7 @@ const ROOT: &[&str] = &[
     "NOTICE",
     "README.md",
     "apps",
+    "clippy.toml",
     "core",
     "deny.toml",
     "deploy",
