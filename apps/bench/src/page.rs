@@ -136,8 +136,13 @@ impl Page<'_> {
     }
 
     fn series(&self, name: &str) -> usize {
-        self.systems.iter().position(|system| *system == name).unwrap_or(0)
+        place(&self.systems, name)
     }
+}
+
+/// The place of a system among others, by which its colour is given.
+fn place(systems: &[&str], name: &str) -> usize {
+    systems.iter().position(|system| *system == name).unwrap_or(0)
 }
 
 /// A page with its style, and nothing from elsewhere.

@@ -12,7 +12,7 @@ use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
 use crate::member::{Core, Member, Reader};
 use crate::members::Voter;
 use crate::network::{Heard, HeardOf};
-use crate::types::{Home, Types, broker, epoch, node};
+use crate::types::{Home, Membership, Types, broker, epoch, node};
 use crate::writer::wall;
 
 /// How far behind a new voter may be when it gets its vote: a few requests.
@@ -191,9 +191,7 @@ impl Member {
         if self.readers.lock().get(&id).is_some_and(|reader| !reader.may_vote) {
             return Err(ChangeError::MayNotVote(voter.id));
         }
-        let known =
-            self.core.server_metrics().borrow_watched().membership_config.membership().get_node(&id).cloned();
-        if known.is_some_and(|known| known.directory != voter.directory) {
+        if members(&self.core).get_node(&id).is_some_and(|known| known.directory != voter.directory) {
             // What the disk had that it was added with before is not on this one.
             self.change(ChangeMembers::RemoveNodes([id].into()), true).await?;
         }
@@ -307,8 +305,8 @@ impl Member {
     }
 }
 
-/// What it takes to note where the voters are.
-pub(crate) struct Noting {
+/// What it takes to tend the voters.
+pub(crate) struct Tending {
     pub(crate) core: Core,
     pub(crate) heard: HeardOf,
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
@@ -316,27 +314,30 @@ pub(crate) struct Noting {
     pub(crate) every: Duration,
 }
 
-/// Has the leader bring to its end what another began to change of the voters, put down which directory each voter has, where that was not known when the cluster began: before
-/// that it does not count, so a voter that comes with an empty disk is never let in as who it was. And has it put down where each
-/// listens, if that is elsewhere than before (as KIP-853's UpdateRaftVoter does): who was alone may have listened
-/// nowhere, and who was moved is found by those who do not know it yet.
-pub(crate) async fn note_homes(noting: Noting) {
+/// Has the leader, again and again,
+///
+/// - bring to its end what another began to change of the voters, or what nobody waited for;
+/// - put down which directory each voter has, where that was not known when the cluster began: before that it does not
+///   count, so a voter that comes with an empty disk is never let in as who it was;
+/// - put down where each listens, if that is elsewhere than before (as KIP-853's UpdateRaftVoter does): who was alone
+///   may have listened nowhere, and who was moved is found by those who do not know it yet.
+pub(crate) async fn tend_voters(tending: Tending) {
     loop {
-        tokio::time::sleep(noting.every).await;
-        if !noting.core.is_leader() {
+        tokio::time::sleep(tending.every).await;
+        if !tending.core.is_leader() {
             continue;
         }
-        let Ok(_changing) = noting.changing.try_lock() else { continue };
-        if is_between(&noting.core) {
+        let Ok(_changing) = tending.changing.try_lock() else { continue };
+        if is_between(&tending.core) {
             // It may be removed by that, and must change nothing more then: homes are noted the next time.
-            if let Err(error) = noting.core.change_membership(no_change(), false).await {
+            if let Err(error) = tending.core.change_membership(no_change(), false).await {
                 tracing::debug!(%error, "the change of the voters is finished later");
             }
             continue;
         }
-        let nodes = noting.unnoted();
+        let nodes = tending.unnoted();
         if !nodes.is_empty()
-            && let Err(error) = noting.core.change_membership(ChangeMembers::SetNodes(nodes), true).await
+            && let Err(error) = tending.core.change_membership(ChangeMembers::SetNodes(nodes), true).await
         {
             tracing::debug!(%error, "where the voters are is noted later");
         }
@@ -345,7 +346,12 @@ pub(crate) async fn note_homes(noting: Noting) {
 
 /// Whether a change of the voters was begun and is at no end: both sets need a majority.
 fn is_between(core: &Core) -> bool {
-    core.server_metrics().borrow_watched().membership_config.membership().get_joint_config().len() > 1
+    members(core).get_joint_config().len() > 1
+}
+
+/// Who votes and who is known, as the log has it.
+fn members(core: &Core) -> Membership {
+    core.server_metrics().borrow_watched().membership_config.membership().clone()
 }
 
 /// What brings such a change to its end, and does nothing else.
@@ -353,7 +359,7 @@ fn no_change() -> ChangeMembers<u64, Home> {
     ChangeMembers::AddVoterIds(BTreeSet::new())
 }
 
-impl Noting {
+impl Tending {
     fn unnoted(&self) -> BTreeMap<u64, Home> {
         let metrics = self.core.server_metrics();
         let seen = metrics.borrow_watched();

@@ -152,25 +152,23 @@ impl Memory {
     pub(crate) fn truncate_after(&mut self, last: Option<LogId>) -> Offset {
         let keep = last.map_or(0, |last| (last.index + 1).saturating_sub(self.first));
         self.kept.truncate(usize::try_from(keep).unwrap_or(usize::MAX));
-        self.members = self.members_of_kept().unwrap_or_else(|| self.members_before.clone());
+        self.members = self.members_of_kept(None).unwrap_or_else(|| self.members_before.clone());
         self.end()
     }
 
-    fn members_of_kept(&self) -> Option<Membership> {
-        self.kept.iter().rev().find_map(|kept| match &kept.entry.payload {
+    /// Who votes by the newest entry that says so, of those behind another.
+    fn members_of_kept(&self, behind: Option<LogId>) -> Option<Membership> {
+        let newer = |kept: &&Kept| behind.is_none_or(|last| kept.entry.log_id > last);
+        self.kept.iter().rev().take_while(newer).find_map(|kept| match &kept.entry.payload {
             EntryPayload::Membership(members) => Some(members.clone()),
             EntryPayload::Blank | EntryPayload::Normal(_) => None,
         })
     }
 
-    /// Who votes where a snapshot ends, which is where the log begins unless it has entries behind.
+    /// Who votes where a snapshot ends, which is where the log begins unless it has entries behind. Those that the log
+    /// still has before that say nothing more.
     pub(crate) fn set_members_before(&mut self, last: LogId, members: Membership) {
-        let newer = self.kept.iter().rev().take_while(|kept| kept.entry.log_id.index > last.index);
-        let newest = newer.filter_map(|kept| match &kept.entry.payload {
-            EntryPayload::Membership(members) => Some(members.clone()),
-            EntryPayload::Blank | EntryPayload::Normal(_) => None,
-        });
-        self.members = { newest }.next().unwrap_or_else(|| members.clone());
+        self.members = self.members_of_kept(Some(last)).unwrap_or_else(|| members.clone());
         self.members_before = members;
     }
 
@@ -183,15 +181,16 @@ impl Memory {
             (None, Some((last, end))) if last.index == upto.index => end,
             (None, _) => self.end(),
         };
-        let has_it = self.at(upto.index).is_some();
-        for kept in self.kept.iter().take_while(|kept| has_it && kept.entry.log_id.index <= upto.index) {
-            if let EntryPayload::Membership(members) = &kept.entry.payload {
-                self.members_before = members.clone();
-            }
-        }
         match self.at(upto.index) {
-            Some(at) => drop(self.kept.drain(..=at)),
+            Some(at) => {
+                for kept in self.kept.drain(..=at) {
+                    if let EntryPayload::Membership(members) = kept.entry.payload {
+                        self.members_before = members;
+                    }
+                }
+            }
             None if is_next => {}
+            // What it has is not what the others have: the snapshot says who votes.
             None => self.kept.clear(),
         }
         (self.first, self.before, self.start) = (upto.index + 1, Some(upto), offset);

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use storage::disk::Disk;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::change::{Noting, note_homes};
+use crate::change::{Tending, tend_voters};
 use crate::error::{OpenError, Stopped};
 use crate::machine::{Machine, SnapshotEvery};
 use crate::member::{Core, Member, Timing};
@@ -149,7 +149,7 @@ impl Member {
         tasks.spawn(propose_all(self.core.clone(), self.store.clone(), proposals, self.timing.heartbeat));
         tasks.spawn(watch_leadership(self.core.clone(), self.store.clone()));
         tasks.spawn(watch_errors(self.core.clone(), self.store.clone()));
-        tasks.spawn(note_homes(Noting {
+        tasks.spawn(tend_voters(Tending {
             core: self.core.clone(),
             heard: self.heard.clone(),
             changing: self.changing.clone(),

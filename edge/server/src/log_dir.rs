@@ -212,9 +212,15 @@ impl LogDirectory {
     /// Whether there is room now for what compaction writes anew before it gives back what that replaces: it may
     /// take half of the reserve.
     pub(crate) fn has_room_to_compact(&self, reserve: DiskReserve) -> bool {
-        let Ok(space) = rustix::fs::statvfs(&self.path) else { return true };
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
-        free >= reserve.bytes_of(space.f_blocks.saturating_mul(space.f_frsize)) / 2
+        self.space_now().is_none_or(|Space { free, total }| free >= reserve.bytes_of(total) / 2)
+    }
+
+    /// How much there is; `None` if the disk does not say.
+    fn space_now(&self) -> Option<Space> {
+        let space = rustix::fs::statvfs(&self.path).ok()?;
+        let [free, total] =
+            [space.f_bavail, space.f_blocks].map(|blocks| blocks.saturating_mul(space.f_frsize));
+        Some(Space { free, total })
     }
 
     /// How much there was when it was looked at last: whoever asks does not wait for a disk.
@@ -226,9 +232,7 @@ impl LogDirectory {
     /// Looks how much is free; for one thread at a time. With less than the reserve no records are taken and no logs made, so that
     /// metadata, checkpoints and deletions still find room.
     pub(crate) fn look_at_space(&self, reserve: DiskReserve) {
-        let Ok(space) = rustix::fs::statvfs(&self.path) else { return };
-        let (total, free) =
-            (space.f_blocks.saturating_mul(space.f_frsize), space.f_bavail.saturating_mul(space.f_frsize));
+        let Some(Space { free, total }) = self.space_now() else { return };
         for (kept, seen) in self.space.iter().zip([free, total]) {
             kept.store(seen, Ordering::Relaxed);
         }
@@ -276,12 +280,12 @@ impl LogDirectory {
 
     /// As DescribeLogDirs shows it, without its partitions.
     pub(crate) fn describe(&self) -> broker::host::LogDir {
-        let space = rustix::fs::statvfs(&self.path).ok();
+        let space = self.space_now();
         broker::host::LogDir {
             path: self.path.display().to_string(),
             failed: self.is_retired(),
-            bytes_total: space.as_ref().map(|space| space.f_blocks.saturating_mul(space.f_frsize)),
-            bytes_usable: space.as_ref().map(|space| space.f_bavail.saturating_mul(space.f_frsize)),
+            bytes_total: space.map(|space| space.total),
+            bytes_usable: space.map(|space| space.free),
             replicas: Vec::new(),
         }
     }

@@ -10,7 +10,7 @@
 
 use maud::{Markup, html};
 
-use super::{axis, document, legend, show, table};
+use super::{axis, document, legend, place, show, table};
 use crate::plot::{Bar, Bars, Mark, Scale, number};
 use crate::report::{Headline, Summary, Unit};
 use crate::statistics::{Better, Judgement, MATTERS, RUNS_MIN, Spread, compare};
@@ -156,10 +156,6 @@ fn chart(title: String, about: &str, same: &str, bars: Vec<Bar>) -> Option<Bars>
         bars,
         mark: Some(mark),
     })
-}
-
-fn place(systems: &[&str], name: &str) -> usize {
-    systems.iter().position(|system| *system == name).unwrap_or(0)
 }
 
 const fn title(unit: Unit) -> &'static str {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use base::LeaderEpoch;
 use controller::{MetadataQuorum, Proposal};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::fragile::FragileDisk;
-use super::nodes::{Heard, PATIENCE, led, mark, marks, until};
+use super::nodes::{Heard, PATIENCE, led, look, mark, marks};
 use crate::Member;
 
 /// A node, from its start to its end.
@@ -24,7 +24,7 @@ pub(crate) struct Life {
 }
 
 /// Writes one mark after the other. A clone is the same one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Author {
     living: Arc<Mutex<BTreeMap<i32, Life>>>,
     /// Marks, in the order in which they were written.
@@ -32,9 +32,22 @@ pub(crate) struct Author {
     /// Who stopped, and why, although it had power.
     stopped: Arc<Mutex<Vec<String>>>,
     is_done: Arc<AtomicBool>,
+    /// That any of this is something else, or one of the nodes was told something.
+    news: Arc<Notify>,
 }
 
 impl Author {
+    /// Writes to nodes of which there are these news.
+    pub(crate) fn of(news: &Arc<Notify>) -> Self {
+        Self {
+            living: Arc::default(),
+            acknowledged: Arc::default(),
+            stopped: Arc::default(),
+            is_done: Arc::default(),
+            news: news.clone(),
+        }
+    }
+
     pub(crate) fn start(&self) -> JoinHandle<()> {
         let author = self.clone();
         tokio::spawn(async move {
@@ -43,6 +56,7 @@ impl Author {
                 let name = format!("m{number:06}");
                 if author.write(&life, epoch, &name).await {
                     author.acknowledged.lock().push(name);
+                    author.news.notify_waiters();
                 }
             }
         })
@@ -51,26 +65,27 @@ impl Author {
     /// Writes no more. Whoever was started comes to its end.
     pub(crate) fn stop(&self) {
         self.is_done.store(true, Ordering::Relaxed);
+        self.news.notify_waiters();
     }
 
     /// From now on a node may be written to.
     pub(crate) fn add(&self, life: Life) {
-        let (watched, stopped) = (life.clone(), self.stopped.clone());
+        let (watched, author) = (life.clone(), self.clone());
         tokio::spawn(async move {
             let why = watched.member.stopped().await;
             if watched.disk.has_power() {
-                stopped.lock().push(format!("node {}: {why}", watched.id));
+                author.stopped.lock().push(format!("node {}: {why}", watched.id));
+                author.news.notify_waiters();
             }
         });
         self.living.lock().insert(life.id, life);
+        self.news.notify_waiters();
     }
 
     /// No answer comes from a node any more.
     pub(crate) fn remove(&self, id: i32) {
-        let life = self.living.lock().remove(&id);
-        if let Some(life) = life {
-            life.heard.ended();
-        }
+        self.living.lock().remove(&id);
+        self.news.notify_waiters();
     }
 
     /// What was acknowledged.
@@ -81,11 +96,11 @@ impl Author {
     /// Waits until so many more marks are acknowledged.
     pub(crate) async fn has_written(&self, count: usize) {
         let enough = self.acknowledged.lock().len() + count;
-        until("it is written", || {
+        let is_written = || {
             self.check_living();
-            self.acknowledged.lock().len() >= enough
-        })
-        .await;
+            (self.acknowledged.lock().len() >= enough).then_some(())
+        };
+        tokio::time::timeout(PATIENCE, look(&self.news, is_written)).await.expect("it is written");
     }
 
     /// Nobody stops who has power.
@@ -96,17 +111,15 @@ impl Author {
 
     /// Who leads, as soon as somebody does; `None` once no more is to be written.
     async fn leader(&self) -> Option<(Life, LeaderEpoch)> {
-        let began = Instant::now();
-        while !self.is_done.load(Ordering::Relaxed) {
+        let leading = || {
+            if self.is_done.load(Ordering::Relaxed) {
+                return Some(None);
+            }
             let living = self.living.lock().clone();
             let leading = living.into_values().filter_map(|life| Some((life.heard.led()?, life)));
-            if let Some((epoch, life)) = leading.max_by_key(|(epoch, _)| *epoch) {
-                return Some((life, epoch));
-            }
-            assert!(began.elapsed() < PATIENCE, "nobody leads");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        None
+            leading.max_by_key(|(epoch, _)| *epoch).map(|(epoch, life)| Some((life, epoch)))
+        };
+        tokio::time::timeout(PATIENCE, look(&self.news, leading)).await.expect("somebody leads")
     }
 
     /// Whether a mark was acknowledged. If not, it may be committed or not.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -61,12 +62,12 @@ fn a_node_that_got_no_vote_is_given_one_with_another_disk() {
         break_off(&member, member.add_voter(voter(4), LONG), |it| it.get_node(&4).is_some()).await;
         cluster.node(4).heard.marked("before").await;
         let follows = || member.status().observers.first().is_some_and(|it| it.log_end.is_some());
-        until("it is known to follow", follows).await;
+        until(&member, "it is known to follow", follows).await;
 
         cluster.kill(4).await;
         let me = Voter { directory: Uuid([99; 16]), ..voter(4) };
         let disk = MemoryDisk::new();
-        let start = cluster.start_as(me.clone(), disk.clone(), std::sync::Arc::new(disk), Vec::new());
+        let start = cluster.start_as(me.clone(), disk.clone(), Arc::new(disk), Vec::new());
         start.await.expect("a fresh disk");
         member.add_voter(me, LONG).await.expect("it is there");
         cluster.node(4).heard.marked("before").await;
@@ -115,7 +116,7 @@ fn a_change_that_was_broken_off_comes_to_its_end_by_itself() {
         member.hand_over().await.expect("they are there");
         let (next, _) = cluster.leader_of(&[1, 2, 3, 4, 5], epoch).await;
         let leads = cluster.node(next).member.clone();
-        until("it comes to its end", || !is_between(&members(&leads))).await;
+        until(&leads, "it comes to its end", || !is_between(&members(&leads))).await;
         let voters: BTreeSet<u64> = members(&leads).voter_ids().collect();
         assert!(!voters.contains(&u64::try_from(other).expect("an id")) && voters.len() == 4, "{voters:?}");
     });

@@ -112,12 +112,9 @@ fn where_a_voter_was_moved_to_is_put_down() {
         start.await.expect("it is whole");
         cluster.node(moved).heard.marked("without it").await;
         for id in [1, 2, 3] {
-            let began = std::time::Instant::now();
-            let knows = |voter: &Voter| voter.id.0 == moved && voter.address == "elsewhere:1";
-            while !cluster.node(id).member.voters().iter().any(knows) {
-                assert!(began.elapsed() < LONG, "{id} knows {:?}", cluster.node(id).member.voters());
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            let member = &cluster.node(id).member;
+            let is_moved = |voter: &Voter| voter.id.0 == moved && voter.address == "elsewhere:1";
+            until(member, "it is known where it is", || member.voters().iter().any(is_moved)).await;
         }
         assert_eq!(voters(&cluster, leader), [1, 2, 3]);
         cluster.commit("with it").await;
@@ -141,8 +138,8 @@ fn a_voter_with_an_empty_disk_is_not_who_it_was() {
         let kept = cluster.kill(second).await;
         let (id, epoch) = cluster.leader_of(&[leader], base::LeaderEpoch::NONE).await;
         cluster.propose(id, epoch, "not yet");
-        tokio::time::sleep(Duration::from_millis(2_000)).await;
-        assert!(!cluster.node(leader).heard.marks().contains(&"not yet".into()));
+        let marked = cluster.node(leader).heard.marked("not yet");
+        tokio::time::timeout(Duration::from_secs(2), marked).await.expect_err("one of two that count");
         assert_eq!(cluster.node(wiped).heard.led(), None);
 
         cluster.start(second, kept).await.expect("it is whole");
@@ -222,14 +219,11 @@ fn a_voter_whose_disk_nobody_knows_counts_once_it_is_put_down() {
 
 /// Waits until all know the directories of all.
 async fn until_noted(cluster: &Cluster) {
-    let began = std::time::Instant::now();
-    let noted = |id: i32| {
-        let members = cluster.node(id).member.store.memory.lock().members.clone();
-        members.nodes().all(|(_, home)| home.directory != Uuid::ZERO)
-    };
-    while ![1, 2, 3].into_iter().all(noted) {
-        assert!(began.elapsed() < LONG, "the directories are not noted");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    for id in [1, 2, 3] {
+        let member = &cluster.node(id).member;
+        let noted =
+            || member.store.memory.lock().members.nodes().all(|(_, home)| home.directory != Uuid::ZERO);
+        until(member, "the directories are noted", noted).await;
     }
 }
 
@@ -307,8 +301,8 @@ fn who_was_away_learns_from_a_snapshot_who_votes() {
         for i in 0..60 {
             cluster.commit(&format!("m{i:02}")).await;
         }
-        let store = cluster.node(leader).member.store.clone();
-        until("it is in a snapshot only", || store.memory.lock().first > 30).await;
+        let member = cluster.node(leader).member.clone();
+        until(&member, "it is in a snapshot only", || member.store.memory.lock().first > 30).await;
         cluster.start(away, disk).await.expect("it is whole");
         cluster.node(away).heard.marked("m59").await;
         assert_eq!(voters(&cluster, away), [1, 2, 3, 4]);

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Uuid};
 use controller::QuorumEvent;
@@ -108,8 +108,8 @@ impl Churn {
         let mut churn = Self {
             story: Story { seed, steps: Vec::new() },
             random: Random::of(seed),
+            author: Author::of(&cluster.news),
             cluster,
-            author: Author::default(),
             nodes: BTreeMap::new(),
             told: Vec::new(),
             disks: 100,
@@ -150,14 +150,6 @@ impl Churn {
         self.nodes.get_mut(&id).expect("it ran").1 = left;
     }
 
-    /// Waits until the power of a node is gone. Where nothing is written it may not go by itself.
-    async fn without_power(&self, id: i32) {
-        let began = Instant::now();
-        while self.nodes[&id].1.has_power() && began.elapsed() < CHANGE_MAX {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
     fn is_alive(&self, id: i32) -> bool {
         self.cluster.nodes.contains_key(&id)
     }
@@ -183,7 +175,8 @@ impl Churn {
         let made = tokio::time::timeout(CHANGE_MAX, change.make(by)).await;
         self.story.steps.push(format!("{made:?}"));
         if let Some((id, _)) = cut {
-            self.without_power(id).await;
+            // Where nothing is written it may not go by itself.
+            let _ = tokio::time::timeout(CHANGE_MAX, self.nodes[&id].1.power_is_gone()).await;
             self.cut(id).await;
         }
         if self.below(6) == 0 {

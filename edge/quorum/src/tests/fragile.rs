@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use storage::disk::{DirEntry, Disk, DiskError, DiskFile, Failed, OpenMode};
+use tokio::sync::Notify;
 
+use super::nodes::look;
 use crate::files::VOTE_FILE;
 
 /// What a disk says is durable, and is not. It is to a disk as if the writer did not sync it, so a test of what
@@ -67,6 +69,7 @@ struct State {
     left: usize,
     done: usize,
     forgets: Forgets,
+    gone: Arc<Notify>,
 }
 
 /// The disk. A clone is the same one.
@@ -94,7 +97,15 @@ impl FragileDisk {
 
     /// The power goes after so many more changes.
     pub(crate) fn cut_after(&self, changes: usize) {
-        self.0.lock().left = changes;
+        let mut state = self.0.lock();
+        state.left = changes;
+        state.look_at_power();
+    }
+
+    /// Waits until the power is gone.
+    pub(crate) async fn power_is_gone(&self) {
+        let gone = self.0.lock().gone.clone();
+        look(&gone, || (!self.has_power()).then_some(())).await;
     }
 
     pub(crate) fn has_power(&self) -> bool {
@@ -118,6 +129,7 @@ impl FragileDisk {
         }
         state.left -= 1;
         state.done += 1;
+        state.look_at_power();
         Ok(())
     }
 
@@ -143,6 +155,14 @@ impl FragileDisk {
         }
         left.names_on_media = left.names.clone();
         Self(Arc::new(Mutex::new(left)))
+    }
+}
+
+impl State {
+    fn look_at_power(&self) {
+        if self.left == 0 {
+            self.gone.notify_waiters();
+        }
     }
 }
 

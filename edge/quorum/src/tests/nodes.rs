@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use base::{BrokerId, LeaderEpoch, Offset, Uuid};
 use bytes::Bytes;
 use controller::{Committed, MetadataQuorum, Proposal, QuorumEvent};
 use metadata::{FeatureLevel, Image, MetadataRecord};
+use openraft::async_runtime::WatchReceiver;
 use parking_lot::Mutex;
 use storage::disk::Disk;
 use storage::memory::MemoryDisk;
@@ -55,25 +57,15 @@ impl Heard {
         })
     }
 
-    /// Waits until what was told is enough.
-    pub(crate) async fn until<T>(&self, what: &str, mut found: impl FnMut(&[QuorumEvent]) -> Option<T>) -> T {
-        let began = Instant::now();
-        loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            news.as_mut().enable();
-            if let Some(found) = found(&self.events.lock()) {
-                return found;
-            }
-            let left = PATIENCE.checked_sub(began.elapsed());
-            let Some(left) = left else { panic!("waited for {what}; told {:#?}", self.events.lock()) };
-            let _ = tokio::time::timeout(left, news).await;
-        }
+    /// One that is told beside others: whoever waits for one of them looks at each news of all.
+    pub(crate) fn beside(news: &Arc<Notify>) -> Self {
+        Self { news: news.clone(), ..Self::default() }
     }
 
-    /// Nothing more is told: whoever waits looks again.
-    pub(crate) fn ended(&self) {
-        self.news.notify_waiters();
+    /// Waits until what was told is enough.
+    pub(crate) async fn until<T>(&self, what: &str, mut found: impl FnMut(&[QuorumEvent]) -> Option<T>) -> T {
+        let looked = tokio::time::timeout(PATIENCE, look(&self.news, || found(&self.events.lock()))).await;
+        looked.unwrap_or_else(|_| panic!("waited for {what}; told {:#?}", self.events.lock()))
     }
 
     pub(crate) async fn marked(&self, name: &str) {
@@ -256,6 +248,8 @@ pub(crate) struct Cluster {
     pub(crate) voters: Vec<Voter>,
     pub(crate) every: SnapshotEvery,
     pub(crate) timing: Timing,
+    /// That one of the nodes was told something.
+    pub(crate) news: Arc<Notify>,
 }
 
 impl Cluster {
@@ -267,6 +261,7 @@ impl Cluster {
             voters,
             every: SnapshotEvery::default(),
             timing: Timing::default(),
+            news: Arc::default(),
         }
     }
 
@@ -301,7 +296,7 @@ impl Cluster {
         disk: Arc<dyn Disk>,
         voters: Vec<Voter>,
     ) -> Result<(), OpenError> {
-        let heard = Heard::default();
+        let heard = Heard::beside(&self.news);
         let id = me.id.0;
         let start = MemberStart {
             disk,
@@ -349,18 +344,15 @@ impl Cluster {
 
     /// Waits until one of these leads, later than `after`.
     pub(crate) async fn leader_of(&self, ids: &[i32], after: LeaderEpoch) -> (i32, LeaderEpoch) {
-        let began = Instant::now();
-        loop {
-            let leading = ids.iter().filter_map(|id| {
+        let leading = || {
+            let all = ids.iter().filter_map(|id| {
                 let epoch = self.node(*id).heard.led().filter(|epoch| *epoch > after)?;
                 Some((epoch, *id))
             });
-            if let Some((epoch, id)) = leading.max() {
-                return (id, epoch);
-            }
-            assert!(began.elapsed() < PATIENCE, "nobody leads: {:#?}", self.said());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            all.max().map(|(epoch, id)| (id, epoch))
+        };
+        let led = tokio::time::timeout(PATIENCE, look(&self.news, leading)).await;
+        led.unwrap_or_else(|_| panic!("nobody leads: {:#?}", self.said()))
     }
 
     pub(crate) async fn leader(&self) -> (i32, LeaderEpoch) {
@@ -407,13 +399,28 @@ impl Cluster {
     }
 }
 
-/// Waits until something is so that nobody tells.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+/// Looks at each news until there is something.
+pub(crate) async fn look<T>(news: &Notify, mut found: impl FnMut() -> Option<T>) -> T {
+    loop {
+        // Registered before it is looked, so that none is missed.
+        let mut next = pin!(news.notified());
+        next.as_mut().enable();
+        if let Some(found) = found() {
+            return found;
+        }
+        next.await;
     }
+}
+
+/// Waits until something is so of a node of which nobody is told, but which its consensus shows.
+pub(crate) async fn until(member: &Member, what: &str, is_so: impl Fn() -> bool) {
+    let mut shown = member.core.metrics();
+    let shows = async {
+        while !is_so() {
+            shown.changed().await.expect("it runs");
+        }
+    };
+    tokio::time::timeout(PATIENCE, shows).await.unwrap_or_else(|_| panic!("waited in vain: {what}"));
 }
 
 /// All that was committed, if all who were told of it were told the same.
