@@ -8,6 +8,8 @@
 use std::io::Write;
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use vltava_sim::client::{self, ClientPlant};
@@ -27,6 +29,19 @@ enum Kind {
     Client,
     Cluster,
     Groups,
+}
+
+impl Kind {
+    /// What is to be run to see a seed once more.
+    fn again(self, seed: u64) -> String {
+        let world = match self {
+            Self::Log => "",
+            Self::Client => "client ",
+            Self::Cluster => "cluster ",
+            Self::Groups => "groups ",
+        };
+        format!("again: cargo run -p vltava-sim -- {world}--seed {seed}")
+    }
 }
 
 struct Arguments {
@@ -91,17 +106,41 @@ fn text(ran: &dyn std::fmt::Display, violations: &[Violation]) -> String {
     if violations.is_empty() { String::new() } else { ran.to_string() }
 }
 
+/// How long a seed runs before it is named: less than those wait who kill what does not end.
+const SEED_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Names a seed that does not end, since a run that hangs says nothing of itself.
+fn watch(begun: &Receiver<u64>, kind: Kind) {
+    let mut running = None;
+    loop {
+        match (begun.recv_timeout(SEED_TIME_MAX), running) {
+            (Ok(seed), _) => running = Some(seed),
+            (Err(RecvTimeoutError::Timeout), Some(seed)) => {
+                let seconds = SEED_TIME_MAX.as_secs();
+                print(&format!("seed {seed} has not ended in {seconds} s\n{}\n", kind.again(seed)));
+                running = None;
+            }
+            (Err(RecvTimeoutError::Timeout), None) => {}
+            (Err(RecvTimeoutError::Disconnected), _) => return,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let Some(arguments) = parse(std::env::args().skip(1)) else {
         print(USAGE);
         return ExitCode::from(2);
     };
+    let (begins, begun) = channel();
+    let kind = arguments.kind;
+    thread::spawn(move || watch(&begun, kind));
     let begun = Instant::now();
     let (mut count, mut events, mut failed) = (0_u64, 0_u64, 0_u64);
     for seed in arguments.seeds.clone() {
         if arguments.time_max.is_some_and(|max| begun.elapsed() > max) {
             break;
         }
+        let _ = begins.send(seed);
         let outcome = arguments.run(seed);
         count += 1;
         events += outcome.events;

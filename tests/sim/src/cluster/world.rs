@@ -43,6 +43,9 @@ use crate::violation::Violation;
 /// How long a flush of a slow disk takes, at most.
 const SLOW_FLUSH_US: u64 = 3_000_000;
 
+/// How often in a row a process may be late: whoever is stepped and stays so turns in circles.
+const OVERDUE_MAX: u32 = 10_000;
+
 /// A machine, and the process that runs on it.
 pub(crate) struct Node {
     pub(crate) disk: SimDisk,
@@ -62,6 +65,8 @@ pub(crate) struct Node {
     pub(crate) shift_ms: i64,
     /// When it is stepped next although nothing happens.
     tick_at: u64,
+    /// How often in a row it had something to do at a time that is over, as it said itself.
+    overdue: u32,
     starts_at: Option<u64>,
     /// Whether it is to stay as it is when it is down.
     pub(crate) is_held: bool,
@@ -129,6 +134,7 @@ impl World {
                 has_power: true,
                 shift_ms: 0,
                 tick_at: u64::MAX,
+                overdue: 0,
                 starts_at: None,
                 is_held: false,
             }
@@ -352,6 +358,11 @@ impl World {
         let Some(process) = &self.nodes[node].process else { return };
         let due = process.deadline().map(|due| self.when_shown(node, due.as_micros() as u64 + 1));
         let (life, state) = (process.life, &mut self.nodes[node]);
+        state.overdue = if due.is_some_and(|due| due <= self.now_us) { state.overdue + 1 } else { 0 };
+        if state.overdue > OVERDUE_MAX {
+            let what = format!("node {node} does nothing about what is due since {due:?}");
+            return self.found.push(Violation { invariant: "what is due is done", what });
+        }
         if let Some(due) = due.map(|due| due.max(self.now_us + 1)).filter(|due| *due < state.tick_at) {
             state.tick_at = due;
             self.queue.push(due, Event::Tick { node, life });

@@ -192,10 +192,12 @@ impl Process {
         let patience = self.times.patience + self.times.fetcher.wait_max;
         let of = |follow: &Follow| match (follow.asked, follow.conn) {
             (Some((_, since)), _) => Some(since + patience),
-            (None, None) => follow.fetcher.due_at().map(|at| at.max(follow.retry_at)),
             (None, Some(_)) if !follow.is_open => None,
-            (None, Some(_)) if follow.fetcher.is_behind() => Some(follow.behind_until),
-            (None, Some(_)) => follow.fetcher.deadline(),
+            (None, conn) => {
+                let retry_at = if conn.is_none() { follow.retry_at } else { Duration::ZERO };
+                let wait = if follow.fetcher.is_behind() { follow.behind_until } else { Duration::ZERO };
+                follow.fetcher.due_at().map(|at| at.max(retry_at).max(wait))
+            }
         };
         self.follows.values().filter_map(of).min()
     }
