@@ -88,8 +88,9 @@ pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation
     let replica = Replica { life: look.life, is_up: true, view: look.after, verified: verified.min(cut_to) };
     truth.replicas.insert((look.key, look.node), replica);
     i27_acked_is_durable::note(look.key, truth);
-    // What it commits in the step in which it fails is committed.
-    if is_broken || (look.after.has_failed && !fails_now) {
+    // What a leader commits in the step in which it fails is committed. Of a follower nobody reads any more, and what
+    // it has of a file whose sync failed may be anything.
+    if is_broken || (look.after.has_failed && !(fails_now && look.after.leads)) {
         return;
     }
     i01_acked_is_kept::check_leader(look, truth, found);
