@@ -33,7 +33,7 @@ mod retain;
 mod stored;
 mod varint;
 
-pub use batches::{Batches, batches};
+pub use batches::{Batches, batches, whole_batches};
 pub use builder::{BatchBuilder, BatchOptions, ClosedBatch, Full, Producer};
 pub use check::{BatchLimits, CheckedBatch, RecordTimes};
 pub use compress::{

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use base::{BrokerId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 use samples::{BASE_TIME, PRODUCER, samples};
 use vltava_records::{
-    BatchLimits, CheckedBatch, Compression, ControlRecord, EndMarker, LeaderChange, RecordIter, Scratch,
-    StoredBatch, batches,
+    BatchError, BatchLimits, CheckedBatch, Compression, ControlRecord, EndMarker, LeaderChange, RecordIter,
+    Scratch, StoredBatch, batches, whole_batches,
 };
 
 fn golden(name: &str) -> Vec<u8> {
@@ -120,12 +120,18 @@ fn a_fetch_of_all_of_them_is_walked_up_to_the_cut() {
     for name in names {
         fetch.extend(golden(name));
     }
-    let whole: Vec<_> = batches(&fetch).collect::<Result<_, _>>().expect("all are right");
-    assert_eq!(whole.len(), 5);
+    for all in [batches(&fetch), whole_batches(&fetch)] {
+        let whole: Vec<_> = all.collect::<Result<_, _>>().expect("all are right");
+        assert_eq!(whole.len(), 5);
+    }
     for cut in [1, 11, 12, 60, 61, 1000] {
         let mut cut_off = batches(&fetch[..fetch.len() - golden("lz4.bin").len() + cut]);
         assert_eq!(cut_off.by_ref().map(|batch| batch.map(|_| ())).collect::<Vec<_>>(), vec![Ok(()); 4]);
         assert_eq!(cut_off.rest().len(), cut);
         assert_eq!(cut_off.next_size_bytes(), (cut >= 12).then(|| golden("lz4.bin").len()));
+        // Where a batch has to end it is an error.
+        let mut all = whole_batches(&fetch[..fetch.len() - golden("lz4.bin").len() + cut]).skip(4);
+        assert!(matches!(all.next(), Some(Err(BatchError::Truncated { .. }))), "{cut}");
+        assert!(all.next().is_none());
     }
 }

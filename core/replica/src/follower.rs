@@ -271,7 +271,7 @@ impl Partition {
     ) -> Result<bool, FollowError> {
         let before = self.log.end();
         let mut failed = None;
-        for batch in records::batches(records) {
+        for batch in records::whole_batches(records) {
             match self.append_one(now, batch, out) {
                 Ok(()) => {}
                 Err(error) => {

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use controller::Committed;
 use metadata::Image;
 use openraft::EntryPayload;
-use records::{Scratch, StoredBatch, batches};
+use records::{Scratch, StoredBatch, whole_batches};
 use storage::disk::Disk;
 
 use crate::batch;
@@ -222,7 +222,7 @@ impl Observer {
         // All of them are looked at before the first is in memory: what is there must come to the disk.
         let first = self.memory.last().map_or(0, |last| last.index + 1);
         let mut entries = Vec::new();
-        for (index, batch) in (first..).zip(batches(bytes)) {
+        for (index, batch) in (first..).zip(whole_batches(bytes)) {
             let raw = batch.map_err(|error| ObserveError::Malformed(error.to_string()))?;
             entries.push(message::checked_entry(index, raw.bytes(), &mut self.scratch)?);
         }

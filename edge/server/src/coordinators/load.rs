@@ -6,7 +6,7 @@ use base::{Offset, ProducerId, TimestampMs};
 use broker::groups::await_committed;
 use broker::parked::Wake;
 use coordinator::Shard;
-use records::{ControlRecord, Record, Scratch, StoredBatch, batches};
+use records::{ControlRecord, Record, Scratch, StoredBatch, whole_batches};
 use storage::ReadPlan;
 use tracing::{debug, error, info, warn};
 
@@ -92,7 +92,7 @@ fn read(shard: &ShardCell, start: Offset, end: Offset) -> Result<(), Interrupted
             break;
         }
         fill(&plan, &mut bytes).inspect_err(|_| unreadable(from))?;
-        for batch in batches(&bytes) {
+        for batch in whole_batches(&bytes) {
             let batch = batch.inspect_err(|_| unreadable(from)).map_err(Interrupted::by)?;
             take(shard, &batch, &mut scratch)?;
         }

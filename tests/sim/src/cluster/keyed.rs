@@ -27,7 +27,7 @@ pub(crate) fn read_keyed(
     let plan = log.plan_read(from, upto, bytes_max, true).map_err(|error| error.to_string())?;
     let bytes = LogWorld::fetch(&plan).map_err(|error| error.to_string())?;
     let (mut scratch, mut found) = (Scratch::default(), Vec::new());
-    for batch in records::batches(&bytes) {
+    for batch in records::whole_batches(&bytes) {
         let batch = batch.map_err(|error| error.to_string())?;
         found.extend(keyed(&batch, &mut scratch)?);
     }
