@@ -38,22 +38,28 @@ pub(super) fn check_medium(look: &Look<'_>, history: &History, found: &mut Vec<V
         Ok(log) => log,
         Err(why) => return found.push(complain(why)),
     };
-    let medium = on_medium(look.disk, &dir, upto);
+    let medium = on_medium(look.disk, &dir, (from, upto));
     let missing = log.iter().find(|batch| !medium.contains(&(batch.base, batch.hash)));
     if let Some(batch) = missing {
         found.push(complain(format!("what is at {} is not on the medium", batch.base)));
     }
 }
 
-/// The batches that a power cut would leave of a log before an offset, each with the hash of its bytes.
-fn on_medium(disk: &SimDisk, dir: &Path, upto: Offset) -> BTreeSet<(Offset, u64)> {
+/// The batches that a power cut would leave of a log between two offsets, each with the hash of its bytes.
+fn on_medium(disk: &SimDisk, dir: &Path, (from, upto): (Offset, Offset)) -> BTreeSet<(Offset, u64)> {
+    let segment = |name: String| match parse_file_name(&name) {
+        FileName::Part(FileKind::Log, base) => Some((base, name)),
+        _ => None,
+    };
+    let segments: BTreeMap<Offset, String> =
+        disk.names_on_media(dir).into_iter().filter_map(segment).collect();
+    let first = segments.range(..=from).next_back().map_or(Offset::ZERO, |(base, _)| *base);
     let mut there = BTreeSet::new();
-    for name in disk.names_on_media(dir) {
-        let FileName::Part(FileKind::Log, base) = parse_file_name(&name) else { continue };
-        let bytes = if base < upto { disk.on_media(&dir.join(name)) } else { None };
-        let bytes = bytes.unwrap_or_default();
+    for name in segments.range(first..upto).map(|(_, name)| name) {
+        let bytes = disk.on_media(&dir.join(name)).unwrap_or_default();
         let whole = records::batches(&bytes).map_while(Result::ok);
-        there.extend(whole.map(|batch| (batch.base_offset(), hash(0, batch.bytes()))));
+        let asked = whole.filter(|batch| batch.next_offset() > from);
+        there.extend(asked.map(|batch| (batch.base_offset(), hash(0, batch.bytes()))));
     }
     there
 }
