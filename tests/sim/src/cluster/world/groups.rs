@@ -345,7 +345,10 @@ impl World {
                 is_core(id) && process.is_some_and(|process| !process.needs_repair())
             };
             let able = kept.replicas.iter().filter(is_good).count();
-            let is_led = is_core(&&kept.leader) && able >= history.isr_min;
+            // A log that rotted is kept, and served by nobody, until one that has its records can lead.
+            let has_records = |id: &&base::BrokerId| is_good(id) && !self.is_rotten(node_of(**id), key);
+            let is_readable = kept.isr.iter().chain(kept.eligible()).any(|id| has_records(&id));
+            let is_led = is_core(&&kept.leader) && able >= history.isr_min && is_readable;
             let acks = |acked: &BTreeMap<String, u64>| acked.get(group).copied().unwrap_or(0);
             if is_led && acks(&self.truth.groups.acked) <= acks(acked) {
                 return Some(format!("nothing is committed in {group}: {kept:?}"));
