@@ -252,7 +252,8 @@ pub(super) fn limits(site: &Site, bytes: u64) -> Result<Limits> {
     let file = site.dir.join("limits");
     let mut command = Command::new(load(site)?);
     command.arg("limits").arg(&file).arg(bytes.to_string());
-    let said = json(&output(site, &mut command, 0)?.out)?;
+    // A slow disk may take its time, as with that many records.
+    let said = json(&output(site, &mut command, bytes >> 10)?.out)?;
     let of = |name| number(&said, &[name]);
     let (written, read) = (of("write_bytes_per_sec")?, of("read_bytes_per_sec")?);
     Ok(Limits { written, read, copied: of("copy_bytes_per_sec")? })
