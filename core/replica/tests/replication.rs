@@ -28,6 +28,16 @@ struct Cluster {
     said: Vec<String>,
 }
 
+fn batch_of(records: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(1 << 16);
+    for _ in 0..records {
+        builder.try_append(TimestampMs(1), None, Some(b"value"), &[]).expect("it fits");
+    }
+    let mut raw = Vec::new();
+    builder.finish(&BatchOptions::default(), &mut Scratch::default(), &mut raw).expect("it is small");
+    raw
+}
+
 impl Cluster {
     /// Broker 2 knows that four records of leader 1 are committed.
     fn of_four_committed() -> Self {
@@ -118,12 +128,7 @@ impl Cluster {
     }
 
     fn try_append(&mut self, id: i32, records: usize) -> Result<Offset, AppendError> {
-        let mut builder = BatchBuilder::new(1 << 16);
-        for _ in 0..records {
-            builder.try_append(TimestampMs(1), None, Some(b"value"), &[]).expect("it fits");
-        }
-        let (mut raw, mut scratch) = (Vec::new(), Scratch::default());
-        builder.finish(&BatchOptions::default(), &mut scratch, &mut raw).expect("it is small");
+        let (raw, mut scratch) = (batch_of(records), Scratch::default());
         let batch = CheckedBatch::check(&raw, &BatchLimits::default(), &mut scratch).expect("a good batch");
         self.step(id, |partition, now, out| partition.append(now, &batch, true, out))
             .map(|appended| appended.base_offset)
@@ -520,6 +525,24 @@ fn a_leader_knows_who_else_has_what_is_at_an_offset() {
     assert_eq!(with(&mut cluster, 3), []);
     let of_a_follower = cluster.step(2, |partition, _, _| partition.replicas_with(Offset(0)).count());
     assert_eq!(of_a_follower, 0);
+}
+
+#[test]
+fn a_follower_takes_no_part_of_a_batch_for_the_end() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    let whole = batch_of(3);
+    let mut follow = |records: &[u8]| {
+        let (epoch, start) = (LeaderEpoch(0), Offset(0));
+        let said = FromLeader { epoch, high_watermark: start, log_start: start, diverging: None, records };
+        let done = cluster.step(2, |partition, now, out| partition.on_fetched(now, &said, out).map(drop));
+        (done, cluster.replicas[&2].log().end())
+    };
+    for cut in [1, 60, whole.len() - 1] {
+        let (done, end) = follow(&whole[..cut]);
+        assert!(matches!(done, Err(FollowError::Unusable(_))), "{cut}: {done:?}");
+        assert_eq!(end, Offset(0));
+    }
+    assert_eq!(follow(&whole).1, Offset(3));
 }
 
 #[test]
