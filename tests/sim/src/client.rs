@@ -24,7 +24,7 @@ use base::TimestampMs;
 
 use crate::random::Random;
 use crate::trace::Trace;
-use crate::violation::Violation;
+use crate::violation::{Violation, again};
 
 pub use world::World;
 
@@ -202,7 +202,7 @@ impl std::fmt::Display for Outcome {
             writeln!(f, "  {violation}")?;
         }
         writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
-        write!(f, "again: cargo run -p vltava-sim -- client --seed {}", self.seed)
+        f.write_str(&again("client", self.seed, None))
     }
 }
 

@@ -16,7 +16,7 @@ use vltava_sim::client::{self, ClientPlant};
 use vltava_sim::cluster;
 use vltava_sim::plant::Plant;
 use vltava_sim::run;
-use vltava_sim::violation::Violation;
+use vltava_sim::violation::{Violation, again};
 
 const USAGE: &str = "usage: vltava-sim [client|cluster|groups] \
 [--seed N | --seeds A..B | --seconds S | --minutes M [--from N]] \
@@ -32,15 +32,13 @@ enum Kind {
 }
 
 impl Kind {
-    /// What is to be run to see a seed once more.
-    fn again(self, seed: u64) -> String {
-        let world = match self {
+    fn name(self) -> &'static str {
+        match self {
             Self::Log => "",
-            Self::Client => "client ",
-            Self::Cluster => "cluster ",
-            Self::Groups => "groups ",
-        };
-        format!("again: cargo run -p vltava-sim -- {world}--seed {seed}")
+            Self::Client => "client",
+            Self::Cluster => "cluster",
+            Self::Groups => "groups",
+        }
     }
 }
 
@@ -110,14 +108,17 @@ fn text(ran: &dyn std::fmt::Display, violations: &[Violation]) -> String {
 const SEED_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Names a seed that does not end, since a run that hangs says nothing of itself.
-fn watch(begun: &Receiver<u64>, kind: Kind) {
+fn watch(begun: &Receiver<u64>, kind: Kind, plant: Option<&str>) {
     let mut running = None;
     loop {
         match (begun.recv_timeout(SEED_TIME_MAX), running) {
             (Ok(seed), _) => running = Some(seed),
             (Err(RecvTimeoutError::Timeout), Some(seed)) => {
                 let seconds = SEED_TIME_MAX.as_secs();
-                print(&format!("seed {seed} has not ended in {seconds} s\n{}\n", kind.again(seed)));
+                print(&format!(
+                    "seed {seed} has not ended in {seconds} s\n{}\n",
+                    again(kind.name(), seed, plant)
+                ));
                 running = None;
             }
             (Err(RecvTimeoutError::Timeout), None) => {}
@@ -132,8 +133,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let (begins, begun) = channel();
-    let kind = arguments.kind;
-    thread::spawn(move || watch(&begun, kind));
+    let (kind, plant) = (arguments.kind, arguments.plant.clone());
+    thread::spawn(move || watch(&begun, kind, plant.as_deref()));
     let begun = Instant::now();
     let (mut count, mut events, mut failed) = (0_u64, 0_u64, 0_u64);
     for seed in arguments.seeds.clone() {

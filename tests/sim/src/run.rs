@@ -8,7 +8,7 @@ use crate::invariants;
 use crate::options::Options;
 use crate::plant::Plant;
 use crate::trace::Trace;
-use crate::violation::Violation;
+use crate::violation::{Violation, again};
 use crate::world::World;
 
 /// What became of a run.
@@ -91,10 +91,7 @@ impl std::fmt::Display for Outcome {
             writeln!(f, "  {violation}")?;
         }
         writeln!(f, "\noptions: {:#?}\n\nlast events:\n{}", self.options, self.tail)?;
-        write!(f, "again: cargo run -p vltava-sim -- --seed {}", self.seed)?;
-        match self.options.plant {
-            Some(plant) => write!(f, " --plant {plant:?}"),
-            None => Ok(()),
-        }
+        let plant = self.options.plant.map(|plant| format!("{plant:?}"));
+        f.write_str(&again("", self.seed, plant.as_deref()))
     }
 }

@@ -14,3 +14,10 @@ impl std::fmt::Display for Violation {
         write!(f, "{}: {}", self.invariant, self.what)
     }
 }
+
+/// What is to be run to see a seed once more. `world` names its world, unless it is the first one.
+pub fn again(world: &str, seed: u64, plant: Option<&str>) -> String {
+    let world = if world.is_empty() { String::new() } else { format!("{world} ") };
+    let plant = plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+    format!("again: cargo run -p vltava-sim -- {world}--seed {seed}{plant}")
+}

@@ -9,7 +9,7 @@ use super::options::Options;
 use super::plant::Plant;
 use super::world::World;
 use crate::trace::{Trace, hash};
-use crate::violation::Violation;
+use crate::violation::{Violation, again};
 
 /// What became of a run.
 #[derive(Debug, Clone)]
@@ -156,8 +156,8 @@ impl Outcome {
 
     /// What is to be run to see it once more.
     pub fn again(&self) -> String {
-        let plant = self.plant.map(|plant| format!(" --plant {plant:?}")).unwrap_or_default();
-        format!("again: cargo run -p vltava-sim -- {} --seed {}{plant}", self.world(), self.seed)
+        let plant = self.plant.map(|plant| format!("{plant:?}"));
+        again(self.world(), self.seed, plant.as_deref())
     }
 }
 
