@@ -68,6 +68,22 @@ impl NextFetch {
     }
 }
 
+/// How far a follower is behind, and so in which of two lanes its leader is asked for it: who catches up is sent as
+/// much at once as fits, and who keeps up must not wait for that, nor for its disk, since producers wait for those who
+/// keep up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// It has all that its leader called committed, as whoever is in sync has.
+    KeepingUp,
+    /// It lacks some of that, and so is not in sync: no producer waits for it.
+    CatchingUp,
+}
+
+impl Lane {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::KeepingUp, Self::CatchingUp];
+}
+
 /// What a leader answered.
 #[derive(Debug, Clone, Copy)]
 pub struct FromLeader<'a> {
@@ -129,6 +145,15 @@ impl Partition {
             last_epoch: self.log.last_epoch().unwrap_or(LeaderEpoch::NONE),
             log_start: self.log.start(),
         })
+    }
+
+    /// How far it is behind, by what its leader said last: what is not durable here counts only where the leader counts
+    /// it. One that has not heard from its leader yet keeps up.
+    pub fn lane(&self) -> Lane {
+        match &self.role {
+            Role::Follower(following) if following.committed > self.own_end() => Lane::CatchingUp,
+            Role::Follower(_) | Role::Leader(_) | Role::None => Lane::KeepingUp,
+        }
     }
 
     /// The leader answered. Whether anything was appended.

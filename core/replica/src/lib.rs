@@ -26,7 +26,7 @@ mod given;
 pub use assignment::Assignment;
 pub use fetch::{Fetch, FetchError, Fetched, OffsetSpec, Reader};
 pub use flush::FlushPolicy;
-pub use follower::{FollowError, FollowerFetch, FromLeader, NextFetch};
+pub use follower::{FollowError, FollowerFetch, FromLeader, Lane, NextFetch};
 pub use isr::{AlterIsr, IsrAnswer};
 pub use leader::FollowerId;
 pub use partition::{AppendError, Appended, DIRTY_BYTES_MAX, Effect, Partition, PartitionSettings};

@@ -13,7 +13,7 @@ use storage::memory::MemoryDisk;
 use storage::{FlushScope, Log, LogSettings};
 use vltava_replica::{
     AlterIsr, AppendError, Assignment, Effect, Fetch, FetchError, FlushPolicy, FollowError, FollowerId,
-    FromLeader, IsrAnswer, OffsetSpec, Partition, PartitionSettings, Reader,
+    FromLeader, IsrAnswer, Lane, OffsetSpec, Partition, PartitionSettings, Reader,
 };
 
 /// Brokers 1, 2 and 3 with a replica each, and a controller that agrees to whatever is asked in time.
@@ -546,20 +546,30 @@ fn a_follower_takes_no_part_of_a_batch_for_the_end() {
 }
 
 #[test]
-fn a_follower_says_how_much_it_lacks_of_what_is_committed() {
+fn a_follower_says_how_much_it_lacks_of_what_is_committed_and_catches_up_until_it_has_that() {
     let mut cluster = Cluster::new(FlushPolicy::Os, 1);
-    let lag = |cluster: &mut Cluster, id| cluster.step(id, |partition, _, _| partition.lag());
-    assert_eq!(lag(&mut cluster, 2), 0, "it was told nothing");
-    let said = FromLeader {
-        epoch: LeaderEpoch(0),
-        high_watermark: Offset(5),
-        log_start: Offset(0),
-        diverging: None,
-        records: &[],
+    let lag =
+        |cluster: &mut Cluster, id| cluster.step(id, |partition, _, _| (partition.lag(), partition.lane()));
+    assert_eq!(lag(&mut cluster, 2), (0, Lane::KeepingUp), "it was told nothing");
+    let follow = |cluster: &mut Cluster, committed: i64, records: &[u8]| {
+        let (epoch, log_start) = (LeaderEpoch(0), Offset(0));
+        let high_watermark = Offset(committed);
+        let said = FromLeader { epoch, high_watermark, log_start, diverging: None, records };
+        cluster.step(2, |partition, now, out| partition.on_fetched(now, &said, out)).expect("it follows");
     };
-    cluster.step(2, |partition, now, out| partition.on_fetched(now, &said, out)).expect("it follows");
-    assert_eq!(lag(&mut cluster, 2), 5);
-    assert_eq!(lag(&mut cluster, 1), 0, "a leader lacks nothing");
+    follow(&mut cluster, 5, &[]);
+    assert_eq!(lag(&mut cluster, 2), (5, Lane::CatchingUp));
+    follow(&mut cluster, 5, &batch_of(3));
+    assert_eq!(lag(&mut cluster, 2), (2, Lane::CatchingUp));
+    follow(&mut cluster, 3, &[]);
+    assert_eq!(lag(&mut cluster, 2), (0, Lane::KeepingUp), "it has all, if not more");
+    assert_eq!(lag(&mut cluster, 1), (0, Lane::KeepingUp), "a leader lacks nothing");
+
+    let mut cluster = Cluster::new(FlushPolicy::Ack, 1);
+    follow(&mut cluster, 3, &batch_of(3));
+    assert_eq!(lag(&mut cluster, 2), (0, Lane::CatchingUp), "its disk is not there yet");
+    cluster.flush(2);
+    assert_eq!(lag(&mut cluster, 2), (0, Lane::KeepingUp));
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! Keeps the replicas of this node that follow close behind their leaders: one task a leader, on a thread
-//! that does nothing else.
+//! Keeps the replicas of this node that follow close behind their leaders: two tasks a leader, on two threads
+//! that do nothing else.
 //!
 //! ```text
-//!   image changes, a disk has caught up ──▶ bell of the leader ──▶ task: ask, append, ask on
+//!   image changes, a disk has caught up ──▶ bell of the leader and lane ──▶ task: ask, append, ask on
 //! ```
+//!
+//! Replicas that keep up and those that catch up have a lane each, since producers wait for those that keep up:
+//! they must not wait for the megabytes of the others, neither on the connection nor for a core.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -14,7 +17,7 @@ use broker::host::HostedPartition;
 use broker::replication::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
-use replica::{FollowError, FollowerId, NextFetch};
+use replica::{FollowError, FollowerId, Lane, NextFetch};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -25,7 +28,7 @@ use crate::cluster::identity::Identity;
 use crate::cluster::link::{LinkError, connect_for_records};
 use crate::complaints::Complaints;
 use crate::partition::PartitionCell;
-use crate::requests::FetchBell;
+use crate::requests::{FetchBell, LeaderBells};
 use crate::table::PartitionTable;
 use crate::throttles::Throttles;
 
@@ -60,9 +63,25 @@ pub(crate) struct Followers {
     pub(crate) clock: Clock,
     pub(crate) limits: FetcherLimits,
     pub(crate) throttles: Arc<Throttles>,
-    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) lanes: Lanes,
     pub(crate) complaints: Complaints,
     state: Mutex<State>,
+}
+
+/// Where the tasks of each lane run.
+#[derive(Debug, Clone)]
+pub(crate) struct Lanes {
+    pub(crate) keeping_up: tokio::runtime::Handle,
+    pub(crate) catching_up: tokio::runtime::Handle,
+}
+
+impl Lanes {
+    fn of(&self, lane: Lane) -> &tokio::runtime::Handle {
+        match lane {
+            Lane::KeepingUp => &self.keeping_up,
+            Lane::CatchingUp => &self.catching_up,
+        }
+    }
 }
 
 struct State {
@@ -71,9 +90,15 @@ struct State {
 }
 
 struct Leader {
-    bell: Arc<FetchBell>,
+    bells: Arc<LeaderBells>,
     address: Arc<Mutex<String>>,
-    task: tokio::task::JoinHandle<()>,
+    tasks: [tokio::task::JoinHandle<()>; Lane::ALL.len()],
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }
 
 impl Followers {
@@ -82,11 +107,11 @@ impl Followers {
         table: Arc<PartitionTable>,
         clock: Clock,
         (limits, throttles): (FetcherLimits, Arc<Throttles>),
-        runtime: tokio::runtime::Handle,
+        lanes: Lanes,
     ) -> Self {
         let state = State { epoch: BrokerEpoch::NONE, leaders: BTreeMap::new() };
         let complaints = Complaints::default();
-        Self { identity, table, clock, limits, throttles, runtime, complaints, state: Mutex::new(state) }
+        Self { identity, table, clock, limits, throttles, lanes, complaints, state: Mutex::new(state) }
     }
 
     /// A new life of this broker has begun: leaders are to know (KIP-903).
@@ -96,25 +121,26 @@ impl Followers {
         // What an earlier life said of itself is not believed any more: all begin anew.
         let ended = std::mem::take(&mut state.leaders);
         for (leader, it) in ended {
-            it.task.abort();
             let address = it.address.lock().clone();
             let begun = self.begin(leader, epoch, address);
-            it.bell.take().into_iter().for_each(|key| begun.bell.ring(key));
+            for lane in Lane::ALL {
+                it.bells.of(lane).take().into_iter().for_each(|key| begun.bells.ring_all(key));
+            }
             state.leaders.insert(leader, begun);
         }
     }
 
-    /// The bell of a leader that listens at an address.
-    pub(crate) fn of(self: &Arc<Self>, leader: BrokerId, address: &str) -> Arc<FetchBell> {
+    /// The bells of a leader that listens at an address.
+    pub(crate) fn of(self: &Arc<Self>, leader: BrokerId, address: &str) -> Arc<LeaderBells> {
         let mut state = self.state.lock();
         if let Some(known) = state.leaders.get(&leader) {
             address.clone_into(&mut known.address.lock());
-            return Arc::clone(&known.bell);
+            return Arc::clone(&known.bells);
         }
         let begun = self.begin(leader, state.epoch, address.to_owned());
-        let bell = Arc::clone(&begun.bell);
+        let bells = Arc::clone(&begun.bells);
         state.leaders.insert(leader, begun);
-        bell
+        bells
     }
 
     /// Until when a replica of this node is not filled any further, if somebody limits it.
@@ -125,39 +151,37 @@ impl Followers {
 
     /// Ends the tasks of leaders that are gone.
     pub(crate) fn retain(&self, leads: impl Fn(BrokerId) -> bool) {
-        self.state.lock().leaders.retain(|leader, it| {
-            let stays = leads(*leader);
-            if !stays {
-                it.task.abort();
-            }
-            stays
-        });
+        self.state.lock().leaders.retain(|leader, _| leads(*leader));
     }
 
     fn begin(self: &Arc<Self>, leader: BrokerId, epoch: BrokerEpoch, address: String) -> Leader {
-        let bell = Arc::new(FetchBell::default());
+        let bells = Arc::new(LeaderBells::default());
         let address = Arc::new(Mutex::new(address));
         let me = FollowerId { broker: self.identity.node, epoch };
-        let task = Task {
-            followers: Arc::downgrade(self),
-            leader,
-            fetcher: Fetcher::new(me, self.limits),
-            bell: Arc::clone(&bell),
-            hurries_after: Instant::now(),
-            hurry_pause: HURRY_EVERY,
-            correlation_id: 0,
-        };
-        let task = self.runtime.spawn(task.run(Arc::clone(&address)));
-        Leader { bell, address, task }
+        let tasks = Lane::ALL.map(|lane| {
+            let task = Task {
+                followers: Arc::downgrade(self),
+                leader,
+                lane,
+                fetcher: Fetcher::new(me, self.limits),
+                bells: Arc::clone(&bells),
+                hurries_after: Instant::now(),
+                hurry_pause: HURRY_EVERY,
+                correlation_id: 0,
+            };
+            self.lanes.of(lane).spawn(task.run(Arc::clone(&address)))
+        });
+        Leader { bells, address, tasks }
     }
 }
 
-/// Follows one leader.
+/// Follows one leader, in one lane.
 struct Task {
     followers: Weak<Followers>,
     leader: BrokerId,
+    lane: Lane,
     fetcher: Fetcher,
-    bell: Arc<FetchBell>,
+    bells: Arc<LeaderBells>,
     hurries_after: Instant,
     hurry_pause: Duration,
     correlation_id: i32,
@@ -184,6 +208,8 @@ enum Ended {
     Late(Duration),
     #[error("there is something new to ask for")]
     Hurried,
+    #[error("there is nothing to ask for any more")]
+    Idle,
     #[error("the node stops")]
     Stopped,
 }
@@ -203,10 +229,14 @@ impl Task {
                 Err(ended) => ended,
             };
             self.fetcher.on_disconnected();
-            if matches!(ended, Ended::Hurried) {
-                self.hurries_after = Instant::now() + self.hurry_pause;
-                self.hurry_pause = (self.hurry_pause * 2).min(HURRY_EVERY_MAX);
-                continue;
+            match ended {
+                Ended::Idle => continue,
+                Ended::Hurried => {
+                    self.hurries_after = Instant::now() + self.hurry_pause;
+                    self.hurry_pause = (self.hurry_pause * 2).min(HURRY_EVERY_MAX);
+                    continue;
+                }
+                _ => {}
             }
             let Some(followers) = self.followers.upgrade() else { return };
             if let Some(unsaid) = followers.complaints.next(followers.clock.now().elapsed) {
@@ -259,6 +289,9 @@ impl Task {
                     Ok(()) => {}
                     Err(ended) => return ended,
                 },
+                Ok(None) if self.fetcher.due_at().is_none() && !self.fetcher.is_behind() => {
+                    return Ended::Idle;
+                }
                 Ok(None) => self.rest(now.elapsed).await,
                 Err(why) => {
                     // A request is a few bytes for each partition: more than 2 GiB of them cannot be.
@@ -269,11 +302,15 @@ impl Task {
         }
     }
 
+    fn bell(&self) -> &FetchBell {
+        self.bells.of(self.lane)
+    }
+
     /// Waits until something is to be asked for again.
     async fn rest(&mut self, now: Duration) {
-        let Some(at) = self.fetcher.due_at() else { return self.bell.rung().await };
+        let Some(at) = self.fetcher.due_at() else { return self.bell().rung().await };
         let pause = at.saturating_sub(now).max(Duration::from_millis(1));
-        let _ = timeout(pause, self.bell.rung()).await;
+        let _ = timeout(pause, self.bell().rung()).await;
     }
 
     /// Waits a while for the disks that have to catch up before their partitions are asked for.
@@ -287,7 +324,7 @@ impl Task {
             if !self.fetcher.is_behind() {
                 return;
             }
-            if tokio::time::timeout_at(deadline, self.bell.rung()).await.is_err() {
+            if tokio::time::timeout_at(deadline, self.bell().rung()).await.is_err() {
                 return;
             }
         }
@@ -295,10 +332,10 @@ impl Task {
 
     /// Looks at the partitions for which the bell rang.
     fn look(&mut self, followers: &Followers) {
-        for key in self.bell.take() {
+        for key in self.bell().take() {
             let cell = followers.table.get(key.0, key.1);
-            self.fetcher
-                .set(key, cell.as_ref().map_or(NextFetch::Nothing, |cell| next_of(cell, self.leader)));
+            let next = cell.as_ref().map(|cell| cell.next_fetch(self.leader, self.lane));
+            self.fetcher.set(key, next.unwrap_or(NextFetch::Nothing));
             self.fetcher.hold(key, cell.and_then(|cell| followers.rests_until(&cell)));
         }
     }
@@ -312,7 +349,7 @@ impl Task {
         let mut answer = std::pin::pin!(timeout(patience, wire.reader.next()));
         let hurried = async {
             sleep_until(self.hurries_after).await;
-            self.bell.hurried().await;
+            self.bells.of(self.lane).hurried().await;
         };
         let answer = tokio::select! {
             biased;
@@ -323,12 +360,12 @@ impl Task {
         self.hurry_pause = HURRY_EVERY;
         let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
         let now = followers.clock.now();
-        let leader = self.leader;
+        let (leader, lane) = (self.leader, self.lane);
         let mut each = |key: PartitionKey, answer: LeaderAnswer<'_>| {
             let Some(cell) = followers.table.get(key.0, key.1) else {
                 return Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None };
             };
-            step(&followers, &cell, leader, answer)
+            step(&followers, &cell, (leader, lane), answer)
         };
         self.fetcher.on_answer(now, self.correlation_id, answer, &mut each)?;
         Ok(())
@@ -339,7 +376,7 @@ impl Task {
 pub(crate) fn step(
     followers: &Followers,
     cell: &PartitionCell,
-    leader: BrokerId,
+    (leader, lane): (BrokerId, Lane),
     answer: LeaderAnswer<'_>,
 ) -> Next {
     let now = followers.clock.now();
@@ -361,7 +398,8 @@ pub(crate) fn step(
         }
         LeaderAnswer::Refused(code) => {
             debug!(partition = %cell.name, %leader, %code, "the leader refuses; it is asked again");
-            return Next { fetch: next_of(cell, leader), has_failed: true, rests_until: None };
+            let fetch = cell.next_fetch(leader, lane);
+            return Next { fetch, has_failed: true, rests_until: None };
         }
     };
     if let Err(why @ (FollowError::CommittedDiverges { .. } | FollowError::Unusable(_))) = &done
@@ -370,10 +408,5 @@ pub(crate) fn step(
         warn!(partition = %cell.name, %leader, %why, unsaid, "this replica cannot follow");
     }
     let rests_until = followers.rests_until(cell).max(full_until);
-    Next { fetch: next_of(cell, leader), has_failed: done.is_err(), rests_until }
-}
-
-/// What to ask this leader for, if it leads.
-fn next_of(cell: &PartitionCell, leader: BrokerId) -> NextFetch {
-    cell.with(|partition| partition.next_fetch()).of(leader)
+    Next { fetch: cell.next_fetch(leader, lane), has_failed: done.is_err(), rests_until }
 }

@@ -398,8 +398,7 @@ impl Hosting {
         let partition = image.partition(cell.topic, cell.name.partition);
         let leader = partition.map(|partition| partition.leader).filter(|leader| *leader != self.node);
         let address = leader.and_then(|leader| Some((leader, image.broker(leader)?.cluster_address()?)));
-        let inbox = address.map(|(leader, at)| followers.of(leader, &at.address()));
-        cell.follow(inbox);
+        cell.follow(address.map(|(leader, at)| followers.of(leader, &at.address())));
     }
 
     /// Counts what became of the partitions that this node leads, and says which of them it should not have had to.

@@ -15,7 +15,7 @@ use broker::replication::PartitionKey;
 use disk::{FlushJob, FlushTicket};
 use metadata::settings::TopicSettings;
 use parking_lot::Mutex;
-use replica::{Assignment, FlushPolicy, Partition, PartitionSettings};
+use replica::{Assignment, FlushPolicy, Lane, NextFetch, Partition, PartitionSettings};
 use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
 use storage::{FlushScope, LogSettings, LookupError};
@@ -23,7 +23,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::log_dir::LogDirectory;
-use crate::requests::{FetchBell, Outbox};
+use crate::requests::{LeaderBells, Outbox};
 
 /// One partition of this node.
 pub(crate) struct PartitionCell {
@@ -33,7 +33,9 @@ pub(crate) struct PartitionCell {
     clock: Clock,
     outbox: Arc<Outbox>,
     /// Where to say that the leader can be asked for more, while this replica follows one.
-    follows: ArcSwapOption<FetchBell>,
+    follows: ArcSwapOption<LeaderBells>,
+    /// The lane in which it was asked for last.
+    is_catching_up: AtomicBool,
     state: Mutex<Hosted>,
     settings: ArcSwap<TopicSettings>,
     /// Whether it is on the media that records may count here before they are: until then none does, or a power
@@ -73,6 +75,7 @@ impl PartitionCell {
             clock,
             outbox,
             follows: ArcSwapOption::empty(),
+            is_catching_up: AtomicBool::new(false),
             state: Mutex::new(Hosted::new(partition)),
             settings: ArcSwap::new(settings),
             is_noted_lax: AtomicBool::new(is_noted_lax),
@@ -149,24 +152,48 @@ impl PartitionCell {
         self.act(|partition, out| partition.assign(now, assignment, out));
     }
 
-    /// The one who asks its leader for it; `None` if it has none.
-    pub(crate) fn follow(&self, bell: Option<Arc<FetchBell>>) {
-        let before = self.follows.swap(bell.clone());
-        match (before, bell) {
-            (Some(before), Some(bell)) if Arc::ptr_eq(&before, &bell) => bell.ring(self.key()),
-            (before, bell) => {
-                // The one before finds that it is not its concern any more.
-                before.iter().for_each(|before| before.ring(self.key()));
-                bell.iter().for_each(|bell| bell.ring_urgently(self.key()));
+    /// Those who ask its leader for it; `None` if it has none.
+    pub(crate) fn follow(&self, bells: Option<Arc<LeaderBells>>) {
+        let before = self.follows.swap(bells.clone());
+        match (before, bells) {
+            (Some(before), Some(bells)) if Arc::ptr_eq(&before, &bells) => self.fetch_on(),
+            (before, bells) => {
+                // Those before find that it is not their concern any more.
+                before.iter().for_each(|before| before.ring_all(self.key()));
+                bells.iter().for_each(|bells| bells.of(self.enter_lane().0).ring_urgently(self.key()));
             }
         }
     }
 
-    /// Has the one who asks its leader look at it.
+    /// Has the one who asks its leader look at it, in the lane that it is in now.
     fn fetch_on(&self) {
-        if let Some(bell) = self.follows.load().as_ref() {
-            bell.ring(self.key());
+        let bells = self.follows.load();
+        let Some(bells) = bells.as_ref() else { return };
+        let (lane, is_new) = self.enter_lane();
+        if is_new {
+            // The one before finds that it is not its concern any more.
+            bells.ring_all(self.key());
+            bells.of(lane).ring_urgently(self.key());
+        } else {
+            bells.of(lane).ring(self.key());
         }
+    }
+
+    /// The lane that it is in now, and whether it was in the other one.
+    fn enter_lane(&self) -> (Lane, bool) {
+        let lane = self.with(|partition| partition.lane());
+        let is_catching_up = lane == Lane::CatchingUp;
+        (lane, self.is_catching_up.swap(is_catching_up, Ordering::AcqRel) != is_catching_up)
+    }
+
+    /// What to ask a leader for in one of its lanes. If it is in the other one by now, that is told.
+    pub(crate) fn next_fetch(&self, leader: BrokerId, lane: Lane) -> NextFetch {
+        let (next, now_in) = self.with(|partition| (partition.next_fetch().of(leader), partition.lane()));
+        if now_in == lane || next == NextFetch::Nothing {
+            return next;
+        }
+        self.fetch_on();
+        NextFetch::Nothing
     }
 
     fn key(&self) -> PartitionKey {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use broker::replication::PartitionKey;
 use parking_lot::Mutex;
-use replica::AlterIsr;
+use replica::{AlterIsr, Lane};
 use tokio::sync::Notify;
 
 /// Rung for partitions of which a leader may be asked something else now.
@@ -49,6 +49,27 @@ impl FetchBell {
     /// Waits until it rings. May be early, never late.
     pub(crate) async fn rung(&self) {
         self.ringing.notified().await;
+    }
+}
+
+/// The bells of those who ask one leader, one of each lane.
+#[derive(Default)]
+pub(crate) struct LeaderBells {
+    keeping_up: FetchBell,
+    catching_up: FetchBell,
+}
+
+impl LeaderBells {
+    pub(crate) fn of(&self, lane: Lane) -> &FetchBell {
+        match lane {
+            Lane::KeepingUp => &self.keeping_up,
+            Lane::CatchingUp => &self.catching_up,
+        }
+    }
+
+    /// Has a partition looked at in both lanes.
+    pub(crate) fn ring_all(&self, key: PartitionKey) {
+        Lane::ALL.into_iter().for_each(|lane| self.of(lane).ring(key));
     }
 }
 

@@ -266,9 +266,9 @@ fn begin(
         directory.dir.mark(|marks| marks.name_metadata_directory(home.id));
     }
     let table = Arc::clone(&hosting.table);
-    let follows = threads.followers.handle(0).clone();
+    let lanes = threads.lanes();
     let limits = (fetcher_limits(&settings), Arc::clone(&hosting.throttles));
-    let followers = Followers::new(identity, table, hosting.clock, limits, follows);
+    let followers = Followers::new(identity, table, hosting.clock, limits, lanes);
     let node = Arc::new(node(settings, cluster_id, &hosting, control.clone()));
     watch::all(&node, listener);
     if let Some(cluster) = &cluster {

@@ -16,7 +16,7 @@ use crate::control::{Control, ControlThread, Inbox, State};
 use crate::coordinators::{self, ShardCell};
 use crate::directories::Directories;
 use crate::error::ServerError;
-use crate::followers::Followers;
+use crate::followers::{Followers, Lanes};
 use crate::hosting::Hosting;
 use crate::hosting_thread::HostingThread;
 use crate::housekeeping::{CompactionLimits, Housekeeping};
@@ -50,7 +50,7 @@ pub(crate) struct Running {
 pub(crate) struct NodeThreads {
     /// Connections of clients, and of followers.
     pub(crate) io: Arc<IoThreads>,
-    /// Replicas of this node that follow.
+    /// Replicas of this node that follow: the first thread is for those that keep up, the other for the rest.
     pub(crate) followers: Arc<IoThreads>,
     /// The quorum, and what is said to other nodes beside records: data must not keep it waiting.
     pub(crate) cluster: Background,
@@ -64,8 +64,22 @@ pub(crate) fn node_threads(settings: &BrokerSettings) -> Result<NodeThreads, Ser
         .enable_all()
         .build()?;
     let cluster = Background::new(cluster);
-    let followers = Arc::new(IoThreads::start(1)?);
+    let followers = Arc::new(IoThreads::start(2)?);
+    followers.spawn_on(1, async {
+        // Where the system does not let us it costs the others time, nothing else.
+        let _ = rustix::process::nice(CATCHING_UP_NICE);
+    });
     Ok(NodeThreads { io: Arc::new(IoThreads::start(threads)?), followers, cluster })
+}
+
+/// How much less of a scarce core those who catch up get than everybody else: a third of their share.
+const CATCHING_UP_NICE: i32 = 5;
+
+impl NodeThreads {
+    pub(crate) fn lanes(&self) -> Lanes {
+        let [keeping_up, catching_up] = [0, 1].map(|thread| self.followers.handle(thread).clone());
+        Lanes { keeping_up, catching_up }
+    }
 }
 
 /// Starts what decides and what does.

@@ -11,12 +11,12 @@ use controller::{
     InDoubt, Reassignment, RegisterBroker, ResourceConfigs,
 };
 use metadata::{ConfigResource, Endpoint, MetadataRecord, NewPartition, Partition};
-use replica::{Assignment, FromLeader, NextFetch};
+use replica::{Assignment, FromLeader, Lane, NextFetch};
 
 use super::*;
 use crate::cluster::identity::Identity;
 use crate::directories::{Directories, Locked};
-use crate::followers::{Followers, step};
+use crate::followers::{Followers, Lanes, step};
 use crate::hosting::Hosting;
 use crate::requests::Outbox;
 
@@ -325,7 +325,7 @@ fn a_cut_that_cannot_be_noted_is_made_when_the_leader_says_so_again() {
         let diverging = Some((LeaderEpoch(0), Offset(3)));
         let (high_watermark, log_start) = (Offset(3), Offset(0));
         let said = FromLeader { epoch, high_watermark, log_start, diverging, records: &[] };
-        step(&life.followers(), &cell, OTHER, LeaderAnswer::Fetched(said)).fetch
+        step(&life.followers(), &cell, (OTHER, Lane::KeepingUp), LeaderAnswer::Fetched(said)).fetch
     };
     let in_the_way = site.at("a/recovery-point-offset-checkpoint.tmp");
     let placed = cell.dir.mark(|_| {
@@ -439,12 +439,18 @@ impl Life {
             backoff: Duration::from_millis(100),
         };
         let with = (limits, Arc::clone(&node.throttles));
-        let runtime = self.runtime.handle().clone();
-        Followers::new(identity, Arc::clone(&node.partitions), node.clock, with, runtime)
+        let thread = self.runtime.handle();
+        let lanes = Lanes { keeping_up: thread.clone(), catching_up: thread.clone() };
+        Followers::new(identity, Arc::clone(&node.partitions), node.clock, with, lanes)
     }
 
     /// The leader of a partition tells of five records, and where its own log starts; what comes of it.
     fn hears(&self, topic: TopicId, log_start: i64) -> Next {
+        self.hears_in(Lane::KeepingUp, topic, (log_start, log_start))
+    }
+
+    /// The same in a lane, and up to where all is committed.
+    fn hears_in(&self, lane: Lane, topic: TopicId, (log_start, committed): (i64, i64)) -> Next {
         let cell = self.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
         let NextFetch::Ask(asked) = cell.with(|partition| partition.next_fetch()).of(OTHER) else {
             panic!("it follows {OTHER}")
@@ -453,12 +459,12 @@ impl Life {
         let options = BatchOptions { base_offset: asked.from, leader_epoch, ..BatchOptions::default() };
         let said = FromLeader {
             epoch: leader_epoch,
-            high_watermark: asked.from,
+            high_watermark: Offset(committed),
             log_start: Offset(log_start),
             diverging: None,
             records: &self.batch(5, &options),
         };
-        step(&self.followers(), &cell, OTHER, LeaderAnswer::Fetched(said))
+        step(&self.followers(), &cell, (OTHER, lane), LeaderAnswer::Fetched(said))
     }
 }
 
@@ -482,5 +488,28 @@ fn a_replica_without_room_takes_no_records_but_deletions_until_there_is_some() {
     let life = site.start_with(&["a"], &[patient]);
     assert_eq!(life.hears(topic, 3).rests_until, None);
     assert_eq!(life.bounds(topic, 0), Some((3, 10)));
+    life.stop();
+}
+
+#[test]
+fn a_replica_is_asked_for_in_another_lane_from_when_it_learns_how_much_it_lacks_until_it_has_that() {
+    let site = Site::new();
+    let life = site.start_with(&["a"], &[("broker.session.timeout.ms", "600000")]);
+    life.another_comes(None);
+    let topic = life.create_on("t", &[OTHER, life.me()]);
+    let cell = life.started.node.partitions.get(topic, PartitionIndex(0)).unwrap();
+    let asks = || Lane::ALL.map(|lane| cell.next_fetch(OTHER, lane) != NextFetch::Nothing);
+    let hears = |lane| {
+        until("its disk has all", || matches!(cell.with(|it| it.next_fetch()), NextFetch::Ask(_)));
+        life.hears_in(lane, topic, (0, 12)).fetch != NextFetch::Nothing
+    };
+    assert_eq!(asks(), [true, false], "nothing is known of the leader yet");
+    assert!(!hears(Lane::KeepingUp));
+    assert_eq!(asks(), [false, true], "it lacks seven of those that are committed");
+    assert!(hears(Lane::CatchingUp));
+    assert_eq!(asks(), [false, true], "it lacks two");
+    hears(Lane::CatchingUp);
+    until("its disk has those, too", || asks() == [true, false]);
+    assert_eq!(life.bounds(topic, 0), Some((0, 15)));
     life.stop();
 }

@@ -131,9 +131,9 @@ pub(crate) struct Process {
     incoming: BTreeMap<ConnId, serve::Incoming>,
     waiters: BTreeMap<WaiterId, ConnId>,
     commands: command::Commands,
-    follows: BTreeMap<BrokerId, follow::Follow>,
-    /// Whom each partition follows.
-    followed: BTreeMap<PartitionKey, BrokerId>,
+    follows: BTreeMap<follow::Whom, follow::Follow>,
+    /// Whom each partition follows, and in which lane.
+    followed: BTreeMap<PartitionKey, follow::Whom>,
     proposals: Proposals,
     proposals_at: Option<Duration>,
     flushes: BTreeMap<PartitionKey, Flushing>,

@@ -1,17 +1,20 @@
-//! Asks the leaders of the partitions that follow, one connection a leader.
+//! Asks the leaders of the partitions that follow, one connection a leader and lane.
 
 use std::time::Duration;
 
 use base::{BrokerId, Now};
 use broker::replication::{Fetcher, LeaderAnswer, Next};
-use replica::{FollowError, FollowerFetch, FollowerId, FromLeader, NextFetch};
+use replica::{FollowError, FollowerFetch, FollowerId, FromLeader, Lane, NextFetch};
 
 use super::{Act, PartitionKey, Process};
 use crate::cluster::net::{ConnId, Place, Purpose};
 use crate::cluster::plant::Plant;
 use crate::cluster::quorum::node_of;
 
-/// What is asked of one leader.
+/// A leader that is asked, and the lane.
+pub(crate) type Whom = (BrokerId, Lane);
+
+/// What is asked of one leader in one lane.
 pub(crate) struct Follow {
     fetcher: Fetcher,
     conn: Option<ConnId>,
@@ -31,17 +34,17 @@ impl Process {
     /// What to ask for of a partition may be something else.
     pub(super) fn follow_on(&mut self, key: PartitionKey) {
         let Some(epoch) = self.epoch else { return };
-        let next = self.next_fetch(key);
-        let leader = next.leader();
+        let (next, lane) = self.next_fetch(key);
+        let whom = next.leader().map(|leader| (leader, lane));
         if let Some(before) = self.followed.get(&key).copied()
-            && Some(before) != leader
+            && Some(before) != whom
         {
             self.unfollow(key);
         }
-        let Some(leader) = leader else { return };
-        self.followed.insert(key, leader);
+        let Some(whom) = whom else { return };
+        self.followed.insert(key, whom);
         let (me, limits) = (FollowerId { broker: self.id, epoch }, self.times.fetcher);
-        let follow = self.follows.entry(leader).or_insert_with(|| Follow {
+        let follow = self.follows.entry(whom).or_insert_with(|| Follow {
             fetcher: Fetcher::new(me, limits),
             conn: None,
             is_open: false,
@@ -54,29 +57,31 @@ impl Process {
     }
 
     pub(super) fn unfollow(&mut self, key: PartitionKey) {
-        if let Some(leader) = self.followed.remove(&key)
-            && let Some(follow) = self.follows.get_mut(&leader)
+        if let Some(whom) = self.followed.remove(&key)
+            && let Some(follow) = self.follows.get_mut(&whom)
         {
             follow.fetcher.set(key, NextFetch::Nothing);
         }
     }
 
-    /// What to ask for of a partition, the planted bugs included.
-    fn next_fetch(&self, key: PartitionKey) -> NextFetch {
-        let next = self.cells.get(&key).map(|cell| cell.with(|partition| partition.next_fetch()));
-        match (next.unwrap_or(NextFetch::Nothing), self.plant) {
+    /// What to ask for of a partition, the planted bugs included, and in which lane.
+    fn next_fetch(&self, key: PartitionKey) -> (NextFetch, Lane) {
+        let Some(cell) = self.cells.get(&key) else { return (NextFetch::Nothing, Lane::KeepingUp) };
+        let (next, lane) = cell.with(|partition| (partition.next_fetch(), partition.lane()));
+        let next = match (next, self.plant) {
             (NextFetch::Ask(fetch), Some(Plant::EpochsUncompared)) => {
                 NextFetch::Ask(FollowerFetch { last_epoch: base::LeaderEpoch::NONE, ..fetch })
             }
             (next, _) => next,
-        }
+        };
+        (next, lane)
     }
 
     /// Asks whoever has answered, and connects to whoever is to be asked.
     pub(super) fn follow(&mut self, now: Now) {
-        let leaders: Vec<BrokerId> = self.follows.keys().copied().collect();
-        for leader in leaders {
-            let follow = self.follows.get_mut(&leader).expect("it was listed");
+        let all: Vec<Whom> = self.follows.keys().copied().collect();
+        for whom in all {
+            let follow = self.follows.get_mut(&whom).expect("it was listed");
             let rests = follow.fetcher.due_at().is_none_or(|at| at > now.elapsed);
             let waits = follow.fetcher.is_behind() && now.elapsed < follow.behind_until;
             if follow.asked.is_some() || rests || waits {
@@ -85,8 +90,8 @@ impl Process {
             match follow.conn {
                 None if now.elapsed >= follow.retry_at => {
                     let conn = self.new_conn();
-                    self.follows.get_mut(&leader).expect("it was listed").conn = Some(conn);
-                    let to = Place::Node(node_of(leader));
+                    self.follows.get_mut(&whom).expect("it was listed").conn = Some(conn);
+                    let to = Place::Node(node_of(whom.0));
                     self.acts.push_back(Act::Connect { conn, to, purpose: Purpose::Records });
                 }
                 Some(conn) if follow.is_open => {
@@ -103,28 +108,30 @@ impl Process {
         }
     }
 
-    pub(super) fn leader_on(&self, conn: ConnId) -> Option<BrokerId> {
+    pub(super) fn leader_on(&self, conn: ConnId) -> Option<Whom> {
         let mut follows = self.follows.iter();
-        follows.find(|(_, follow)| follow.conn == Some(conn)).map(|(leader, _)| *leader)
+        follows.find(|(_, follow)| follow.conn == Some(conn)).map(|(whom, _)| *whom)
     }
 
-    pub(super) fn on_leader_open(&mut self, leader: BrokerId) {
-        if let Some(follow) = self.follows.get_mut(&leader) {
+    pub(super) fn on_leader_open(&mut self, whom: Whom) {
+        if let Some(follow) = self.follows.get_mut(&whom) {
             follow.is_open = true;
         }
     }
 
-    pub(super) fn on_leader_lost(&mut self, now: Now, leader: BrokerId) {
+    pub(super) fn on_leader_lost(&mut self, now: Now, whom: Whom) {
         let retry_at = now.elapsed + self.times.retry_after;
-        if let Some(follow) = self.follows.get_mut(&leader) {
+        if let Some(follow) = self.follows.get_mut(&whom) {
             follow.fetcher.on_disconnected();
             (follow.conn, follow.is_open, follow.asked, follow.retry_at) = (None, false, None, retry_at);
         }
     }
 
     /// A leader answered.
-    pub(super) fn on_leader_frame(&mut self, now: Now, leader: BrokerId, frame: &[u8]) {
-        let Some(mut follow) = self.follows.remove(&leader) else { return };
+    pub(super) fn on_leader_frame(&mut self, now: Now, whom: Whom, frame: &[u8]) {
+        let (leader, lane) = whom;
+        let mut changed = Vec::new();
+        let Some(mut follow) = self.follows.remove(&whom) else { return };
         let Some((correlation_id, _)) = follow.asked.take() else { return };
         let answered = follow.fetcher.on_answer(now, correlation_id, frame, &mut |key, answer| {
             let is_refused = matches!(answer, LeaderAnswer::Refused(_));
@@ -132,14 +139,19 @@ impl Process {
             if let Err(why) = &done {
                 self.say(format!("{key:?} cannot follow: {why}"));
             }
-            let fetch = self.next_fetch(key).of(leader);
+            let (next, now_in) = self.next_fetch(key);
+            if now_in != lane {
+                changed.push(key);
+            }
+            let fetch = if now_in == lane { next.of(leader) } else { NextFetch::Nothing };
             Next { fetch, has_failed: done.is_err() || is_refused, rests_until: None }
         });
         follow.behind_until = now.elapsed + BEHIND_MAX;
-        self.follows.insert(leader, follow);
+        self.follows.insert(whom, follow);
+        changed.into_iter().for_each(|key| self.follow_on(key));
         if let Err(why) = answered {
             self.say(format!("asks broker {leader} anew: {why}"));
-            self.lose_leader(now, leader);
+            self.lose_leader(now, whom);
         }
     }
 
@@ -171,11 +183,11 @@ impl Process {
         }
     }
 
-    fn lose_leader(&mut self, now: Now, leader: BrokerId) {
-        if let Some(conn) = self.follows.get(&leader).and_then(|follow| follow.conn) {
+    fn lose_leader(&mut self, now: Now, whom: Whom) {
+        if let Some(conn) = self.follows.get(&whom).and_then(|follow| follow.conn) {
             self.acts.push_back(Act::Close(conn));
         }
-        self.on_leader_lost(now, leader);
+        self.on_leader_lost(now, whom);
     }
 
     /// Gives up waiting for leaders that do not answer.
@@ -183,9 +195,9 @@ impl Process {
         let patience = self.times.patience + self.times.fetcher.wait_max;
         let is_late =
             |follow: &Follow| follow.asked.is_some_and(|(_, since)| since + patience <= now.elapsed);
-        let late: Vec<BrokerId> =
-            self.follows.iter().filter(|(_, follow)| is_late(follow)).map(|(id, _)| *id).collect();
-        late.into_iter().for_each(|leader| self.lose_leader(now, leader));
+        let late = self.follows.iter().filter(|(_, follow)| is_late(follow));
+        let late: Vec<Whom> = late.map(|(whom, _)| *whom).collect();
+        late.into_iter().for_each(|whom| self.lose_leader(now, whom));
     }
 
     pub(super) fn follow_deadline(&self) -> Option<Duration> {

@@ -47,8 +47,8 @@ impl Process {
     pub(crate) fn on_connected(&mut self, now: Now, conn: ConnId) {
         if self.is_control_link(conn) {
             self.on_control_open(conn);
-        } else if let Some(leader) = self.leader_on(conn) {
-            self.on_leader_open(leader);
+        } else if let Some(whom) = self.leader_on(conn) {
+            self.on_leader_open(whom);
         }
         self.settle(now);
     }
@@ -65,8 +65,8 @@ impl Process {
             incoming.session.on_closed(&self.context(now), true);
         } else if self.is_control_link(conn) {
             self.drop_control_link(now);
-        } else if let Some(leader) = self.leader_on(conn) {
-            self.on_leader_lost(now, leader);
+        } else if let Some(whom) = self.leader_on(conn) {
+            self.on_leader_lost(now, whom);
         }
         self.settle(now);
     }
@@ -82,8 +82,8 @@ impl Process {
             }
         } else if self.is_control_link(conn) {
             self.on_control_frame(&frame);
-        } else if let Some(leader) = self.leader_on(conn) {
-            self.on_leader_frame(now, leader, &frame);
+        } else if let Some(whom) = self.leader_on(conn) {
+            self.on_leader_frame(now, whom, &frame);
         }
         self.settle(now);
     }
