@@ -6,8 +6,8 @@
 //!                                                            └── next ──┘
 //! ```
 //!
-//! Each broker has one fetch on its way, for all partitions that it leads, in a fetch session (KIP-227):
-//! a request names only what changed. The next leaves as soon as the answer is in, while its records are
+//! Each broker has one fetch on its way, for all partitions that are read from it, in a fetch session (KIP-227):
+//! a request names only what changed. That is the leader, or who is near if the leader says so (KIP-392). The next leaves as soon as the answer is in, while its records are
 //! being read, as long as what nobody has read yet stays within its bound.
 //!
 //! Which partitions are read is said from outside: by the user, or by a group, whose member has its place
@@ -352,6 +352,10 @@ impl Consumer {
         if let Some(Peer::Broker(id)) = peer {
             // Its session ended with the connection.
             self.sessions.remove(&id);
+            // Who is near and cannot be reached is not waited for: leaders are asked again.
+            self.parts
+                .values_mut()
+                .for_each(|part| part.nearby = part.nearby.filter(|(near, _)| *near != id));
         }
         // Whoever cannot be reached may not lead any more, whether or not anything was asked of it.
         self.metadata.is_wanted |= !self.parts.is_empty();
@@ -387,14 +391,20 @@ impl Consumer {
         }
     }
 
-    /// Partitions that may be asked for now, by their leader; what waits is noted.
-    fn ready(&mut self, now: Now, is_wanted: impl Fn(&Part) -> bool) -> Map<BrokerId, Vec<TopicPartition>> {
+    /// Partitions that may be asked for now, by who is to be asked: `whom` says, if a partition is wanted and that
+    /// is known. What waits is noted.
+    fn ready(
+        &mut self,
+        now: Now,
+        whom: impl Fn(&mut Part) -> Option<Option<BrokerId>>,
+    ) -> Map<BrokerId, Vec<TopicPartition>> {
         let mut ready: Map<BrokerId, Vec<TopicPartition>> = Map::default();
-        for (of, part) in &self.parts {
-            if part.is_failed || !is_wanted(part) {
+        for (of, part) in &mut self.parts {
+            if part.is_failed {
                 continue;
             }
-            let Some(leader) = part.leader else {
+            let Some(whom) = whom(part) else { continue };
+            let Some(broker) = whom else {
                 self.metadata.is_wanted = true;
                 continue;
             };
@@ -402,7 +412,7 @@ impl Consumer {
                 self.retry_at = Some(self.retry_at.map_or(part.retry_at, |at| at.min(part.retry_at)));
                 continue;
             }
-            ready.entry(leader).or_default().push(of.clone());
+            ready.entry(broker).or_default().push(of.clone());
         }
         ready
     }

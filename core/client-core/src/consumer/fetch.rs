@@ -34,7 +34,11 @@ impl Consumer {
         if self.unread_bytes >= self.settings.prefetch_bytes_max {
             return;
         }
-        let ready = self.ready(now, |part| !part.is_paused && part.position.known().is_some());
+        let source = |part: &mut super::Part| {
+            let is_wanted = !part.is_paused && part.position.known().is_some();
+            is_wanted.then(|| part.source(now))
+        };
+        let ready = self.ready(now, source);
         for (broker, parts) in ready {
             let peer = Peer::Broker(broker);
             self.metadata.is_wanted |= !self.links.knows(peer);
@@ -100,8 +104,7 @@ impl Consumer {
             session_epoch: saying.epoch,
             topics,
             forgotten_topics_data: forgotten,
-            // Who says where it is may be sent to a replica nearby, and has to go there.
-            rack_id: "",
+            rack_id: self.settings.rack.as_deref().unwrap_or_default(),
             ..FetchRequest::default()
         };
         let asking = Asking { version, about: Asked::Fetch, fills: Vec::new(), is_answered: true };
@@ -182,7 +185,7 @@ impl Consumer {
                     TopicPartition { topic: name.clone(), partition: PartitionIndex(part.partition_index) };
                 let told = self.sessions.get(&broker).and_then(|session| session.told(&of));
                 if let Some(told) = told {
-                    self.on_part(&of, told, (part, said), frame, (now, effects));
+                    self.on_part(&of, (broker, told), (part, said), frame, (now, effects));
                 }
             }
         }
@@ -202,7 +205,7 @@ impl Consumer {
     fn on_part(
         &mut self,
         of: &TopicPartition,
-        told: Told,
+        (broker, told): (BrokerId, Told),
         (part, said): (&PartitionData<'_>, &FetchResponse<'_>),
         frame: &Arc<Vec<u8>>,
         (now, effects): Out<'_>,
@@ -220,7 +223,23 @@ impl Consumer {
         };
         let Some(state) = self.parts.get_mut(of).filter(is_wanted) else { return };
         let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
-        if code == ErrorCode::None && part.diverging_epoch.end_offset >= 0 {
+        let is_diverging = part.diverging_epoch.end_offset >= 0;
+        if !code.is_none() || is_diverging {
+            // A replica nearby may only be behind, and whoever led before, too: what is so, the leader says, and one
+            // that leads by now only what it is asked as the leader.
+            if state.is_nearby(broker) {
+                state.nearby = None;
+                return self.try_again(of, told.generation, now);
+            }
+            let leads = state.leader.is_none_or(|leader| leader == broker);
+            if !leads || told.leader_epoch < state.leader_epoch {
+                return;
+            }
+        }
+        if code.is_none() && part.preferred_read_replica >= 0 {
+            return self.on_sent_away(of, (broker, told), BrokerId(part.preferred_read_replica), now);
+        }
+        if code.is_none() && is_diverging {
             // An older epoch may reach further than what was read; what was read is not of it.
             let at = Offset(part.diverging_epoch.end_offset).min(told.offset);
             effects.push(state.fail(of, ConsumeError::Truncated { at, position: told.offset }));
@@ -237,6 +256,20 @@ impl Consumer {
                 self.on_moved(of, told, (part, said), now);
             }
             code => effects.push(state.fail(of, ConsumeError::Refused(code))),
+        }
+    }
+
+    /// The broker sends the reader to a replica nearby, and so sends no records (KIP-392).
+    fn on_sent_away(&mut self, of: &TopicPartition, (by, told): (BrokerId, Told), to: BrokerId, now: Now) {
+        let is_known = self.cluster.brokers().contains_key(&to);
+        let until = now.elapsed + self.settings.metadata_age_max;
+        match self.parts.get_mut(of) {
+            Some(state) if is_known && to != by => state.nearby = Some((to, until)),
+            // Where nobody can go, or to itself: it is asked again, but not as fast as it answers.
+            _ => {
+                self.metadata.is_wanted |= !is_known;
+                self.try_again(of, told.generation, now);
+            }
         }
     }
 
@@ -395,7 +428,7 @@ mod tests {
         let part = PartitionData { error_code: code, ..PartitionData::default() };
         let mut effects = Effects::new();
         let (said, frame) = (FetchResponse::default(), Arc::default());
-        consumer.on_part(&of(), told, (&part, &said), &frame, (NOW, &mut effects));
+        consumer.on_part(&of(), (BrokerId(1), told), (&part, &said), &frame, (NOW, &mut effects));
         effects.drain().filter(|effect| matches!(effect, Effect::Failed { .. })).count()
     }
 
@@ -435,7 +468,7 @@ mod tests {
         consumer.fail(&chunk);
         assert!(!consumer.is_current(&of(), chunk.generation()));
         assert_eq!(consumer.position(&of()), Some(Offset(300)), "where it stands");
-        assert!(consumer.ready(NOW, |_| true).is_empty());
+        assert!(consumer.ready(NOW, |part| Some(part.leader)).is_empty());
         consumer.assign([(of(), Start::Offset(Offset(7)))]);
         assert_eq!(consumer.position(&of()), Some(Offset(7)), "it begins again");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, TopicPartition, Uuid};
+use base::{BrokerId, LeaderEpoch, Now, Offset, TimestampMs, TopicPartition, Uuid};
 
 use super::{ConsumeError, Effect, Reset};
 use crate::cluster::Leader;
@@ -80,6 +80,8 @@ pub(super) struct Part {
     pub(super) is_failed: bool,
     pub(super) leader: Option<BrokerId>,
     pub(super) leader_epoch: LeaderEpoch,
+    /// A replica nearby that the leader has sent the reader to, and until when it is read there (KIP-392).
+    pub(super) nearby: Option<(BrokerId, Duration)>,
     pub(super) failures: u32,
     pub(super) retry_at: Duration,
     /// When its leader first said that the position is not in the log; `None` once it was read on.
@@ -100,6 +102,7 @@ impl Part {
             is_failed: false,
             leader: None,
             leader_epoch: LeaderEpoch::NONE,
+            nearby: None,
             failures: 0,
             retry_at: Duration::ZERO,
             doubted_at: None,
@@ -107,9 +110,24 @@ impl Part {
     }
 
     /// Another broker leads it, or the same for longer.
-    pub(super) const fn lead(&mut self, leader: Leader) {
+    pub(super) fn lead(&mut self, leader: Leader) {
+        if (self.leader, self.leader_epoch) != (leader.broker, leader.epoch) {
+            // Whom it sends readers to is for the new one to say.
+            self.nearby = None;
+        }
         self.leader = leader.broker;
         self.leader_epoch = leader.epoch;
+    }
+
+    /// Who is asked for its records.
+    pub(super) fn source(&mut self, now: Now) -> Option<BrokerId> {
+        self.nearby = self.nearby.filter(|&(_, until)| now.elapsed < until);
+        self.nearby.map(|(broker, _)| broker).or(self.leader)
+    }
+
+    /// Whether this broker is asked for it, and does not lead it.
+    pub(super) fn is_nearby(&self, broker: BrokerId) -> bool {
+        self.nearby.is_some_and(|(nearby, _)| nearby == broker)
     }
 
     /// It cannot be read on.

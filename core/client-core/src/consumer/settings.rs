@@ -1,5 +1,6 @@
 //! How a consumer behaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
@@ -55,6 +56,8 @@ pub struct ConsumerSettings {
     pub prefetch_bytes_max: usize,
     /// `check.crcs`.
     pub check_crcs: bool,
+    /// `client.rack`: where it is. Leaders elsewhere may send it to a replica nearby (KIP-392).
+    pub rack: Option<Arc<str>>,
     /// `retry.backoff.ms` and `retry.backoff.max.ms`.
     pub retry: Backoff,
     /// `metadata.max.age.ms`.
@@ -74,6 +77,7 @@ impl Default for ConsumerSettings {
             partition_bytes_max: 1 << 20,
             prefetch_bytes_max: 32 << 20,
             check_crcs: true,
+            rack: None,
             retry: Backoff { first: Duration::from_millis(100), max: Duration::from_secs(1) },
             metadata_age_max: Duration::from_secs(300),
             links: LinksSettings::default(),

@@ -8,7 +8,7 @@ use wire::messages::list_offsets::{
 };
 use wire::messages::metadata::MetadataResponse;
 
-use super::position::Position;
+use super::position::{Part, Position};
 use super::{Asked, ConsumeError, Consumer, Effect, Isolation, Start};
 use crate::links::{Asking, Peer};
 
@@ -66,12 +66,17 @@ impl Consumer {
 
     /// Takes over where the brokers are.
     pub(super) fn learn_brokers(&mut self) {
+        let brokers = self.cluster.brokers();
+        for part in self.parts.values_mut() {
+            part.nearby = part.nearby.filter(|(broker, _)| brokers.contains_key(broker));
+        }
         self.moved.extend(self.links.set_brokers(self.cluster.brokers(), &mut self.net));
     }
 
     /// Asks where partitions begin and end, for those that are to be read from there.
     pub(super) fn find_positions(&mut self, now: Now, effects: &mut Effects<Effect>) {
-        let ready = self.ready(now, |part| matches!(part.position, Position::Wanted(_)));
+        let leader = |part: &mut Part| matches!(part.position, Position::Wanted(_)).then_some(part.leader);
+        let ready = self.ready(now, leader);
         for (broker, parts) in ready {
             let peer = Peer::Broker(broker);
             self.metadata.is_wanted |= !self.links.knows(peer);

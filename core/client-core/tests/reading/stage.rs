@@ -8,7 +8,9 @@ use base::{Effects, Now, Offset, PartitionIndex, TimestampMs, TopicName, TopicPa
 use vltava_client_core::consumer::{Consumer, ConsumerSettings, Effect, Start};
 use vltava_client_core::{Address, Chance, ConnectionId, NetEffect};
 use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
-use wire::messages::fetch::{FetchRequest, FetchResponse};
+use wire::messages::fetch::{
+    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData,
+};
 use wire::messages::list_offsets::ListOffsetsRequest;
 use wire::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
@@ -19,6 +21,8 @@ use wire::{ApiKey, Message, decode_request_header, encode_response};
 /// What is answered: on which connection, by its number, and in which form.
 type To = (ConnectionId, i32, ApiKey, i16);
 
+const TOPIC: Uuid = Uuid([1; 16]);
+
 /// What the story answers, if anybody does.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -26,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) key: ApiKey,
     /// From where on.
     pub(crate) offset: i64,
+    /// Where the reader says it is.
+    pub(crate) rack: String,
     to: To,
 }
 
@@ -105,6 +111,24 @@ impl Stage {
         self.settle();
     }
 
+    /// The broker that was asked last sends the reader to another.
+    pub(crate) fn send_to(&mut self, replica: i32) {
+        self.answer_of_part(PartitionData { preferred_read_replica: replica, ..Default::default() });
+    }
+
+    /// The broker that was asked last says that it knows nothing of what was read.
+    pub(crate) fn contradict(&mut self) {
+        let diverging_epoch = EpochEndOffset { epoch: 0, end_offset: 3 };
+        self.answer_of_part(PartitionData { diverging_epoch, ..Default::default() });
+    }
+
+    fn answer_of_part(&mut self, part: PartitionData<'_>) {
+        let asked = self.asked.pop().expect("it was asked");
+        let topic = FetchableTopicResponse { topic_id: TOPIC, partitions: vec![part], ..Default::default() };
+        self.reply(asked.to, &FetchResponse { responses: vec![topic], ..Default::default() });
+        self.settle();
+    }
+
     fn reply<'a>(&mut self, (connection, correlation_id, key, version): To, said: &impl Message<'a>) {
         let frame = encode_response(correlation_id, key, version, said).expect("it can be said").bytes;
         let frame = Arc::new(frame[4..].to_vec());
@@ -160,12 +184,13 @@ impl Stage {
             ApiKey::ListOffsets => {
                 let request = ListOffsetsRequest::decode(&mut body, version).expect("it is one");
                 let offset = request.topics[0].partitions[0].timestamp;
-                self.asked.push(Asked { host, key, offset, to });
+                self.asked.push(Asked { host, key, offset, rack: String::new(), to });
             }
             ApiKey::Fetch => {
                 let request = FetchRequest::decode(&mut body, version).expect("it is one");
                 let told = request.topics.first().map(|topic| topic.partitions[0].fetch_offset);
-                self.asked.push(Asked { host, key, offset: told.unwrap_or(-1), to });
+                let rack = request.rack_id.to_owned();
+                self.asked.push(Asked { host, key, offset: told.unwrap_or(-1), rack, to });
             }
             other => panic!("the consumer asks {other}"),
         }
@@ -179,7 +204,7 @@ impl Stage {
         };
         let topic = MetadataResponseTopic {
             name: Some("orders"),
-            topic_id: Uuid([1; 16]),
+            topic_id: TOPIC,
             partitions: vec![part],
             ..Default::default()
         };

@@ -90,6 +90,13 @@ impl ConsumerBuilder {
         self
     }
 
+    /// `client.rack`: where it is. Brokers whose `replica.selector.class` is rack-aware have it read from a replica
+    /// there (KIP-392), and assignors that look at it give it partitions that have one.
+    pub fn rack(mut self, rack: &str) -> Self {
+        self.settings.rack = Some(rack.into());
+        self
+    }
+
     /// `request.timeout.ms`.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.settings.links.request_timeout = timeout;
@@ -118,6 +125,7 @@ impl ConsumerBuilder {
             "request.timeout.ms" => self.request_timeout(time()?),
             "check.crcs" => self.check_crcs(value.trim().parse().map_err(|_| wrong("true or false"))?),
             "client.id" => self.client_id(value),
+            "client.rack" => self.rack(value.trim()),
             "isolation.level" => match value.trim() {
                 "read_uncommitted" => self.isolation(Isolation::ReadUncommitted),
                 "read_committed" => self.isolation(Isolation::ReadCommitted),
@@ -168,6 +176,7 @@ impl ConsumerBuilder {
             // Kafka has no such setting.
             ("prefetch.bytes", settings.prefetch_bytes_max.to_string()),
         ]);
+        all.extend(settings.rack.iter().map(|rack| ("client.rack", rack.to_string())));
         all
     }
 

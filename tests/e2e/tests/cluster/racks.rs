@@ -1,11 +1,13 @@
 //! Consumers read from the replica in their rack (KIP-392), and go on when its broker dies.
 
+use std::fmt::Write as _;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use client::consumer::{Consumer, Start};
 use client::producer::{Acks, Producer, Record};
 use conformance::home;
 use conformance::tools::Tools;
@@ -87,16 +89,28 @@ fn java_reads(bootstrap: &str, rack: &str) -> Result<String> {
     Ok(said.out)
 }
 
+/// Our consumer: the numbers that it has read once it has read all.
+fn ours_reads(bootstrap: &str, rack: &str) -> Result<String> {
+    let mut consumer = Consumer::builder(bootstrap).rack(rack).build()?;
+    consumer.assign([("orders", 0, Start::Earliest)]);
+    let mut read = String::new();
+    for _ in 0..PARTS * PART {
+        let record = consumer.next_record_within(READ_MAX)?.context("a record comes")?;
+        writeln!(read, "{}", str::from_utf8(&record.value.context("it has a value")?)?)?;
+    }
+    Ok(read)
+}
+
 fn number(nodes: &Nodes, id: i32, name: &str) -> Result<f64> {
     nodes.metrics(id)?.get(name).copied().with_context(|| format!("{id} has no {name}"))
 }
 
-/// Waits until a broker has given both consumers all there is; the leader gave it to its two followers only.
-fn both_have_read(nodes: &Nodes, near: i32, leader: i32) -> Result<()> {
+/// Waits until a broker has given all three consumers all there is; the leader gave it to its two followers only.
+fn all_have_read(nodes: &Nodes, near: i32, leader: i32) -> Result<()> {
     let (given, taken) = ("vltava_fetch_bytes_total", "vltava_produce_bytes_total");
     let all = number(nodes, leader, taken)?;
-    wait::until("both have read all there is in their rack", READ_MAX, || {
-        Ok((number(nodes, near, given)? >= 2.0 * all).then_some(()))
+    wait::until("all have read all there is in their rack", READ_MAX, || {
+        Ok((number(nodes, near, given)? >= 3.0 * all).then_some(()))
     })?;
     let by_leader = number(nodes, leader, given)?;
     ensure!(by_leader < 3.0 * all, "the leader gave {by_leader} bytes of {all} to two followers");
@@ -125,17 +139,21 @@ fn consumers_read_in_their_rack_and_go_on_when_its_broker_dies() -> Result<()> {
         let producer = Producer::builder(&bootstrap).acks(Acks::All).build()?;
         write(&producer, 0)?;
         let mut librdkafka = Librdkafka::start(&bootstrap, &rack)?;
-        let by_java = thread::scope(|scope| {
+        let (by_java, by_ours) = thread::scope(|scope| {
             let java = scope.spawn(|| java_reads(&bootstrap, &rack));
-            both_have_read(nodes, near, leader)?;
+            let ours = scope.spawn(|| ours_reads(&bootstrap, &rack));
+            all_have_read(nodes, near, leader)?;
             write(&producer, 1)?;
-            both_have_read(nodes, near, leader)?;
+            all_have_read(nodes, near, leader)?;
             nodes.kill(near)?;
             write(&producer, 2)?;
-            java.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            let [java, ours] =
+                [java, ours].map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            anyhow::Ok((java?, ours?))
         })?;
         let wanted: String = (0..PARTS * PART).map(|number| format!("{number}\n")).collect();
         ensure!(by_java == wanted, "Java's consumer read {by_java}");
+        ensure!(by_ours == wanted, "our consumer read {by_ours}");
         let by_librdkafka = librdkafka.read()?;
         ensure!(by_librdkafka == wanted, "librdkafka read {by_librdkafka}");
         Ok(())

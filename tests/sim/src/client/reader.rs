@@ -82,6 +82,8 @@ pub(super) struct Options {
     /// … of a partition in an answer, …
     pub(super) refuse_per_thousand: u32,
     pub(super) rot_per_thousand: u32,
+    /// (that the leader sends the reader to a replica nearby; with none the reader does not say where it is)
+    pub(super) nearby_per_thousand: u32,
     /// … and of an answer.
     pub(super) throttle_per_thousand: u32,
     pub(super) rubbish_per_thousand: u32,
@@ -125,6 +127,7 @@ impl Options {
             unclean_per_thousand: if producers == 0 { trouble(random, 700) } else { 0 },
             refuse_per_thousand: trouble(random, 200),
             rot_per_thousand: trouble(random, 100),
+            nearby_per_thousand: trouble(&mut Random::stream(seed, "reader's rack"), 500),
             throttle_per_thousand: trouble(random, 200),
             rubbish_per_thousand: trouble(random, 20),
             reads_percent: random.pick(&[3, 20, 50]),

@@ -11,13 +11,12 @@ use crate::consumer::Group;
 use crate::producer::{BuildError, PropertyError};
 
 /// Kafka's names of them.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 10] = [
     "group.id",
     "group.instance.id",
     "group.protocol",
     "partition.assignment.strategy",
     "group.remote.assignor",
-    "client.rack",
     "session.timeout.ms",
     "heartbeat.interval.ms",
     "max.poll.interval.ms",
@@ -66,12 +65,6 @@ impl ConsumerBuilder {
         self
     }
 
-    /// `client.rack`, for assignors that look at it.
-    pub fn rack(mut self, rack: &str) -> Self {
-        self.group.rack = Some(rack.into());
-        self
-    }
-
     /// `session.timeout.ms`, of the classic protocol.
     pub fn session_timeout(mut self, timeout: Duration) -> Self {
         self.group.session_timeout = timeout;
@@ -110,7 +103,6 @@ impl ConsumerBuilder {
             "group.id" => self.group_id(value),
             "group.instance.id" => self.group_instance_id(value),
             "group.remote.assignor" => self.remote_assignor(value),
-            "client.rack" => self.rack(value),
             "session.timeout.ms" => self.session_timeout(time()?),
             "heartbeat.interval.ms" => self.heartbeat_interval(time()?),
             "max.poll.interval.ms" => self.poll_interval_max(time()?),
@@ -156,11 +148,8 @@ impl ConsumerBuilder {
             ("max.poll.interval.ms", group.poll_interval_max.as_millis().to_string()),
             ("enable.auto.commit", group.auto_commit.is_some().to_string()),
         ];
-        let named = [
-            ("group.instance.id", &group.instance_id),
-            ("group.remote.assignor", &group.remote_assignor),
-            ("client.rack", &group.rack),
-        ];
+        let named =
+            [("group.instance.id", &group.instance_id), ("group.remote.assignor", &group.remote_assignor)];
         all.extend(named.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.to_string()))));
         let interval = group.auto_commit.map(|interval| interval.as_millis().to_string());
         all.extend(interval.map(|interval| ("auto.commit.interval.ms", interval)));
@@ -175,6 +164,7 @@ impl ConsumerBuilder {
         check(&self.group)?;
         let settings = GroupSettings {
             requires_stable: self.settings.isolation == Isolation::ReadCommitted,
+            rack: self.settings.rack.clone(),
             retry: self.settings.retry,
             metadata_age_max: self.settings.metadata_age_max,
             links: self.settings.links.clone(),

@@ -27,12 +27,16 @@ struct Part {
     log_start: i64,
     diverging: Option<(i32, i64)>,
     aborted: Option<Vec<(i64, i64)>>,
+    /// The replica nearby that the reader is sent to.
+    sent_to: Option<i32>,
 }
 
 /// What bounds an answer.
 struct Bounds {
     is_committed_only: bool,
     has_epochs: bool,
+    /// Whether the reader says where it is.
+    is_in_rack: bool,
     bytes_left: usize,
     is_empty: bool,
 }
@@ -55,6 +59,7 @@ impl Brokers {
         let mut bounds = Bounds {
             is_committed_only: request.isolation_level == 1,
             has_epochs: version >= EPOCHS_FROM,
+            is_in_rack: !request.rack_id.is_empty(),
             bytes_left: request.max_bytes as usize,
             is_empty: true,
         };
@@ -73,7 +78,10 @@ impl Brokers {
             }
         }
         let is_empty = parts.iter().all(|(_, part)| {
-            part.bytes.is_empty() && part.code == ErrorCode::None && part.diverging.is_none()
+            part.bytes.is_empty()
+                && part.code == ErrorCode::None
+                && part.diverging.is_none()
+                && part.sent_to.is_none()
         });
         let hold_us = if is_empty { request.max_wait_ms as u64 * 1000 } else { 0 };
         let bytes = self.said(header, (id, throttle_time_ms), &parts);
@@ -126,6 +134,7 @@ impl Brokers {
             || !part.bytes.is_empty()
             || part.code != ErrorCode::None
             || part.diverging.is_some()
+            || part.sent_to.is_some()
     }
 
     fn part(&mut self, me: i32, key: Key, told: &FetchPartition, bounds: &mut Bounds) -> Part {
@@ -138,6 +147,10 @@ impl Brokers {
         };
         let refused = |code| Part { code, high_watermark: -1, log_start: -1, ..Part::default() };
         let Some(place) = place else { return refused(ErrorCode::UnknownTopicId) };
+        if bounds.is_in_rack && self.log(place).leader != me {
+            let is_by_name = name.is_some();
+            return self.part_nearby(place, told, bounds, is_by_name);
+        }
         if let Err(code) = self.check_leader(me, place, told.current_leader_epoch) {
             return refused(code);
         }
@@ -161,10 +174,66 @@ impl Brokers {
             self.note(place, Said::OutOfRange(offset));
             return refused(ErrorCode::OffsetOutOfRange);
         }
-        self.read(place, told, bounds)
+        if bounds.is_in_rack && self.chance(self.options.nearby_per_thousand) {
+            // It may be this one, or one that is down.
+            let sent_to = Some(self.random.below(self.options.brokers as u64) as i32);
+            let log = self.log(place);
+            let (high_watermark, log_start) = (log.high_watermark, log.start);
+            return Part { sent_to, high_watermark, log_start, ..Part::default() };
+        }
+        self.read(place, told, bounds, i64::MAX)
     }
 
-    fn read(&mut self, place: Place, told: &FetchPartition, bounds: &mut Bounds) -> Part {
+    /// What a replica says that does not lead, and may be any distance behind: then it knows less than the reader, and
+    /// nothing that it says is a reason to give up.
+    fn part_nearby(
+        &mut self,
+        place: Place,
+        told: &FetchPartition,
+        bounds: &mut Bounds,
+        is_by_name: bool,
+    ) -> Part {
+        // Who asks by name for a topic that was made anew may take this one for the leader that it was of the old one.
+        let is_believed = is_by_name && self.logs[&place].len() > 1;
+        let is_behind = self.chance(300);
+        let by = self.random.below(1_000) as i64;
+        let is_refused = self.chance(self.options.refuse_per_thousand);
+        let log = self.log(place);
+        let end = match is_behind {
+            true => log.start + by % (log.high_watermark - log.start + 1),
+            false => log.high_watermark,
+        };
+        let (epoch, offset, log_start) = (log.epoch_before(end), told.fetch_offset, log.start);
+        let part = Part { high_watermark: end, log_start, ..Part::default() };
+        if is_refused {
+            return Part { code: ErrorCode::NotLeaderOrFollower, ..part };
+        }
+        if (0..log.epoch()).contains(&told.current_leader_epoch) {
+            // Else whoever takes it for the leader that it was would believe it.
+            return Part { code: ErrorCode::FencedLeaderEpoch, ..part };
+        }
+        if bounds.has_epochs && told.last_fetched_epoch >= 0 {
+            let diverging = match told.last_fetched_epoch > epoch {
+                true => Some((epoch, end)),
+                false => log.divergence(told.last_fetched_epoch, offset),
+            };
+            if let Some((_, end)) = diverging {
+                if is_believed {
+                    self.note(place, Said::Diverges(end));
+                }
+                return Part { diverging, ..part };
+            }
+        }
+        if offset < log_start || offset > end {
+            if is_believed {
+                self.note(place, Said::OutOfRange(offset));
+            }
+            return Part { code: ErrorCode::OffsetOutOfRange, ..part };
+        }
+        self.read(place, told, bounds, end)
+    }
+
+    fn read(&mut self, place: Place, told: &FetchPartition, bounds: &mut Bounds, seen: i64) -> Part {
         let shows_open = self.plant == Some(ReaderPlant::OpenIsShown);
         let skips = self.plant == Some(ReaderPlant::BrokerSkips) && self.random.chance(50);
         let is_cut_off = self.random.chance(300);
@@ -173,6 +242,7 @@ impl Brokers {
             true => log.stable_end(),
             false => log.high_watermark,
         };
+        let end = end.min(seen);
         let most = (told.partition_max_bytes as usize).min(bounds.bytes_left);
         let due = log.batches.iter().filter(|batch| batch.next > told.fetch_offset && batch.base < end);
         let (mut bytes, mut upto) = (Vec::new(), told.fetch_offset);
@@ -204,7 +274,7 @@ impl Brokers {
             let at = start + 21 + self.random.index(len - 21);
             bytes[at] ^= 1 << self.random.below(8);
         }
-        Part { code: ErrorCode::None, bytes, high_watermark, log_start, diverging: None, aborted }
+        Part { bytes, high_watermark, log_start, aborted, ..Part::default() }
     }
 
     fn said(
@@ -248,6 +318,7 @@ impl Brokers {
                     None => LeaderIdAndEpoch::default(),
                 },
                 aborted_transactions: aborted,
+                preferred_read_replica: part.sent_to.unwrap_or(-1),
                 records: Some(Records::Bytes(&part.bytes)),
                 ..Default::default()
             };

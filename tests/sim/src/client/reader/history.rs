@@ -240,6 +240,11 @@ impl Log {
         (known < epoch || end < offset).then_some((known, end))
     }
 
+    /// Who led when what lies before an offset was written.
+    pub(super) fn epoch_before(&self, offset: i64) -> i32 {
+        self.epochs.iter().rfind(|&&(_, from)| from < offset).map_or(0, |&(epoch, _)| epoch)
+    }
+
     /// The first offset with this timestamp or a later one.
     pub(super) fn at_time(&self, time: i64, upto: i64) -> Option<i64> {
         let later = self.batches.iter().find(|batch| batch.time.0 >= time)?;

@@ -60,6 +60,7 @@ impl World {
             fetch_bytes_max: options.fetch_bytes_max,
             partition_bytes_max: options.partition_bytes_max,
             prefetch_bytes_max: options.prefetch_bytes_max,
+            rack: (options.nearby_per_thousand > 0).then(|| "here".into()),
             retry: Backoff { first: millis(20), max: millis(200) },
             metadata_age_max: millis(300_000),
             links: LinksSettings {
