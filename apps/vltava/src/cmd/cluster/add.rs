@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::admin::{confirm, tell};
 use super::movement::cordon;
+use super::progress::vote;
 use super::survey::{Survey, ids};
 
 /// Let a node vote that follows the cluster so far, or take a drained one back
@@ -81,7 +82,7 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if let Some(voter) = replaced {
             admin.remove_voter(id, voter.directory).wait()?;
         }
-        admin.add_voter(NewVoter { id, directory: node.directory, endpoint }).wait()?;
+        vote(admin, NewVoter { id, directory: node.directory, endpoint })?;
     }
     if as_json {
         return Ok(writeln!(out, "{:#}", json!({ "voters": raw(&voters), "done": !arguments.dry_run }))?);

@@ -1,15 +1,16 @@
-//! How far partitions on their way are, and where they have arrived.
+//! How far partitions on their way are, and nodes that are to vote, and where partitions have arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 use std::process;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use base::BrokerId;
 use client::Admin;
+use client::admin::NewVoter;
 
 use super::survey;
 use crate::interrupt;
@@ -17,6 +18,8 @@ use crate::output::size;
 
 /// From one look to the next.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// From one line to the next where they are not written over.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// The broker that is asked may hear a moment later than another that partitions have arrived.
 const HEARD_MAX: Duration = Duration::from_secs(3);
 const HEAR_AGAIN: Duration = Duration::from_millis(50);
@@ -46,7 +49,7 @@ pub(super) fn follow(admin: &Admin, targets: &Targets, copies: &[Copy]) -> Resul
         let _ = tell.send(());
     })?;
     let (began, mut had_first) = (Instant::now(), None);
-    let mut line = Line { is_shown: false };
+    let mut line = Line::new();
     loop {
         let ongoing =
             admin.list_reassignments().wait().context("the partitions may still be on their way")?;
@@ -56,7 +59,7 @@ pub(super) fn follow(admin: &Admin, targets: &Targets, copies: &[Copy]) -> Resul
         if left.is_empty() {
             return Ok(());
         }
-        if io::stderr().is_terminal() {
+        if line.is_due() {
             let had = copied(admin, &left, copies);
             let total = copies.iter().map(|copy| copy.bytes).sum();
             let counts = (targets.len() - left.len(), targets.len());
@@ -76,6 +79,43 @@ somebody took the move back, or sent it elsewhere; `vltava topic describe` shows
 const LEFT_GOING: &str = "\
 the partitions go on moving; `vltava cluster status` and `vltava cluster watch` show how far they are,
 `vltava cluster cancel` takes back what is not done";
+
+/// Has a node vote, and shows how far it is behind until it does.
+pub(super) fn vote(admin: &Admin, voter: NewVoter) -> Result<()> {
+    let (id, directory) = (voter.id, voter.directory);
+    let added = admin.add_voter(voter);
+    let (tell, done) = channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Whoever does not listen any more has failed elsewhere.
+            let _ = tell.send(added.wait());
+        });
+        let (began, mut lag_first) = (Instant::now(), None);
+        let mut line = Line::new();
+        loop {
+            match done.recv_timeout(LOOK_INTERVAL) {
+                Ok(added) => return Ok(added?),
+                Err(RecvTimeoutError::Disconnected) => bail!("nothing is known of what became of it"),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if !line.is_due() {
+                continue;
+            }
+            // Nobody may lead just now.
+            let Ok(quorum) = admin.describe_quorum().wait() else { continue };
+            let mut all = quorum.voters.iter().chain(&quorum.observers);
+            let node = all.find(|it| it.id == id && it.directory == directory);
+            let lag = node.map_or(0, |node| quorum.high_watermark.0 - node.log_end.0).max(0) as u64;
+            let lag_first = *lag_first.get_or_insert(lag);
+            line.show(&behind(id, (lag_first, lag), began.elapsed()));
+        }
+    })
+}
+
+fn behind(id: BrokerId, (lag_first, lag): (u64, u64), elapsed: Duration) -> String {
+    let left = left(lag, lag_first.saturating_sub(lag) as f64 / elapsed.as_secs_f64().max(0.1));
+    format!("node {id} is {lag} records behind, {left} left")
+}
 
 /// How many bytes of the copies are there. Of a broker that does not say, nothing is.
 fn copied(admin: &Admin, left: &BTreeSet<&(String, i32)>, copies: &[Copy]) -> u64 {
@@ -98,12 +138,14 @@ fn progress(
     elapsed: Duration,
 ) -> String {
     let rate = had.saturating_sub(had_first) as f64 / elapsed.as_secs_f64().max(0.1);
-    let left = match rate {
-        rate if rate >= 1.0 => spell((total.saturating_sub(had) as f64 / rate).ceil() as u64),
-        _ => "some time".to_owned(),
-    };
+    let left = left(total.saturating_sub(had), rate);
     let (had, total, rate) = (size(had), size(total), size(rate as u64));
     format!("{done} of {count} partitions done, {had} of {total} copied, {rate}/s, {left} left")
+}
+
+/// How long what is missing will take at a rate of as much a second.
+fn left(missing: u64, rate: f64) -> String {
+    if rate < 1.0 { "some time".to_owned() } else { spell((missing as f64 / rate).ceil() as u64) }
 }
 
 /// Those that are not where they were to be, although they are not on their way any more. A topic that was deleted
@@ -137,15 +179,32 @@ pub(super) fn named(partitions: &[(String, i32)]) -> String {
     format!("{}{more} {verb}", names.join(", "))
 }
 
-/// A line on the terminal that is written over again and again.
+/// A line on the terminal that is written over again and again. Elsewhere each is a line of its own, now and then.
 struct Line {
+    is_terminal: bool,
     is_shown: bool,
+    next: Instant,
 }
 
 impl Line {
+    fn new() -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        let first = if is_terminal { Duration::ZERO } else { LINE_INTERVAL };
+        Self { is_terminal, is_shown: false, next: Instant::now() + first }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
     fn show(&mut self, text: &str) {
-        self.is_shown = true;
-        eprint!("\r\x1b[K{text}");
+        if self.is_terminal {
+            self.is_shown = true;
+            eprint!("\r\x1b[K{text}");
+        } else {
+            self.next = Instant::now() + LINE_INTERVAL;
+            eprintln!("{text}");
+        }
     }
 
     fn end(&mut self) {
@@ -182,6 +241,8 @@ mod tests {
         assert!(came_late.ends_with("2.0 MB of 6.0 MB copied, 500.0 kB/s, 8 s left"), "{came_late}");
         let said = progress((0, 3), (0, 0, 6_000_000), Duration::ZERO);
         assert!(said.ends_with("some time left"), "{said}");
+        let said = behind(BrokerId(4), (9_000, 3_000), Duration::from_secs(2));
+        assert_eq!(said, "node 4 is 3000 records behind, 1 s left");
         assert_eq!((spell(90), spell(91), spell(7300)), ("90 s".into(), "2 min".into(), "2 h 1 min".into()));
     }
 }
