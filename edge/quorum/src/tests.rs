@@ -1,6 +1,7 @@
 //! The metadata log and its quorum, on disks in memory.
 
 mod nodes; // nodes in one process, and what lies between them
+mod order; // what must be so of each of them
 
 mod alone; // a quorum of one
 mod broken_off; // what comes after a change without an end

@@ -18,6 +18,7 @@ use storage::memory::MemoryDisk;
 use tokio::sync::Notify;
 
 use super::fragile::FragileDisk;
+use super::order::Disorder;
 use crate::{Member, MemberStart, Network, OpenError, SendError, Sending, SnapshotEvery, Timing, Voter};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -250,6 +251,7 @@ pub(crate) struct Cluster {
     pub(crate) timing: Timing,
     /// That one of the nodes was told something.
     pub(crate) news: Arc<Notify>,
+    disorder: Disorder,
 }
 
 impl Cluster {
@@ -262,6 +264,7 @@ impl Cluster {
             every: SnapshotEvery::default(),
             timing: Timing::default(),
             news: Arc::default(),
+            disorder: Disorder::default(),
         }
     }
 
@@ -310,6 +313,7 @@ impl Cluster {
             tell: heard.tell(),
         };
         let member = Arc::new(Member::start(start).await?);
+        self.disorder.watch(&member);
         self.switch.nodes.lock().insert(id, member.clone());
         self.nodes.insert(id, Node { id, disk: memory, heard, member });
         Ok(())
