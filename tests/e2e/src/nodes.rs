@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -19,6 +20,11 @@ use crate::{http, terminal, wait};
 
 /// How long a node may take to serve, or to stop.
 const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A node that joins and is told no more listens for others so far above where it listens for clients.
+const PORTS_APART: u16 = 10_000;
+/// The first of the ports that the system gives to whoever connects.
+const EPHEMERAL_FROM: u16 = 32_768;
 
 /// See the module.
 #[derive(Debug)]
@@ -105,7 +111,15 @@ impl Nodes {
         if let Some(place) = self.places.get(&id) {
             return Ok(*place);
         }
-        let place = Place { kafka: free_port()?, cluster: free_port()?, http: free_port()? };
+        let http = free_port()?;
+        let place = loop {
+            let kafka = free_port()?;
+            let cluster = kafka + PORTS_APART;
+            // Behind those, the system gives ports to whoever connects.
+            if cluster < EPHEMERAL_FROM && TcpListener::bind((Ipv4Addr::LOCALHOST, cluster)).is_ok() {
+                break Place { kafka, cluster, http };
+            }
+        };
         self.places.insert(id, place);
         Ok(place)
     }
@@ -192,14 +206,12 @@ impl Nodes {
         self.wait_until_serving(id)
     }
 
-    /// Starts a node that is to join the cluster of others.
+    /// Starts a node that is to join the cluster of others; where it listens for them is for it to know.
     pub fn join(&mut self, id: i32, by: &[i32], set: &[(&str, &str)]) -> Result<()> {
-        let listen = self.cluster_address(id)?;
         let by: Result<Vec<String>> = by.iter().map(|id| self.cluster_address(*id)).collect();
         let by = by?.join(",");
-        let mut all = vec![("cluster.listen", listen.as_str()), ("cluster.join", by.as_str())];
-        all.extend(set);
-        self.start(id, &all)
+        let joins = [("cluster.join", by.as_str())];
+        self.start(id, &[&joins, set].concat())
     }
 
     /// Waits until a node that was started does what it is for.
