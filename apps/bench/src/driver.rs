@@ -45,6 +45,9 @@ pub struct Driver {
     pub metrics: Vec<String>,
     /// Whether settings that our clients do not have are passed over, with a note.
     pub is_lenient: bool,
+    /// What its file says and is not done.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 /// A system that speaks the protocol.
@@ -73,6 +76,7 @@ impl Default for Driver {
             consumer: Settings::new(),
             metrics: Vec::new(),
             is_lenient: false,
+            notes: Vec::new(),
         }
     }
 }
@@ -125,6 +129,11 @@ impl Driver {
         }
     }
 
+    /// Whether its brokers are on this machine.
+    pub fn is_here(&self) -> bool {
+        self.system != System::Bootstrap || is_loopback(&self.bootstrap_servers)
+    }
+
     /// Reads a text; `name` is what errors call it.
     pub fn read(name: &str, text: &str) -> Result<Self> {
         let source = Source { name, text };
@@ -153,10 +162,19 @@ impl Driver {
     }
 }
 
+/// Whether all of these addresses are of this machine.
+fn is_loopback(servers: &str) -> bool {
+    let starts = ["127.", "localhost:", "[::1]:"];
+    servers.split(',').all(|server| starts.iter().any(|start| server.trim().starts_with(start)))
+}
+
 /// Those that ship.
 pub fn names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }
+
+/// Their `reset`.
+const RESET: &str = "reset: true: topics of earlier runs stay; each run makes topics of its own";
 
 fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
     let class = fields.get("driverClass").and_then(|class| class.as_str()).unwrap_or_default();
@@ -183,6 +201,7 @@ fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
         consumer: with_common(read("consumerConfig", &theirs.consumer_config)?),
         metrics: Vec::new(),
         is_lenient: true,
+        notes: theirs.reset.then(|| RESET.to_owned()).into_iter().collect(),
     })
 }
 
@@ -210,11 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn only_what_runs_here_is_bound_by_this_machine() {
+        for (servers, expected) in [
+            ("127.0.0.1:9092,localhost:9093", true),
+            ("[::1]:9092", true),
+            ("127.0.0.1:9092,broker:9092", false),
+            ("localhost.example.org:9092", false),
+        ] {
+            assert_eq!(Driver::at(servers).is_here(), expected, "{servers}");
+        }
+    }
+
+    #[test]
     fn a_driver_of_the_openmessaging_benchmark_is_read() {
         let text = "\
 name: Kafka
 driverClass: io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver
 replicationFactor: 3
+reset: true
 topicConfig: |
   min.insync.replicas=2
 commonConfig: |
@@ -237,6 +269,7 @@ consumerConfig: |
         assert_eq!(driver.topic["min.insync.replicas"], "2");
         assert_eq!(driver.producer.len(), 4);
         assert_eq!(driver.consumer["request.timeout.ms"], "120000");
+        assert_eq!(driver.notes, [RESET]);
         let other = text.replace("kafka.Kafka", "pulsar.Pulsar");
         assert!(refusal(&other).starts_with("d.yaml: driverClass: io.openmessaging"), "{}", refusal(&other));
     }

@@ -378,8 +378,9 @@ impl Run<'_> {
         // Whatever is read counts: how long it takes to make consumers does not.
         let reading = Reading::prepare(self, Duration::ZERO, false)?;
         let began = self.clock.now();
-        let (read, watched) = self.drain(&reading, ends, began, show)?;
-        must_be_all(&self.target, &read, &sent)?;
+        let (readers, watched) = self.drain(&reading, ends, began, show)?;
+        readers.must_be_all(&sent, self.target.stop)?;
+        let read = reading.measured();
         let verdict = self.read_back(&sent)?;
         Ok(self.outcome((None, Some(flow(read, began))), sent, watched, verdict))
     }
@@ -395,28 +396,28 @@ impl Run<'_> {
         })
     }
 
-    /// Reads all, and measures that.
+    /// Reads all, and measures that; what readers counted.
     fn drain(
         &self,
         reading: &Reading<'_>,
         ends: Ends,
         began: Duration,
         show: &mut Show<'_>,
-    ) -> Result<(Measured, Watched)> {
+    ) -> Result<(Readers, Watched)> {
         let records = self.target.workload.records;
         let timing = Timing { started: began, steady_from: began, until: None, records };
         reading.end_at(ends);
         let mut watch = Watch::new(self, timing, Vec::new(), reading.meters());
         // Where several machines begin together, that is a while after all is ready.
         wait_until(began, || self.clock.now());
-        thread::scope(|scope| {
+        let readers = thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
             let readers = reading.start(scope, working);
             watch.until(&done, &self.clock, show);
             reading.join(readers)
         })?;
         watch.rest(self.clock.now(), show);
-        Ok((reading.measured(), watch.end()))
+        Ok((readers, watch.end()))
     }
 
     fn ends(&self, sent: &Sent) -> Result<Ends> {
@@ -478,14 +479,6 @@ impl Timing {
 /// From when on a run counts that begins then.
 pub(crate) fn steady_from(workload: &Workload, began: Duration) -> Duration {
     Timing::of(workload, began).steady_from
-}
-
-/// Fails if readers of what is stored got less than all of it.
-pub(crate) fn must_be_all(target: &Target<'_>, read: &Measured, sent: &Sent) -> Result<()> {
-    let expected = sent.acknowledged() * u64::from(target.workload.subscriptions);
-    let (found, is_stopped) = (read.counts.records, target.stop.load(Ordering::Relaxed));
-    ensure!(is_stopped || found >= expected, "{found} of {expected} records were read");
-    Ok(())
 }
 
 /// What was measured, from then on until the last of it came through.

@@ -12,6 +12,7 @@ use crate::histogram::{self, Quantiles};
 use crate::load::Second;
 use crate::report::{FlowReport, PointReport, Report, RunReport, SystemReport};
 use crate::rows::each_run;
+use crate::workload::Workload;
 
 type Part = fn(&Quantiles) -> f64;
 
@@ -66,7 +67,7 @@ fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &Run
     let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
     put("workload", report.name.clone().into());
     put("driver", system.name.clone().into());
-    put("messageSize", workload.record_bytes.into());
+    put("messageSize", message_bytes(workload, run).into());
     put("topics", workload.topics.into());
     put("partitions", workload.partitions.into());
     put("producersPerTopic", producers.max(1).into());
@@ -80,6 +81,15 @@ fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &Run
         times.put(run, &mut all);
     }
     Value::Object(all)
+}
+
+/// Of a value on average, where the payload says it and not the workload.
+fn message_bytes(workload: &Workload, run: &RunReport) -> u64 {
+    let flow = run.written.as_ref().or(run.read.as_ref()).filter(|flow| flow.records > 0);
+    match flow {
+        Some(flow) if !workload.is_filled() => flow.bytes / flow.records,
+        _ => workload.record_bytes as u64,
+    }
 }
 
 fn latency<'a>(

@@ -26,9 +26,11 @@ mod sweep;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::ceiling::Ceilings;
 use crate::compare::Differences;
-use crate::plot::{Axis, Mark, SERIES_MAX, Scale, class, number};
-use crate::report::{Figure, Grid, PointReport, Report, SystemReport, Unit, limits};
+use crate::histogram::MIB;
+use crate::plot::{Axis, Bar, Bars, Mark, SERIES_MAX, Scale, class, number};
+use crate::report::{Figure, Grid, PointReport, Report, SystemReport, Unit, limits, rates};
 
 pub use family::family;
 
@@ -213,8 +215,30 @@ fn tables(report: &Report) -> Markup {
         @if let Some(ceilings) = &report.ceilings {
             h2 { "What this machine can do" }
             p { "Measured without brokers, before the first run." }
+            div.charts { (bars_of(report, ceilings).figure()) }
             (table(&limits(ceilings)))
         }
+    }
+}
+
+/// What the machine can do, drawn; beside what others measured, where that is all that was.
+fn bars_of(report: &Report, ceilings: &Ceilings) -> Bars {
+    let bar = |(what, rate): (&str, Option<f64>)| {
+        let value = rate? / MIB;
+        let said = number::plain(value.round());
+        Some(Bar { group: what.to_owned(), series: 0, name: String::new(), values: vec![value], said })
+    };
+    let bars: Vec<Bar> = rates(ceilings).into_iter().filter_map(bar).collect();
+    let is_all = report.points.iter().all(|point| point.systems.is_empty());
+    let published = report.published.as_ref().filter(|_| is_all).and_then(|published| published.mib_per_sec);
+    let mark = published.map(|value| Mark { value, label: format!("published: {}", number::plain(value)) });
+    let values = bars.iter().flat_map(|bar| bar.values.iter().copied()).chain(published);
+    Bars {
+        title: "What this machine can do".to_owned(),
+        about: String::new(),
+        axis: axis("MiB/s", Scale::from_zero(values), number::plain),
+        bars,
+        mark,
     }
 }
 
@@ -253,7 +277,9 @@ fn axis(title: &str, scale: Scale, show: fn(f64) -> String) -> Axis {
 /// What others measured of this figure, if they say it.
 fn published(report: &Report, figure: &Figure) -> Option<Mark> {
     let value = report.published_of(figure)?;
-    Some(Mark { value, label: format!("published: {}", show(figure)(value)) })
+    let of = report.published.as_ref().and_then(|published| published.numbers_of.as_ref());
+    let of = of.map_or_else(String::new, |of| format!(", {of}"));
+    Some(Mark { value, label: format!("published{of}: {}", show(figure)(value)) })
 }
 
 #[cfg(test)]

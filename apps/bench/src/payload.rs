@@ -73,6 +73,18 @@ impl Payload {
         Self::Bytes(Stretches { text: text.into(), size, at: 0, chance })
     }
 
+    /// What a file holds, as the value of each record: from another byte on each time, and from its start behind its
+    /// end.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if file.is_empty() {
+            bail!("{} is empty: there is nothing to send", path.display());
+        }
+        let mut text = file.repeat(TEXT_BYTES.div_ceil(file.len()) + 1);
+        text.truncate(TEXT_BYTES + file.len());
+        Ok(Self::Bytes(Stretches { text: text.into(), size: file.len(), at: 0, chance: Chance::new(0, 0) }))
+    }
+
     /// The same for another sender: what is long is shared, chance is its own, and numbers begin at `first`.
     pub fn another(&self, first: u64, mut chance: Chance) -> Self {
         match self {
@@ -196,6 +208,22 @@ mod tests {
     fn lines_are_split_at_their_delimiter() {
         assert_eq!(split(b"a\nbc\n", b"\n"), [b"a".to_vec(), b"bc".to_vec()]);
         assert_eq!(split(b"a||b|c", b"||"), [b"a".to_vec(), b"b|c".to_vec()]);
+    }
+
+    #[test]
+    fn a_file_is_sent_whole() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let path = folder.path().join("payload.data");
+        std::fs::write(&path, b"abcdefg").expect("it can be written");
+        let mut payload = Payload::of_file(&path).expect("it can be read");
+        assert_eq!(payload.free_bytes(), 7);
+        let mut of_another = payload.another(0, Chance::new(3, 1));
+        for value in [payload.next_value(), of_another.next_value()] {
+            let doubled = value.repeat(2);
+            assert!(doubled.windows(7).any(|part| part == b"abcdefg"), "{value:?}");
+        }
+        std::fs::write(&path, b"").expect("it can be written");
+        assert!(Payload::of_file(&path).is_err());
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub use figures::{FIGURES, Figure, Unit};
 pub use grid::Grid;
 pub use growth::Growth;
 pub use limits::limits;
+pub(crate) use limits::rates;
 pub use resources::Resources;
 pub(crate) use summary::Headline;
 pub use summary::Summary;
@@ -253,6 +254,12 @@ impl RunReport {
         self.settings.get("compression.type").is_some_and(|codec| codec != "none")
     }
 
+    /// Whether its records were only counted: there was no room for a mark in them.
+    pub fn is_counted(&self) -> bool {
+        let number = |name: &str| self.verified[name].as_u64().unwrap_or(0);
+        number("records") == 0 && number("unmarked") > 0
+    }
+
     /// Whether it got to its end, so that something of it was measured.
     pub const fn got_through(&self) -> bool {
         self.written.is_some() || self.read.is_some()
@@ -294,6 +301,7 @@ impl Report {
         match (figure.name, has_read) {
             ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
             ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
+            ("send_call_mean_ns", _) => of.send_mean_ms.map(|ms| ms * 1e6),
             ("send_call_max_ns", _) => of.send_max_ms.map(|ms| ms * 1e6),
             ("end_to_end_p50_ns", _) => of.p50_ms.map(|ms| ms * 1e6),
             ("end_to_end_p99_ns", _) => of.p99_ms.map(|ms| ms * 1e6),

@@ -188,7 +188,6 @@ impl Suite<'_> {
             self.paced(target, &mut show)
         });
         let replicas = target.replicas();
-        let is_here = !is_there || is_loopback(&servers);
         // Whoever ends it early wants nothing to stay behind; of what failed the logs do.
         if measured.is_ok() || self.stop.load(Ordering::Relaxed) {
             cluster.stop()?;
@@ -198,7 +197,8 @@ impl Suite<'_> {
         let of_run = paced.notes.iter().cloned().chain(paced.outcome.punctuality.warning());
         let of_run = of_run.map(|note| format!("{}: {note}", place.trim_end()));
         let cold = cold_start(driver, workload);
-        for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(cold) {
+        for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(cold).chain(driver.notes.clone())
+        {
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -209,7 +209,7 @@ impl Suite<'_> {
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
         let run = RunReport { rate, full_speed_per_sec, faults, wrong, ..run };
-        if !is_here {
+        if !driver.is_here() {
             return Ok(run);
         }
         let done = done(&run, workload, replicas, log_bytes_per_record);
@@ -255,12 +255,6 @@ impl Suite<'_> {
 
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// Whether all of these addresses are of this machine.
-fn is_loopback(servers: &str) -> bool {
-    let starts = ["127.", "localhost:", "[::1]:"];
-    servers.split(',').all(|server| starts.iter().any(|start| server.trim().starts_with(start)))
 }
 
 /// What a short warm-up does to a system on a JVM.
@@ -313,18 +307,6 @@ fn in_turn(run: usize, systems: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_runs_here_is_bound_by_this_machine() {
-        for (servers, expected) in [
-            ("127.0.0.1:9092,localhost:9093", true),
-            ("[::1]:9092", true),
-            ("127.0.0.1:9092,broker:9092", false),
-            ("localhost.example.org:9092", false),
-        ] {
-            assert_eq!(is_loopback(servers), expected, "{servers}");
-        }
-    }
 
     #[test]
     fn turns_turn_around() {

@@ -62,7 +62,7 @@ pub struct Workload {
     /// Bytes of the value of each record, where the payload does not say it.
     pub record_bytes: usize,
     /// What the values are: `letters`, `share:0.3` for bytes of which compression leaves about that share,
-    /// `log-lines` for JSON of about a kilobyte, `lines:PATH`, or `template:TEXT`.
+    /// `file:PATH` for those of a file, `log-lines` for JSON of about a kilobyte, `lines:PATH`, or `template:TEXT`.
     pub payload: String,
     /// `none`, `round-robin:N`, `uniform:N`, `zipf:N` or `zipf:N:EXPONENT`.
     pub keys: String,
@@ -185,6 +185,8 @@ pub struct Published {
     pub hardware: String,
     /// What came of it, in its words and units.
     pub result: String,
+    /// Of what the numbers are, where they are not of all points.
+    pub numbers_of: Option<String>,
     /// Records a second.
     pub records_per_sec: Option<f64>,
     /// Of values; 1 MiB is 2²⁰ bytes.
@@ -195,7 +197,9 @@ pub struct Published {
     pub p99_ms: Option<f64>,
     /// The same, at 99.9 %.
     pub p999_ms: Option<f64>,
-    /// How long the longest call of send took.
+    /// How long a call of send took on average.
+    pub send_mean_ms: Option<f64>,
+    /// How long the longest one took.
     pub send_max_ms: Option<f64>,
 }
 
@@ -280,9 +284,9 @@ impl Point {
 }
 
 impl Workload {
-    /// Whether values are bytes that mean nothing, of the size that it says, and not lines of their own.
+    /// Whether values are bytes of which some may be others, of the size that it says, and not lines of their own.
     pub fn is_filled(&self) -> bool {
-        self.payload == "letters" || self.payload.starts_with("share:")
+        self.payload == "letters" || ["share:", "file:"].iter().any(|kind| self.payload.starts_with(kind))
     }
 
     /// Fails if values make no sense, or not together.

@@ -17,7 +17,7 @@ use super::merge::{Gathering, Merged};
 use super::message::{Answer, FORM, Order};
 use crate::histogram::in_words;
 use crate::load::{
-    Clock, Outcome, Phase, Second, Share, Shift, Show, Stage, Target, WorkerClock, must_be_all, steady_from,
+    Clock, Outcome, Phase, Second, Share, Shift, Show, Stage, Target, WorkerClock, steady_from,
 };
 
 /// Workers that are connected.
@@ -105,7 +105,7 @@ impl Fleet {
             let (filled, _) = self.phase(stage, target, Phase::Fill, &before, &mut |_| {})?;
             let ends = stage.ends(&filled.sent)?;
             let (drained, began) = self.phase(stage, target, Phase::Drain(ends), &before, show)?;
-            must_be_all(&target, &drained.read, &filled.sent)?;
+            drained.readers.must_be_all(&filled.sent, target.stop)?;
             let clocks = self.clocks(&before)?;
             let verdict = stage.read_back(&filled.sent)?;
             let flows = (None, Some(drained.read));

@@ -178,7 +178,8 @@ impl Run<'_> {
                     let _ = tell(Progress::Window(window));
                 };
                 let reading = Reading::prepare(self, at, false)?;
-                (read, _) = self.drain(&reading, ends, at, show)?;
+                let (readers, _) = self.drain(&reading, ends, at, show)?;
+                (read, seen) = (reading.measured(), readers.into_parts());
             }
         }
         // Times of one machine mean nothing to another.

@@ -256,6 +256,19 @@ impl Readers {
         self.subscriptions
     }
 
+    /// Fails if the readers of a subscription of what is stored got less than all of it, or more, unless they were
+    /// told to stop.
+    pub(crate) fn must_be_all(&self, sent: &Sent, stop: &AtomicBool) -> Result<()> {
+        let (least, most) = (sent.acknowledged(), sent.records.iter().sum::<u64>());
+        for (number, (_, found)) in self.subscriptions.iter().enumerate() {
+            ensure!(
+                stop.load(Ordering::Relaxed) || (least..=most).contains(found),
+                "readers of subscription {number} got {found} records of {least}"
+            );
+        }
+        Ok(())
+    }
+
     /// Whether each subscription got what was sent, and nothing else.
     pub(crate) fn verdict(self, sent: &Sent, workload: &Workload) -> Result<Verdict> {
         let (is_marked, _) = marks(workload);

@@ -173,10 +173,16 @@ pub(super) fn payload(workload: &Workload) -> Result<Payload> {
             let share = share.context("payload: share:NUMBER, where the number is from 0 to 1")?;
             Ok(Payload::compressible(size, share, chance))
         }
+        Some(("file", path)) => {
+            let payload = Payload::of_file(Path::new(path))?;
+            let has = payload.free_bytes();
+            ensure!(has == size, "record_bytes: {size}, and {path} has {has} bytes");
+            Ok(payload)
+        }
         Some(("lines", path)) => Payload::lines(Path::new(path), b"\n", chance),
         Some(("template", text)) => Ok(Payload::Template(Template::new(text, 0, chance)?)),
         _ => bail!(
-            "payload: {} is neither letters, log-lines, share:NUMBER, lines:PATH nor template:TEXT",
+            "payload: {} is neither letters, log-lines, share:NUMBER, file:PATH, lines:PATH nor template:TEXT",
             workload.payload
         ),
     }

@@ -90,10 +90,7 @@ fn checked(report: &Report) -> String {
     let count = |is: &dyn Fn(&RunReport) -> bool| runs.iter().filter(|run| is(run)).count();
     let (all, fallen) = (runs.len(), count(&|run| !run.got_through()));
     let wrong = count(&|run| run.got_through() && run.wrong.is_some());
-    let is_counted = |run: &RunReport| {
-        run.verified["records"].as_u64() == Some(0) && run.verified["unmarked"].as_u64() > Some(0)
-    };
-    let counted = count(&is_counted);
+    let counted = count(&RunReport::is_counted);
     let mut said = Vec::new();
     if fallen > 0 {
         said.push(format!("{fallen} of {all} runs did not get through"));

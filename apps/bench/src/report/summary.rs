@@ -2,7 +2,7 @@
 
 use super::resources::{median, percent};
 use super::text::wrong_in_words;
-use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport};
+use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, rates};
 
 /// One table of several reports.
 #[derive(Debug)]
@@ -78,8 +78,11 @@ impl Summary {
         {
             let mut row: [String; 12] = Default::default();
             row[0].clone_from(&report.name);
-            row[2] = "disk, written and flushed".to_owned();
-            row[4] = format!("{:.1}", ceilings.disk_flushed_bytes_per_sec / crate::histogram::MIB);
+            // As was published of it, where the file system knows that way.
+            let [direct, flushed, ..] = rates(&ceilings);
+            let (what, rate) = if direct.1.is_some() { direct } else { flushed };
+            row[2] = what.to_owned();
+            row[4] = format!("{:.1}", rate.unwrap_or_default() / crate::histogram::MIB);
             self.rows.push(row);
         }
     }
@@ -158,6 +161,11 @@ impl Summary {
     }
 }
 
+/// Whether what was published is of every point.
+fn numbers_of_all(report: &Report) -> bool {
+    report.published.as_ref().is_some_and(|published| published.numbers_of.is_none())
+}
+
 impl Headline {
     /// The first figure of which others say what they measured, else the first that says something; `None` where no
     /// system has any.
@@ -175,7 +183,7 @@ impl Headline {
             name: report.name.clone(),
             point: point.label(),
             figure,
-            published: report.published_of(figure),
+            published: report.published_of(figure).filter(|_| numbers_of_all(report)),
             systems: systems.collect(),
         })
     }

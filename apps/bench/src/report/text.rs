@@ -24,7 +24,7 @@ impl Report {
                 let mut row = vec![point.label(), system.name.clone()];
                 row.extend(figures.iter().map(|figure| shown(figure, system)));
                 row.push(self.reached(system));
-                row.push(wrong_in_words(system).unwrap_or_else(|| "as sent".to_owned()));
+                row.push(wrong_in_words(system).unwrap_or_else(|| right_in_words(system).to_owned()));
                 grid.row(row);
             }
         }
@@ -131,6 +131,11 @@ impl Report {
         }
         text
     }
+}
+
+/// What is known of records of which nothing is known to be wrong.
+fn right_in_words(system: &SystemReport) -> &'static str {
+    if system.runs.iter().any(RunReport::is_counted) { "as many as sent" } else { "as sent" }
 }
 
 /// In how many runs of a system something was wrong with the records, or nothing came of it; `None` if in none.

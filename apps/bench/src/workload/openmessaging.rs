@@ -2,6 +2,8 @@
 //!
 //! What they say and this harness does otherwise is told in a note: nothing is passed over in silence.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -71,17 +73,10 @@ pub(super) fn is_one(fields: &Fields) -> bool {
 /// The same as fields of ours, and what is not the same.
 pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields, Vec<String>)> {
     source.only(fields, &yaml::names::<Theirs>())?;
-    let theirs: Theirs = source.typed(fields)?;
+    let mut theirs: Theirs = source.typed(fields)?;
     let mut notes = vec!["an OpenMessaging Benchmark workload".to_owned()];
+    let payload = payload(&mut theirs, source.name, &mut notes);
     let backlog = backlog(&theirs, &mut notes);
-    let payload = match &theirs.payload_file {
-        _ if theirs.use_randomized_payloads => format!("share:{}", theirs.random_bytes_ratio),
-        Some(file) => {
-            notes.push(format!("payloadFile {file} is not read: random letters of messageSize are sent"));
-            "letters".to_owned()
-        }
-        None => "letters".to_owned(),
-    };
     let keys = match &*theirs.key_distributor {
         "NO_KEY" => "none".to_owned(),
         "KEY_ROUND_ROBIN" => format!("round-robin:{KEYS}"),
@@ -127,12 +122,53 @@ pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields,
     }
 }
 
+/// What the records say; as large as their file, if that is there.
+fn payload(theirs: &mut Theirs, workload: &str, notes: &mut Vec<String>) -> String {
+    if theirs.use_randomized_payloads {
+        if theirs.randomized_payload_pool_size > 0 {
+            let size = theirs.randomized_payload_pool_size;
+            notes.push(format!(
+                "randomizedPayloadPoolSize {size}: every record is another, and not one of so many"
+            ));
+        }
+        return format!("share:{}", theirs.random_bytes_ratio);
+    }
+    let Some(file) = &theirs.payload_file else { return "letters".to_owned() };
+    let Some((path, bytes)) = payload_file(file, workload) else {
+        notes.push(format!("payloadFile {file} is not there: random letters of messageSize are sent"));
+        return "letters".to_owned();
+    };
+    if bytes != theirs.message_size {
+        notes.push(format!(
+            "messageSize {}: {file} has {bytes} bytes, and so have records",
+            theirs.message_size
+        ));
+        theirs.message_size = bytes;
+    }
+    format!("file:{}", path.display())
+}
+
+/// Where a file of records is: theirs are named from the folder that has the folder of workloads in it.
+fn payload_file(file: &str, workload: &str) -> Option<(PathBuf, usize)> {
+    let beside = Path::new(workload).parent().unwrap_or(Path::new(""));
+    let places = [Path::new("").to_owned(), beside.join(".."), beside.to_owned()];
+    places.iter().find_map(|place| {
+        let path = place.join(file);
+        let bytes = path.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?.len();
+        Some((path, usize::try_from(bytes).ok()?))
+    })
+}
+
 /// How many records make the backlog that is to be drained, if one is.
 fn backlog(theirs: &Theirs, notes: &mut Vec<String>) -> Option<u64> {
     /// A GB of theirs.
     const GB: f64 = (1 << 30) as f64;
     let size = theirs.consumer_backlog_size_gb;
     (size > 0.0).then(|| {
+        if theirs.backlog_drain_ratio < 1.0 {
+            let ratio = theirs.backlog_drain_ratio;
+            notes.push(format!("backlogDrainRatio {ratio}: all of the backlog is read"));
+        }
         notes.push(format!(
             "consumerBacklogSizeGB {size}: so much is written first, and then it is measured how it is read; \
              their harness goes on writing meanwhile"

@@ -131,7 +131,7 @@ testDurationMinutes: 15
     assert_eq!((searching.notes.len(), searching.points[0].workload.search), (3, Some(Goal::default())));
     let draining = read(&text.replace("SizeGB: 0", "SizeGB: 10")).expect("it is right");
     let Workload { stored, records, .. } = draining.points[0].workload;
-    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 2));
+    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 3));
     let cases = [
         ("messageSize", "mesageSize", "w.yaml:5: unknown field `mesageSize`: did you mean `messageSize`?"),
         ("KEY_ROUND_ROBIN", "KEYS", "w.yaml: keyDistributor: KEYS is neither"),
@@ -140,6 +140,26 @@ testDurationMinutes: 15
         let said = refusal(&text.replace(from, to));
         assert!(said.starts_with(expected), "{to}: {said}");
     }
+}
+
+#[test]
+fn a_payload_file_is_found_from_the_folder_that_has_that_of_the_workload_in_it() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("it can be made");
+        std::fs::write(&path, text).expect("it can be written");
+        path
+    };
+    write("payload/payload-40b.data", &"abcd".repeat(10));
+    let text = "name: w\nmessageSize: 100\nproducerRate: 10\npayloadFile: payload/payload-40b.data\n";
+    let found = Experiment::open(&write("workloads/w.yaml", text), false).expect("it is right");
+    let workload = &found.points[0].workload;
+    assert!(workload.payload.starts_with("file:") && workload.is_filled(), "{}", workload.payload);
+    assert_eq!((workload.record_bytes, found.notes.len()), (40, 2), "{:?}", found.notes);
+    let elsewhere =
+        Experiment::open(&write("w.yaml", &text.replace("40b", "1kb")), false).expect("it is right");
+    assert_eq!((&*elsewhere.points[0].workload.payload, elsewhere.notes.len()), ("letters", 2));
 }
 
 /// The one file of theirs that says how records get their keys; the others leave it at that.

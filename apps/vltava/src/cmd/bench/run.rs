@@ -253,7 +253,7 @@ impl Arguments {
     ) -> Result<Option<Ceilings>> {
         let asks_brokers =
             |experiment: &Experiment| experiment.points.iter().any(|point| point.workload.ceiling.is_none());
-        let are_here = drivers.iter().any(|driver| driver.system != System::Bootstrap);
+        let are_here = drivers.iter().any(Driver::is_here);
         if self.no_ceilings || !are_here || !experiments.iter().any(asks_brokers) {
             return Ok(None);
         }
