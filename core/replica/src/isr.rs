@@ -116,7 +116,9 @@ impl Isr {
     fn on_refused(&mut self) {
         let Some(proposed) = self.proposed.take() else { return };
         if self.is_repeated {
-            self.refused.extend(proposed.isr.iter().map(|&(id, _)| id));
+            // What is so already may be refused, too, and again and again.
+            let more = proposed.isr.iter().map(|&(id, _)| id).filter(|id| !self.refused.contains(id));
+            self.refused.extend(more.collect::<Vec<_>>());
             let isr = self.committed.iter().map(|&id| (id, BrokerEpoch::NONE)).collect();
             self.proposed = Some(AlterIsr { isr, ..proposed });
         }

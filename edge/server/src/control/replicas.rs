@@ -81,7 +81,8 @@ impl ControlThread {
     /// The controller answered, or nobody did.
     pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
         for ((topic, partition), proposal, answer) in self.state.proposals.on_answered(reply) {
-            if answer == IsrAnswer::Unknown {
+            // What is said again after a refusal may be refused as fast as it is said.
+            if matches!(answer, IsrAnswer::Unknown | IsrAnswer::Refused) {
                 self.state.proposals_at = now.elapsed + RETRY_AFTER;
             }
             debug!(%topic, %partition, ?answer, "an in-sync set was asked for");
