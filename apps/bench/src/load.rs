@@ -19,12 +19,12 @@ mod send;
 pub(crate) mod tag;
 mod topics;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use client::Admin;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
