@@ -371,7 +371,8 @@ impl World {
 
     fn perform(&mut self, node: usize, life: u32, acts: VecDeque<Act>) -> Vec<(PartitionKey, Cut)> {
         let mut cuts = Vec::new();
-        for act in acts {
+        let mut acts = acts.into_iter();
+        while let Some(act) = acts.next() {
             match act {
                 Act::Connect { conn, to, purpose } => {
                     self.net.connect(conn, to, purpose);
@@ -410,6 +411,12 @@ impl World {
                 Act::Asks { joiners } => self.ambush(node, &joiners),
                 Act::Say(what) => self.say(format_args!("node {node} {what}")),
                 Act::Exit { is_clean } => {
+                    // What it did in the same step, before it heard that it has to end, is done.
+                    for act in acts {
+                        if let Act::BeginAnew(key) = act {
+                            self.truth.on_begun_anew(node, key);
+                        }
+                    }
                     self.observe(node, &cuts);
                     self.end(node, is_clean);
                     return Vec::new();
