@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each broker has one fetch on its way, for all partitions that are read from it, in a fetch session (KIP-227):
-//! a request names only what changed. That is the leader, or who is near if the leader says so (KIP-392). The next leaves as soon as the answer is in, while its records are
-//! being read, as long as what nobody has read yet stays within its bound.
+//! a request names only what changed. The next leaves as soon as the answer is in, while its records are
+//! being read, as long as what nobody has read yet stays within its bound. A partition is read from its leader, or
+//! from a replica nearby if the leader says so (KIP-392).
 //!
 //! Which partitions are read is said from outside: by the user, or by a group, whose member has its place
 //! beside this machine ([`group`](crate::group)) and tells it as the user does.
@@ -391,20 +392,20 @@ impl Consumer {
         }
     }
 
-    /// Partitions that may be asked for now, by who is to be asked: `whom` says, if a partition is wanted and that
-    /// is known. What waits is noted.
+    /// Partitions that are wanted and may be asked for now, by who is to be asked, as `whom` says if that is known.
+    /// What waits is noted.
     fn ready(
         &mut self,
         now: Now,
-        whom: impl Fn(&mut Part) -> Option<Option<BrokerId>>,
+        is_wanted: impl Fn(&Part) -> bool,
+        whom: impl Fn(&mut Part) -> Option<BrokerId>,
     ) -> Map<BrokerId, Vec<TopicPartition>> {
         let mut ready: Map<BrokerId, Vec<TopicPartition>> = Map::default();
         for (of, part) in &mut self.parts {
-            if part.is_failed {
+            if part.is_failed || !is_wanted(part) {
                 continue;
             }
-            let Some(whom) = whom(part) else { continue };
-            let Some(broker) = whom else {
+            let Some(broker) = whom(part) else {
                 self.metadata.is_wanted = true;
                 continue;
             };

@@ -34,11 +34,8 @@ impl Consumer {
         if self.unread_bytes >= self.settings.prefetch_bytes_max {
             return;
         }
-        let source = |part: &mut super::Part| {
-            let is_wanted = !part.is_paused && part.position.known().is_some();
-            is_wanted.then(|| part.source(now))
-        };
-        let ready = self.ready(now, source);
+        let is_wanted = |part: &super::Part| !part.is_paused && part.position.known().is_some();
+        let ready = self.ready(now, is_wanted, |part| part.source(now));
         for (broker, parts) in ready {
             let peer = Peer::Broker(broker);
             self.metadata.is_wanted |= !self.links.knows(peer);
@@ -468,7 +465,7 @@ mod tests {
         consumer.fail(&chunk);
         assert!(!consumer.is_current(&of(), chunk.generation()));
         assert_eq!(consumer.position(&of()), Some(Offset(300)), "where it stands");
-        assert!(consumer.ready(NOW, |part| Some(part.leader)).is_empty());
+        assert!(consumer.ready(NOW, |_| true, |part| part.leader).is_empty());
         consumer.assign([(of(), Start::Offset(Offset(7)))]);
         assert_eq!(consumer.position(&of()), Some(Offset(7)), "it begins again");
     }

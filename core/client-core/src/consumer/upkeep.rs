@@ -75,8 +75,8 @@ impl Consumer {
 
     /// Asks where partitions begin and end, for those that are to be read from there.
     pub(super) fn find_positions(&mut self, now: Now, effects: &mut Effects<Effect>) {
-        let leader = |part: &mut Part| matches!(part.position, Position::Wanted(_)).then_some(part.leader);
-        let ready = self.ready(now, leader);
+        let is_wanted = |part: &Part| matches!(part.position, Position::Wanted(_));
+        let ready = self.ready(now, is_wanted, |part| part.leader);
         for (broker, parts) in ready {
             let peer = Peer::Broker(broker);
             self.metadata.is_wanted |= !self.links.knows(peer);

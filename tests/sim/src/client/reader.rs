@@ -82,7 +82,7 @@ pub(super) struct Options {
     /// … of a partition in an answer, …
     pub(super) refuse_per_thousand: u32,
     pub(super) rot_per_thousand: u32,
-    /// (that the leader sends the reader to a replica nearby; with none the reader does not say where it is)
+    /// (here the leader sends the reader to a replica nearby; at zero the reader does not say where it is)
     pub(super) nearby_per_thousand: u32,
     /// … and of an answer.
     pub(super) throttle_per_thousand: u32,
