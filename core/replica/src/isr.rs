@@ -50,6 +50,14 @@ pub enum IsrAnswer {
     Unknown,
 }
 
+impl IsrAnswer {
+    /// Whether the leader may say something again at once, which may be answered like this at once: the controller is
+    /// to be left in peace for a while.
+    pub const fn may_come_again(&self) -> bool {
+        matches!(self, Self::Refused | Self::Unknown)
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Isr {
@@ -135,5 +143,24 @@ impl Isr {
         self.partition_epoch = partition_epoch;
         self.committed = isr;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_again_and_again_is_remembered_once() {
+        let mut isr = Isr::new(vec![BrokerId(1)], 4);
+        let wanted = [1, 2].map(|id| (BrokerId(id), BrokerEpoch::NONE)).to_vec();
+        let mut asked = AlterIsr { leader_epoch: LeaderEpoch(1), partition_epoch: 4, isr: wanted };
+        isr.propose(asked.clone());
+        assert!(isr.on_answer(&asked, IsrAnswer::Unknown).is_some());
+        for _ in 0..100 {
+            asked = isr.on_answer(&asked, IsrAnswer::Refused).expect("an earlier copy may still be taken");
+        }
+        assert_eq!(isr.all().collect::<Vec<_>>(), [BrokerId(1), BrokerId(2)]);
+        assert_eq!(isr.refused.len(), 2);
     }
 }

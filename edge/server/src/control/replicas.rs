@@ -6,7 +6,7 @@ use broker::lifecycle::Lifecycle;
 use broker::replication::PartitionKey;
 use controller::{AlterPartition, AlterPartitions, Command, Reply};
 use metadata::Delta;
-use replica::{AlterIsr, IsrAnswer};
+use replica::AlterIsr;
 use tracing::debug;
 
 use super::waiting::Asker;
@@ -81,8 +81,7 @@ impl ControlThread {
     /// The controller answered, or nobody did.
     pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
         for ((topic, partition), proposal, answer) in self.state.proposals.on_answered(reply) {
-            // What is said again after a refusal may be refused as fast as it is said.
-            if matches!(answer, IsrAnswer::Unknown | IsrAnswer::Refused) {
+            if answer.may_come_again() {
                 self.state.proposals_at = now.elapsed + RETRY_AFTER;
             }
             debug!(%topic, %partition, ?answer, "an in-sync set was asked for");

@@ -221,8 +221,7 @@ impl Process {
     fn on_proposals_answered(&mut self, now: Now, result: Result<Reply, ControllerError>) {
         let asked = self.proposals.on_answered(result.ok());
         for (key, asked, answer) in asked {
-            // What is said again after a refusal may be refused as fast as it is said.
-            if matches!(answer, IsrAnswer::Unknown | IsrAnswer::Refused) {
+            if answer.may_come_again() {
                 self.proposals_at = Some(now.elapsed + self.times.retry_after);
             }
             if let Some(cell) = self.cells.get(&key) {
