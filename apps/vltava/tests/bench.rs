@@ -177,7 +177,7 @@ fn more_than_is_taken_is_no_failure_where_that_is_asked() {
         run["failed"]
     );
     assert!(run["close_ns"].is_u64() && system["figures"]["close_ns"].is_object(), "{}", system["figures"]);
-    assert_eq!(report["ceilings"], Value::Null, "nothing says that the brokers are here");
+    assert!(report["ceilings"]["disk_bytes"].is_u64(), "a loopback address says that the brokers are here");
 }
 
 /// A result of runs that wrote so many records a second, the last of which had this wrong.
