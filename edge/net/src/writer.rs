@@ -32,8 +32,8 @@ use crate::limits::WriteLimits;
 const GATHER_BYTES_MAX: usize = 256 << 10;
 /// Far below the kernel's 1024; more parts than this fill a socket buffer anyway.
 const GATHER_PARTS_MAX: usize = 64;
-/// What one `sendfile` takes at most, so that other connections of the thread get their turn.
-const SENDFILE_BYTES_MAX: usize = 1 << 20;
+/// What one `sendfile` takes at most: how long the other connections of the thread wait for their turn.
+const SENDFILE_BYTES_MAX: usize = 256 << 10;
 
 /// Why answers cannot be written any more.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +166,10 @@ impl AnswerWriter {
             let step = poll_fn(|context| self.poll_step(context)).await?;
             self.stalled_since = None;
             self.advance(step)?;
+            if !self.pieces.is_empty() {
+                // Else a peer that takes bytes as fast as they are sent has the thread until it has them all.
+                tokio::task::yield_now().await;
+            }
         }
         if self.corked {
             self.cork(false);

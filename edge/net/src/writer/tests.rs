@@ -131,6 +131,30 @@ proptest! {
     }
 }
 
+/// All of it fits into the socket, which never makes the writer wait.
+#[tokio::test]
+async fn others_have_their_turn_after_each_call_of_a_long_flush() {
+    const RANGES: usize = 16;
+    let (mut writer, _reader) =
+        connect(WriteLimits { sendfile_bytes_min: 1, ..WriteLimits::default() }, false).await;
+    let file = segment(true);
+    let mut answer = Answer::of(Vec::new());
+    answer.files.extend((0..RANGES).map(|_| (0, range(&file, 0, 1_000))));
+    let mut turns = 0;
+    let others = async {
+        loop {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = writer.write(answer) => done.unwrap(),
+        () = others => {}
+    }
+    assert!(turns >= RANGES - 1, "{turns} turns");
+}
+
 #[tokio::test]
 async fn a_flush_that_is_dropped_goes_on_later() {
     let (mut writer, mut reader) = connect(WriteLimits::default(), true).await;
