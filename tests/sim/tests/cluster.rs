@@ -56,7 +56,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::CommittedToTheEnd, 10),
     (Plant::IsrUnasked, 5),
     (Plant::BrokerEpochGuessed, 30),
-    (Plant::DoubtUnsaid, 60),
+    (Plant::DoubtUnsaid, 30),
     (Plant::CleanMarkKept, 10),
     (Plant::ActsTooSoon, 5),
     (Plant::LeadershipKept, 20),

@@ -307,7 +307,7 @@ impl Process {
                 self.on_image(now);
             }
             lifecycle::Effect::Serving => self.say("serves".to_owned()),
-            lifecycle::Effect::MayStop => self.end_in_order(now),
+            lifecycle::Effect::MayStop { .. } => self.end_in_order(now),
             lifecycle::Effect::Replaced(why) => self.fail(format!("replaced: {why}")),
         }
     }

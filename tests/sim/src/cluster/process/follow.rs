@@ -25,14 +25,35 @@ pub(crate) struct Follow {
     retry_at: Duration,
     /// Until when disks that are behind are waited for.
     behind_until: Duration,
+    hurry: Hurry,
 }
 
 /// How long disks that are behind are waited for before the rest is asked for without them.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
 
+/// How long an answer may still take once there is a partition of which the leader was not asked yet, and how long the
+/// leader is left in peace after that: twice as long each time that no answer came meanwhile. As `edge/server` has it.
+const HURRIED_MAX: Duration = Duration::from_millis(5);
+const HURRY_EVERY: Duration = Duration::from_millis(100);
+const HURRY_EVERY_MAX: Duration = Duration::from_secs(30);
+
+/// Since when a question is in the way of a partition that came later, and how soon it may be asked anew.
+struct Hurry {
+    since: Option<Duration>,
+    after: Duration,
+    pause: Duration,
+}
+
+impl Hurry {
+    /// When the question that is on its way is given up.
+    fn due_at(&self) -> Option<Duration> {
+        self.since.map(|since| since.max(self.after) + HURRIED_MAX)
+    }
+}
+
 impl Process {
     /// What to ask for of a partition may be something else.
-    pub(super) fn follow_on(&mut self, key: PartitionKey) {
+    pub(super) fn follow_on(&mut self, now: Now, key: PartitionKey) {
         let Some(epoch) = self.epoch else { return };
         let (next, lane) = self.next_fetch(key);
         let whom = next.leader().map(|leader| (leader, lane));
@@ -42,7 +63,7 @@ impl Process {
             self.unfollow(key);
         }
         let Some(whom) = whom else { return };
-        self.followed.insert(key, whom);
+        let is_new = self.followed.insert(key, whom) != Some(whom);
         let (me, limits) = (FollowerId { broker: self.id, epoch }, self.times.fetcher);
         let follow = self.follows.entry(whom).or_insert_with(|| Follow {
             fetcher: Fetcher::new(me, limits),
@@ -52,7 +73,11 @@ impl Process {
             next: 0,
             retry_at: Duration::ZERO,
             behind_until: Duration::ZERO,
+            hurry: Hurry { since: None, after: Duration::ZERO, pause: HURRY_EVERY },
         });
+        if is_new && follow.asked.is_some() {
+            follow.hurry.since.get_or_insert(now.elapsed);
+        }
         follow.fetcher.set(key, next);
     }
 
@@ -123,6 +148,7 @@ impl Process {
         let retry_at = now.elapsed + self.times.retry_after;
         if let Some(follow) = self.follows.get_mut(&whom) {
             follow.fetcher.on_disconnected();
+            follow.hurry.since = None;
             (follow.conn, follow.is_open, follow.asked, follow.retry_at) = (None, false, None, retry_at);
         }
     }
@@ -133,6 +159,7 @@ impl Process {
         let mut changed = Vec::new();
         let Some(mut follow) = self.follows.remove(&whom) else { return };
         let Some((correlation_id, _)) = follow.asked.take() else { return };
+        (follow.hurry.since, follow.hurry.pause) = (None, HURRY_EVERY);
         let answered = follow.fetcher.on_answer(now, correlation_id, frame, &mut |key, answer| {
             let is_refused = matches!(answer, LeaderAnswer::Refused(_));
             let done = self.take_in(now, key, &answer);
@@ -148,7 +175,7 @@ impl Process {
         });
         follow.behind_until = now.elapsed + BEHIND_MAX;
         self.follows.insert(whom, follow);
-        changed.into_iter().for_each(|key| self.follow_on(key));
+        changed.into_iter().for_each(|key| self.follow_on(now, key));
         if let Err(why) = answered {
             self.say(format!("asks broker {leader} anew: {why}"));
             self.lose_leader(now, whom);
@@ -200,10 +227,28 @@ impl Process {
         late.into_iter().for_each(|whom| self.lose_leader(now, whom));
     }
 
+    /// Asks those anew whose question is in the way of a partition that came later.
+    pub(super) fn hurry(&mut self, now: Now) {
+        let is_due = |follow: &Follow| follow.hurry.due_at().is_some_and(|at| at <= now.elapsed);
+        let due: Vec<Whom> =
+            self.follows.iter().filter(|(_, follow)| is_due(follow)).map(|(whom, _)| *whom).collect();
+        for whom in due {
+            self.lose_leader(now, whom);
+            let follow = self.follows.get_mut(&whom).expect("it was listed");
+            let hurry = &mut follow.hurry;
+            hurry.after = now.elapsed + hurry.pause;
+            hurry.pause = (hurry.pause * 2).min(HURRY_EVERY_MAX);
+            follow.retry_at = now.elapsed;
+        }
+    }
+
     pub(super) fn follow_deadline(&self) -> Option<Duration> {
         let patience = self.times.patience + self.times.fetcher.wait_max;
         let of = |follow: &Follow| match (follow.asked, follow.conn) {
-            (Some((_, since)), _) => Some(since + patience),
+            (Some((_, since)), _) => {
+                let late_at = since + patience;
+                Some(follow.hurry.due_at().map_or(late_at, |at| at.min(late_at)))
+            }
             (None, Some(_)) if !follow.is_open => None,
             (None, conn) => {
                 let retry_at = if conn.is_none() { follow.retry_at } else { Duration::ZERO };

@@ -344,7 +344,7 @@ impl Process {
         for key in std::mem::take(&mut self.placing.asked) {
             if is_done && let Some(cell) = self.placing.waiting.remove(&key) {
                 self.doors.serve(cell);
-                self.follow_on(key);
+                self.follow_on(now, key);
             }
         }
         if !is_done {

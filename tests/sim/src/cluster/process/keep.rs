@@ -35,7 +35,7 @@ impl Process {
             Effect::Appended { .. } => {}
             Effect::Wake(waiter) => waiter.bell.wake(),
             Effect::AlterIsr(proposal) => self.proposals.add(key, proposal),
-            Effect::FetchOn => self.follow_on(key),
+            Effect::FetchOn => self.follow_on(now, key),
             Effect::LowerRecoveryPoint(upto) => self.cut(now, key, upto),
             Effect::Truncated { from, to, committed } => {
                 self.acts.push_back(Act::Truncated { key, from, to, committed });

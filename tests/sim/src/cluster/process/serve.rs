@@ -217,6 +217,7 @@ impl Process {
     pub(super) fn look_at_late(&mut self, now: Now) {
         self.look_at_late_commands(now);
         self.look_at_late_leaders(now);
+        self.hurry(now);
         let conns: Vec<ConnId> = self.incoming.keys().copied().collect();
         conns.into_iter().for_each(|conn| self.answer(now, conn, false));
     }
