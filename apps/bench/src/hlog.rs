@@ -102,7 +102,8 @@ impl Intervals {
 }
 
 /// The seconds of a suite's runs in one file: each run and each time that is measured with a tag of its own,
-/// `SYSTEM.POINT.run1.acknowledged` or `….read`. A run that searches for a rate has those that it tries, too.
+/// `SYSTEM.POINT.run1.acknowledged` or `….read`. Where a rate is looked for, what it was looked for by and the run at what
+/// was found have their own: `….run1.full_speed.read`, `….run1.try_of_5000_records/s.read`, `….run1.run_at_4500_records/s.read`.
 pub struct Runs {
     hlog: Hlog,
     started: Instant,
@@ -124,23 +125,24 @@ impl Runs {
                 let words = [driver.name.clone(), point.label(), format!("run{number}")];
                 let words: Vec<&str> =
                     words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
-                // These end a tag.
-                self.run = words.join(".").replace([' ', ',', '\r', '\n'], "_");
+                self.run = words.join(".");
                 Ok(())
             }
-            Event::Second(window) => self.write(window),
+            Event::Second { part, window } => self.write(part, window),
             Event::Done(_) => Ok(()),
         }
     }
 
-    fn write(&mut self, window: &Window<'_>) -> Result<()> {
+    fn write(&mut self, part: &str, window: &Window<'_>) -> Result<()> {
         let Window { second, written, read, .. } = window;
         let to = self.started.elapsed();
         let from = to.saturating_sub(Duration::from_secs_f64((second.to - second.from).max(0.0)));
         let warmup = if second.is_warmup { ".warmup" } else { "" };
         for (what, histogram) in [("acknowledged", &written.response), ("read", &read.response)] {
             if !histogram.is_empty() {
-                let tag = format!("{}.{what}{warmup}", self.run);
+                let part = if part.is_empty() { String::new() } else { format!(".{part}") };
+                // These end a tag.
+                let tag = format!("{}{part}.{what}{warmup}", self.run).replace([' ', ',', '\r', '\n'], "_");
                 self.hlog.write(from, to, Some(&tag), histogram)?;
             }
         }

@@ -1,14 +1,19 @@
 //! What is written into a record so that its reader can tell that it is the one that was sent.
 //!
 //! ```text
-//!   0 ..... 4 ....... 8 ........ 16 ......... 18 ....... 24
-//!   | magic | crc32c  | run u64  | sender     | number   |  the value goes on
-//!           |         |          | u16        | u48      |        little-endian
-//!                     └───────── checked, with the value and the key ─────────▶
+//!   0 ..... 4 ....... 8 ........ 16 ......... 18 ....... 24 ........ 32
+//!   | magic | crc32c  | run u64  | sender     | number   | due u64   |  the value goes on
+//!           |         |          | u16        | u48      | if timed  |     little-endian
+//!                     └───────── checked, with the value and the key ─────────────▶
+//!
+//!   0 ............ 2 ....... 3 ....... 8
+//!   | crc32c, of   | sender  | number  |  the value goes on
+//!   | which 16 bit | u8      | u40     |
+//!                  └── checked, with the run, the value and the key ──▶
 //! ```
 //!
-//! It takes the place of the value's first bytes where those mean nothing. Where they do, or where there
-//! are too few, it is in a header. Behind it, where there is room, may stand when the record was due.
+//! It takes the place of the value's first bytes where those mean nothing. Where they do it is in a header. The second,
+//! short one is for values that have no room for the first: only who knows that it is there finds it.
 
 use client::{Header, Record};
 use records::crc32c;
@@ -35,34 +40,56 @@ pub enum Found {
     Sent(Mark),
 }
 
+/// How records are marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// In the first bytes of the value.
+    Value {
+        /// Whether it says when the record was due.
+        is_timed: bool,
+    },
+    /// In a header.
+    Header {
+        /// Whether it says when the record was due.
+        is_timed: bool,
+    },
+    /// In the first bytes of a value that is too small for more. Senders are those below 256.
+    Short,
+}
+
 /// Bytes of a mark, in a value or in a header.
 pub const MARK_BYTES: usize = 24;
 /// Bytes of a mark with a time behind it.
 pub const TIMED_MARK_BYTES: usize = MARK_BYTES + 8;
+/// Bytes of a short mark.
+pub const SHORT_MARK_BYTES: usize = 8;
 const MAGIC: [u8; 4] = *b"VlPf";
 const HEADER: &[u8] = b"vltava.perf";
 
 impl Mark {
-    fn encode(&self, key: Option<&[u8]>, rest: &[u8]) -> [u8; MARK_BYTES] {
-        let mut bytes = [0; MARK_BYTES];
+    /// Puts it into its bytes, before what stands behind it there already.
+    fn put(&self, bytes: &mut [u8], key: Option<&[u8]>, rest: &[u8]) {
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.run.to_le_bytes());
         bytes[16..18].copy_from_slice(&self.sender.to_le_bytes());
         bytes[18..24].copy_from_slice(&self.number.to_le_bytes()[..6]);
         let checksum = checksum(&bytes[8..], key, rest);
         bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
-        bytes
     }
 
-    fn decode(bytes: &[u8; MARK_BYTES], key: Option<&[u8]>, rest: &[u8]) -> Found {
-        let [m0, m1, m2, m3, c0, c1, c2, c3, behind @ ..] = bytes;
+    fn get(bytes: &[u8], key: Option<&[u8]>, rest: &[u8]) -> Found {
+        let Some(([m0, m1, m2, m3, c0, c1, c2, c3, fields @ ..], _)) =
+            bytes.split_first_chunk::<MARK_BYTES>()
+        else {
+            return Found::Corrupt;
+        };
         if [*m0, *m1, *m2, *m3] != MAGIC {
             return Found::Unmarked;
         }
-        if u32::from_le_bytes([*c0, *c1, *c2, *c3]) != checksum(behind, key, rest) {
+        if u32::from_le_bytes([*c0, *c1, *c2, *c3]) != checksum(&bytes[8..], key, rest) {
             return Found::Corrupt;
         }
-        let [r0, r1, r2, r3, r4, r5, r6, r7, p0, p1, n0, n1, n2, n3, n4, n5] = *behind;
+        let [r0, r1, r2, r3, r4, r5, r6, r7, p0, p1, n0, n1, n2, n3, n4, n5] = *fields;
         Found::Sent(Self {
             run: u64::from_le_bytes([r0, r1, r2, r3, r4, r5, r6, r7]),
             sender: u16::from_le_bytes([p0, p1]),
@@ -70,74 +97,118 @@ impl Mark {
         })
     }
 
+    fn put_short(&self, value: &mut [u8], key: Option<&[u8]>) {
+        value[2] = self.sender.to_le_bytes()[0];
+        value[3..8].copy_from_slice(&self.number.to_le_bytes()[..5]);
+        let checksum = short_checksum(self.run, &value[2..], key);
+        value[..2].copy_from_slice(&checksum.to_le_bytes());
+    }
+
     /// What a record says of itself.
     #[inline]
     pub fn find(record: &Record<'_>) -> Found {
         let value = record.value.unwrap_or_default();
-        let mut headers = record.headers;
-        if let Some(header) = headers.find(|header| header.key == HEADER) {
-            let bytes = header.value.and_then(|bytes| bytes.try_into().ok());
-            return bytes.map_or(Found::Corrupt, |bytes| Self::decode(bytes, record.key, value));
+        if let Some(bytes) = header(record) {
+            return Self::get(bytes, record.key, value);
         }
-        match value.split_first_chunk() {
-            Some((bytes, rest)) => Self::decode(bytes, record.key, rest),
+        match value.split_at_checked(MARK_BYTES) {
+            Some((bytes, rest)) => Self::get(bytes, record.key, rest),
             None => Found::Unmarked,
         }
     }
+
+    /// What a record of a run says of itself whose records have short marks.
+    #[inline]
+    pub fn find_short(record: &Record<'_>, run: u64) -> Found {
+        let value = record.value.unwrap_or_default();
+        let Some([c0, c1, sender, n0, n1, n2, n3, n4]) = value.first_chunk::<SHORT_MARK_BYTES>() else {
+            return Found::Unmarked;
+        };
+        if u16::from_le_bytes([*c0, *c1]) != short_checksum(run, &value[2..], record.key) {
+            return Found::Corrupt;
+        }
+        let number = u64::from_le_bytes([*n0, *n1, *n2, *n3, *n4, 0, 0, 0]);
+        Found::Sent(Self { run, sender: u16::from(*sender), number })
+    }
 }
 
-/// When a record was due that [`Marker::mark_timed`] marked; means nothing for others.
+fn header<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
+    let mut headers = record.headers;
+    headers.find(|header| header.key == HEADER).map(|header| header.value.unwrap_or_default())
+}
+
+/// When a record was due whose mark is timed; means nothing for others.
 #[inline]
-pub fn due_ns(value: &[u8]) -> Option<u64> {
-    let bytes = value.get(MARK_BYTES..TIMED_MARK_BYTES)?;
+pub fn due_ns(record: &Record<'_>) -> Option<u64> {
+    let bytes = header(record).unwrap_or_else(|| record.value.unwrap_or_default());
+    let bytes = bytes.get(MARK_BYTES..TIMED_MARK_BYTES)?;
     bytes.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// Of bytes that do not lie in one piece, so that none has to be moved.
 fn checksum(mark: &[u8], key: Option<&[u8]>, rest: &[u8]) -> u32 {
-    let of_key = key.map_or(0, |key| crc32c(key).rotate_left(11).wrapping_add(1));
-    crc32c(mark) ^ crc32c(rest).rotate_left(7) ^ of_key
+    crc32c(mark) ^ crc32c(rest).rotate_left(7) ^ of_key(key)
+}
+
+fn short_checksum(run: u64, value: &[u8], key: Option<&[u8]>) -> u16 {
+    let whole = crc32c(&run.to_le_bytes()) ^ crc32c(value).rotate_left(7) ^ of_key(key);
+    (whole ^ whole >> 16) as u16
+}
+
+fn of_key(key: Option<&[u8]>) -> u32 {
+    key.map_or(0, |key| crc32c(key).rotate_left(11).wrapping_add(1))
 }
 
 /// Marks the records of one sender, one after the other.
 pub struct Marker {
     next: Mark,
-    is_in_value: bool,
+    form: Form,
     value: Vec<u8>,
-    mark: [u8; MARK_BYTES],
+    header: [u8; TIMED_MARK_BYTES],
+}
+
+impl Form {
+    /// Whether a mark says when its record was due.
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Self::Value { is_timed: true } | Self::Header { is_timed: true })
+    }
+
+    /// For values whose first bytes mean nothing, as many as are given.
+    pub const fn of(free_bytes: usize) -> Self {
+        if free_bytes >= MARK_BYTES {
+            Self::Value { is_timed: false }
+        } else {
+            Self::Header { is_timed: false }
+        }
+    }
 }
 
 impl Marker {
-    /// For values whose first bytes mean nothing, as many as are given.
-    pub fn new(run: u64, sender: u16, free_bytes: usize) -> Self {
+    /// For one sender of a run, all of whose values have room for the form.
+    pub fn new(run: u64, sender: u16, form: Form) -> Self {
         let next = Mark { run, sender, number: 0 };
-        Self { next, is_in_value: free_bytes >= MARK_BYTES, value: Vec::new(), mark: [0; MARK_BYTES] }
+        Self { next, form, value: Vec::new(), header: [0; TIMED_MARK_BYTES] }
     }
 
-    /// Marks the next record.
+    /// Marks the next record, which is due at a time in nanoseconds, by whatever clock its reader has: for nothing if
+    /// marks are not timed.
     #[inline]
-    pub fn mark(&mut self, key: Option<&[u8]>, value: &[u8]) {
+    pub fn mark(&mut self, key: Option<&[u8]>, value: &[u8], due_ns: u64) {
         self.value.clear();
         self.value.extend_from_slice(value);
-        self.seal(key);
-    }
-
-    /// Marks the next record, and writes down when it was due: in nanoseconds, by whatever clock its reader
-    /// has. A value has [`TIMED_MARK_BYTES`] that mean nothing.
-    #[inline]
-    pub fn mark_timed(&mut self, key: Option<&[u8]>, value: &[u8], due_ns: u64) {
-        self.value.clear();
-        self.value.extend_from_slice(value);
-        self.value[MARK_BYTES..TIMED_MARK_BYTES].copy_from_slice(&due_ns.to_le_bytes());
-        self.seal(key);
-    }
-
-    #[inline]
-    fn seal(&mut self, key: Option<&[u8]>) {
-        let rest = if self.is_in_value { &self.value[MARK_BYTES..] } else { &self.value };
-        self.mark = self.next.encode(key, rest);
-        if self.is_in_value {
-            self.value[..MARK_BYTES].copy_from_slice(&self.mark);
+        match self.form {
+            Form::Value { is_timed } => {
+                let (bytes, rest) = self.value.split_at_mut(MARK_BYTES);
+                if is_timed {
+                    rest[..8].copy_from_slice(&due_ns.to_le_bytes());
+                }
+                self.next.put(bytes, key, rest);
+            }
+            Form::Header { is_timed } => {
+                self.header[MARK_BYTES..].copy_from_slice(&due_ns.to_le_bytes());
+                self.next.put(&mut self.header[..header_bytes(is_timed)], key, &self.value);
+            }
+            Form::Short => self.next.put_short(&mut self.value, key),
         }
         self.next.number += 1;
     }
@@ -154,45 +225,93 @@ impl Marker {
 
     /// Its header, if the mark is in one.
     pub fn header(&self) -> Option<Header<'_>> {
-        (!self.is_in_value).then_some(Header { key: HEADER, value: Some(&self.mark) })
+        let Form::Header { is_timed } = self.form else { return None };
+        Some(Header { key: HEADER, value: Some(&self.header[..header_bytes(is_timed)]) })
     }
+}
+
+const fn header_bytes(is_timed: bool) -> usize {
+    if is_timed { TIMED_MARK_BYTES } else { MARK_BYTES }
 }
 
 #[cfg(test)]
 mod tests {
+    use records::Headers;
+
     use super::*;
+
+    fn record<'a>(key: Option<&'a [u8]>, value: &'a [u8]) -> Record<'a> {
+        Record { offset_delta: 0, timestamp_delta: 0, key, value: Some(value), headers: Headers::default() }
+    }
 
     #[test]
     fn a_time_may_stand_behind_a_mark() {
-        let mut marker = Marker::new(7, 3, 40);
-        marker.mark_timed(None, &[b'x'; 40], 123_456_789);
-        let (bytes, rest) = marker.value().split_first_chunk().expect("it is long enough");
-        assert_eq!(Mark::decode(bytes, None, rest), Found::Sent(Mark { run: 7, sender: 3, number: 0 }));
-        assert_eq!(due_ns(marker.value()), Some(123_456_789));
-        assert_eq!(rest[8..], [b'x'; 8], "what is behind it stays");
+        let mut marker = Marker::new(7, 3, Form::Value { is_timed: true });
+        let expected = Found::Sent(Mark { run: 7, sender: 3, number: 0 });
+        marker.mark(None, &[b'x'; 40], 123_456_789);
+        let marked = record(None, marker.value());
+        assert_eq!((Mark::find(&marked), due_ns(&marked)), (expected, Some(123_456_789)));
+        assert_eq!(marker.value()[TIMED_MARK_BYTES..], [b'x'; 8], "what is behind it stays");
         marker.take_back();
-        marker.mark(None, &[b'x'; 40]);
-        let (bytes, rest) = marker.value().split_first_chunk().expect("it is long enough");
-        let again = Mark { run: 7, sender: 3, number: 0 };
-        assert_eq!(Mark::decode(bytes, None, rest), Found::Sent(again), "the number was free");
-        marker.mark_timed(None, &[b'x'; 40], 123_456_789);
-        assert_eq!(due_ns(&[0; TIMED_MARK_BYTES - 1]), None);
+        marker.mark(None, &[b'x'; 40], 5);
+        assert_eq!(Mark::find(&record(None, marker.value())), expected, "the number was free");
+        assert_eq!(due_ns(&record(None, &[0; TIMED_MARK_BYTES - 1])), None);
+    }
+
+    #[test]
+    fn a_mark_in_a_header_may_have_a_time_too_and_vouches_for_it() {
+        let mut marker = Marker::new(7, 3, Form::Header { is_timed: true });
+        marker.mark(Some(b"key"), b"a line", 123_456_789);
+        let bytes = marker.header().and_then(|header| header.value).expect("it is in a header").to_vec();
+        assert_eq!((marker.value(), bytes.len()), (&b"a line"[..], TIMED_MARK_BYTES));
+        let expected = Found::Sent(Mark { run: 7, sender: 3, number: 0 });
+        assert_eq!(Mark::get(&bytes, Some(b"key"), b"a line"), expected);
+        for at in 4..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 4;
+            assert_eq!(Mark::get(&other, Some(b"key"), b"a line"), Found::Corrupt, "{at}");
+        }
+        assert_eq!(Mark::get(&bytes[..20], Some(b"key"), b"a line"), Found::Corrupt);
     }
 
     #[test]
     fn a_mark_is_found_and_every_other_byte_is_not_it() {
         let mark = Mark { run: 0x0123_4567_89ab_cdef, sender: 0xfedc, number: (1 << 48) - 1 };
         let (key, rest) = (Some(&b"key"[..]), &b"the rest of the value"[..]);
-        let bytes = mark.encode(key, rest);
-        assert_eq!(Mark::decode(&bytes, key, rest), Found::Sent(mark));
+        let mut bytes = [0; MARK_BYTES];
+        mark.put(&mut bytes, key, rest);
+        assert_eq!(Mark::get(&bytes, key, rest), Found::Sent(mark));
         for at in 0..MARK_BYTES {
             let mut other = bytes;
             other[at] ^= 4;
             let expected = if at < 4 { Found::Unmarked } else { Found::Corrupt };
-            assert_eq!(Mark::decode(&other, key, rest), expected, "{at}");
+            assert_eq!(Mark::get(&other, key, rest), expected, "{at}");
         }
         for (key, rest) in [(None, rest), (Some(&b"kex"[..]), rest), (key, &b"the rest"[..])] {
-            assert_eq!(Mark::decode(&bytes, key, rest), Found::Corrupt);
+            assert_eq!(Mark::get(&bytes, key, rest), Found::Corrupt);
         }
+    }
+
+    #[test]
+    fn a_short_mark_is_found_by_its_run_and_no_byte_may_be_another() {
+        let mut marker = Marker::new(u64::MAX / 3, 255, Form::Short);
+        marker.next.number = (1 << 40) - 1;
+        marker.mark(Some(b"key"), b"0123456789", 0);
+        let value = marker.value().to_vec();
+        let find = |value: &[u8], key, run| Mark::find_short(&record(key, value), run);
+        let (key, run) = (Some(&b"key"[..]), u64::MAX / 3);
+        let expected = Found::Sent(Mark { run, sender: 255, number: (1 << 40) - 1 });
+        assert_eq!((find(&value, key, run), &value[8..]), (expected, &b"89"[..]));
+        for at in 0..value.len() {
+            for bit in 0..8 {
+                let mut other = value.clone();
+                other[at] ^= 1 << bit;
+                assert_eq!(find(&other, key, run), Found::Corrupt, "{at} {bit}");
+            }
+        }
+        assert_eq!(find(&value, None, run), Found::Corrupt);
+        assert_eq!(find(&value, key, run + 1), Found::Corrupt);
+        assert_eq!(find(&value[..9], key, run), Found::Corrupt);
+        assert_eq!(find(&value[..7], key, run), Found::Unmarked);
     }
 }

@@ -55,12 +55,25 @@ pub struct Measured {
     pub last: Duration,
     /// Records that were given up.
     pub failed: u64,
+    /// How long it took from when a client began until its first record came through, of several the longest: to
+    /// connect, and to find out who has what.
+    #[serde(default)]
+    pub first: Option<Duration>,
 }
 
 impl Default for Measured {
     fn default() -> Self {
         let [response, service, wire, delay] = std::array::from_fn(|_| histogram());
-        Self { counts: Counts::default(), response, service, wire, delay, last: Duration::ZERO, failed: 0 }
+        Self {
+            counts: Counts::default(),
+            response,
+            service,
+            wire,
+            delay,
+            last: Duration::ZERO,
+            failed: 0,
+            first: None,
+        }
     }
 }
 
@@ -74,6 +87,7 @@ impl Measured {
         self.delay.add(&other.delay).expect("they have the same bounds");
         self.last = self.last.max(other.last);
         self.failed += other.failed;
+        self.first = self.first.max(other.first);
     }
 }
 
@@ -83,6 +97,7 @@ pub(crate) struct Meter(Mutex<Slot>);
 /// What a meter holds; whoever has it keeps others from it.
 pub(crate) struct Slot {
     steady_from: Duration,
+    began: Duration,
     window: Measured,
     steady: Measured,
 }
@@ -90,7 +105,8 @@ pub(crate) struct Slot {
 impl Meter {
     /// Times are by the clock of the clients.
     pub(crate) fn new(steady_from: Duration) -> Self {
-        Self(Mutex::new(Slot { steady_from, window: Measured::default(), steady: Measured::default() }))
+        let (window, steady) = (Measured::default(), Measured::default());
+        Self(Mutex::new(Slot { steady_from, began: Duration::ZERO, window, steady }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Slot> {
@@ -99,6 +115,18 @@ impl Meter {
 }
 
 impl Slot {
+    /// The client begins.
+    pub(crate) const fn begin(&mut self, at: Duration) {
+        self.began = at;
+    }
+
+    #[inline]
+    fn came(&mut self, at: Duration) {
+        if self.steady.first.is_none() {
+            self.steady.first = Some(at.saturating_sub(self.began));
+        }
+    }
+
     /// Counts a record that was due then and came through at `at`; taken then, if that is another time.
     /// Whether it belongs to the steady state.
     #[inline]
@@ -109,6 +137,7 @@ impl Slot {
         at: Duration,
         bytes: u64,
     ) -> bool {
+        self.came(at);
         let response = at.saturating_sub(due).as_nanos() as u64;
         self.window.response.saturating_record(response);
         self.window.counts.add(Counts { records: 1, bytes });
@@ -145,6 +174,7 @@ impl Slot {
     /// Counts records of which nobody knows when they were due; they count from `at` on.
     #[inline]
     pub(crate) fn record_untimed(&mut self, counts: Counts, at: Duration) {
+        self.came(at);
         self.window.counts.add(counts);
         if at >= self.steady_from {
             self.steady.counts.add(counts);
@@ -180,6 +210,7 @@ mod tests {
     fn the_steady_state_is_what_was_due_in_it() {
         let ms = Duration::from_millis;
         let meter = Meter::new(ms(1_000));
+        meter.lock().begin(ms(890));
         // A cluster that stalls: due before, acknowledged behind.
         meter.lock().record(ms(900), Some(ms(950)), ms(1_100), 100);
         meter.lock().record(ms(1_000), Some(ms(1_400)), ms(1_500), 100);
@@ -190,6 +221,7 @@ mod tests {
         assert_eq!(window.counts, Counts { records: 4, bytes: 207 });
         assert_eq!(window.response.len(), 2);
         let steady = meter.lock().steady().clone();
+        assert_eq!(steady.first, Some(ms(210)), "in the warm-up, too");
         assert_eq!((steady.counts, steady.last), (Counts { records: 3, bytes: 107 }, ms(1_600)));
         assert_eq!(steady.response.max(), histogram_of(500_000_000).max());
         assert_eq!(steady.service.max(), histogram_of(100_000_000).max());

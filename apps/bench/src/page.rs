@@ -156,7 +156,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content=(format!("vltava {}", env!("CARGO_PKG_VERSION")));
+                meta name="generator" content="vltava bench";
                 link rel="icon" href="data:,";
                 title { (title) }
                 style { (PreEscaped(include_str!("page/page.css"))) }

@@ -167,6 +167,9 @@ pub struct FlowReport {
     pub mb_per_sec: f64,
     /// In units of 2²⁰ bytes, which Kafka's tools call MB.
     pub mib_per_sec: f64,
+    /// From when a client began until its first record came through, of several the longest; part of no other figure.
+    #[serde(default)]
+    pub first_ns: Option<u64>,
     /// From when a record was due to its acknowledgement, or until it was read.
     pub response_ns: Option<Quantiles>,
     /// From when a record was taken to its acknowledgement.
@@ -197,6 +200,7 @@ impl FlowReport {
             records_per_sec: counts.records as f64 / seconds,
             mb_per_sec: bytes_per_sec / 1e6,
             mib_per_sec: bytes_per_sec / MIB,
+            first_ns: flow.measured.first.and_then(|first| u64::try_from(first.as_nanos()).ok()),
             response_ns: Quantiles::of(&flow.measured.response),
             service_ns: Quantiles::of(&flow.measured.service),
             response_histogram: whole(&flow.measured.response),

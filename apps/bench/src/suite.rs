@@ -40,6 +40,8 @@ pub struct Suite<'a> {
     pub ceilings: Option<&'a Ceilings>,
     /// How it was asked for.
     pub command: &'a str,
+    /// Of the program that measures, and of brokers of its own.
+    pub version: &'a str,
     /// Machines that do it; this one, if there are none.
     pub fleet: Option<&'a Fleet>,
     /// Where what is going on is shown.
@@ -66,7 +68,12 @@ pub enum Event<'a> {
         driver: &'a Driver,
     },
     /// A second of it is over.
-    Second(&'a Window<'a>),
+    Second {
+        /// What it is a second of, where a rate is looked for; nothing of a run whose rate is known.
+        part: &'a str,
+        /// What came in it.
+        window: &'a Window<'a>,
+    },
     /// It is over.
     Done(&'a RunReport),
 }
@@ -142,7 +149,7 @@ impl Suite<'_> {
         let Experiment { name, about, published, is_quick, .. } = self.experiment.clone();
         Ok(Report {
             schema: SCHEMA.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: self.version.to_owned(),
             began_ms: u64::try_from(began.as_millis()).unwrap_or_default(),
             command: self.command.to_owned(),
             name,
@@ -174,7 +181,7 @@ impl Suite<'_> {
         let sources = Sources { brokers: &pids, dir, metrics: &metrics };
         let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
         let measured = cluster.under(&workload.faults, |began| {
-            let mut show = |window: &Window<'_>| {
+            let mut show = |part: &str, window: &Window<'_>| {
                 if let Some(start) = Instant::now().checked_sub(Duration::from_secs_f64(window.second.to)) {
                     began.at(start);
                 }
@@ -182,7 +189,7 @@ impl Suite<'_> {
                     export.on_window(window);
                 }
                 if window.is_whole {
-                    tell(Event::Second(window));
+                    tell(Event::Second { part, window });
                 }
             };
             self.paced(target, &mut show)
@@ -236,15 +243,15 @@ impl Suite<'_> {
 
     fn point(&self, point: &Point, runs: Vec<Vec<RunReport>>) -> PointReport {
         let system = |(driver, runs): (&Driver, Vec<RunReport>)| {
-            SystemReport::of(driver.clone(), self.version(driver), runs)
+            SystemReport::of(driver.clone(), self.version_of(driver), runs)
         };
         let systems = self.drivers.iter().zip(runs).map(system).collect();
         PointReport { at: point.at.iter().cloned().collect(), workload: point.workload.clone(), systems }
     }
 
-    fn version(&self, driver: &Driver) -> Option<String> {
+    fn version_of(&self, driver: &Driver) -> Option<String> {
         match driver.system {
-            System::Vltava => Some(format!("vltava {}", env!("CARGO_PKG_VERSION"))),
+            System::Vltava => Some(format!("vltava {}", self.version)),
             System::Kafka => {
                 self.site.kafka.as_ref().map(|kafka| format!("Apache Kafka {}", kafka.version()))
             }

@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
+use base::{Offset, PartitionIndex};
 use client::Record;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,6 +26,7 @@ pub(crate) use carry::Piece;
 pub struct Checker {
     /// Whose records count; those of all runs if `None`.
     run: Option<u64>,
+    has_short_marks: bool,
     writers: Vec<Writer>,
     /// The writer of the last record, who most often wrote the next one, too.
     last_writer: usize,
@@ -65,6 +67,19 @@ pub struct Extent {
     pub to_end: bool,
 }
 
+/// Where a record was read.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadAt<'a> {
+    /// Its partition, as the reader counts them.
+    pub place: usize,
+    /// Its topic.
+    pub topic: &'a str,
+    /// Its partition.
+    pub partition: PartitionIndex,
+    /// Its offset.
+    pub offset: Offset,
+}
+
 /// A topic to which more senders wrote is not that of a measurement.
 const WRITERS_MAX: usize = 1 << 16;
 
@@ -74,11 +89,20 @@ impl Checker {
         Self { run, ..Self::default() }
     }
 
+    /// For the records of one run that have short marks.
+    pub fn of_short_marks(run: u64) -> Self {
+        Self { has_short_marks: true, ..Self::new(Some(run)) }
+    }
+
     #[inline]
-    /// Looks at a record that was read from a place.
-    pub fn check(&mut self, place: usize, record: &Record<'_>) -> Result<()> {
-        match Mark::find(record) {
-            Found::Sent(mark) if self.run.is_none_or(|run| run == mark.run) => self.take(place, mark),
+    /// Looks at a record.
+    pub fn check(&mut self, at: ReadAt<'_>, record: &Record<'_>) -> Result<()> {
+        let found = match self.run {
+            Some(run) if self.has_short_marks => Mark::find_short(record, run),
+            _ => Mark::find(record),
+        };
+        match found {
+            Found::Sent(mark) if self.run.is_none_or(|run| run == mark.run) => self.take(at, mark),
             Found::Sent(_) | Found::Unmarked => {
                 self.verdict.unmarked += 1;
                 Ok(())
@@ -86,14 +110,15 @@ impl Checker {
             Found::Corrupt => {
                 self.verdict.checked += 1;
                 self.verdict.corrupt += 1;
-                self.verdict.note(|| "a record is not what was sent".to_owned());
+                self.verdict.note(|| format!("what is at {at} is not what was sent"));
                 Ok(())
             }
         }
     }
 
     #[inline]
-    fn take(&mut self, place: usize, mark: Mark) -> Result<()> {
+    fn take(&mut self, at: ReadAt<'_>, mark: Mark) -> Result<()> {
+        let place = at.place;
         self.verdict.checked += 1;
         let writer = self.writer(mark)?;
         let Writer { numbers, spans, .. } = &mut self.writers[writer];
@@ -104,10 +129,10 @@ impl Checker {
         let last = span.map(|(_, last)| last);
         if !is_new {
             self.verdict.duplicated += 1;
-            self.verdict.note(|| format!("{mark} came again"));
+            self.verdict.note(|| format!("{mark} came again at {at}"));
         } else if let Some(last) = last.filter(|&last| mark.number < last) {
             self.verdict.reordered += 1;
-            self.verdict.note(|| format!("{mark} came behind record {last}"));
+            self.verdict.note(|| format!("{mark} came behind record {last}, at {at}"));
         }
         let (first, last) = span.unwrap_or((mark.number, mark.number));
         *span = Some((first.min(mark.number), last.max(mark.number)));
@@ -232,6 +257,12 @@ impl Writer {
             }
         }
         from..to.max(from)
+    }
+}
+
+impl fmt::Display for ReadAt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {} of {}-{}", self.offset, self.topic, self.partition)
     }
 }
 

@@ -23,11 +23,14 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Asked;
 
+/// Of which build this is.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("VLTAVA_BUILD"), ")");
+
 /// What the command line can say.
 #[derive(Parser)]
 #[command(
     name = "vltava",
-    version,
+    version = VERSION,
     about = "A distributed log that speaks the Kafka protocol",
     after_help = EXAMPLES,
     disable_help_subcommand = false,

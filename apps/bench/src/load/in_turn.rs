@@ -17,7 +17,7 @@ use crate::mark::MARK_BYTES;
 use crate::meter::Meter;
 use crate::schedule::Punctuality;
 use crate::stamp::Stamp;
-use crate::verify::Checker;
+use crate::verify::{Checker, ReadAt};
 
 /// A record that is not read by then is lost.
 const READ_MAX: Duration = Duration::from_secs(60);
@@ -136,8 +136,11 @@ impl<'a> Reader<'a> {
         let Some(batch) = self.consumer.next_batch_within(timeout)? else { return Ok(false) };
         let place = self.run.topics.place(batch.topic(), batch.partition().0);
         let place = place.context("it was not asked for")?;
+        let (header, topic, partition) = (*batch.header(), batch.topic(), batch.partition());
         for record in batch.records(&mut self.scratch)? {
-            self.checker.check(place, &record?)?;
+            let record = record?;
+            self.checker
+                .check(ReadAt { place, topic, partition, offset: record.offset(&header) }, &record)?;
         }
         Ok(true)
     }

@@ -13,11 +13,11 @@ use client::consumer::{Consumer, Start};
 
 use super::Run;
 use super::clock::{Clock, Shift};
-use super::send::{Sent, marks};
+use super::send::{Sent, form};
 use super::topics::{Ends, Topics};
-use crate::mark::due_ns;
+use crate::mark::{Form, due_ns};
 use crate::meter::{Counts, Measured, Meter};
-use crate::verify::{Checker, Piece, Verdict};
+use crate::verify::{Checker, Piece, ReadAt, Verdict};
 use crate::workload::Workload;
 
 /// From one look at whether all is read to the next.
@@ -53,8 +53,8 @@ struct Reader {
 enum LooksAt {
     /// Each record is read, and that is all: there is one behind the other, as the offsets have it.
     Records,
-    /// Each record is checked; those without marks are counted.
-    Marks { are_timed: bool },
+    /// Each record is checked, and when it was due if its mark says so; those without marks are counted.
+    Marks(Option<Form>),
 }
 
 /// What the readers came to.
@@ -70,8 +70,7 @@ impl<'a> Reading<'a> {
     /// Starts the consumers of the workload; nothing is read. Those of what is `checked` look at each mark.
     pub(super) fn prepare(run: &Run<'a>, steady_from: Duration, checked: bool) -> Result<Self> {
         let workload = run.target.workload;
-        let (_, are_timed) = marks(workload);
-        let looks_at = if checked { LooksAt::Marks { are_timed } } else { LooksAt::Records };
+        let looks_at = if checked { LooksAt::Marks(form(workload)) } else { LooksAt::Records };
         let mut readers = Vec::new();
         for subscription in 0..workload.subscriptions {
             let at =
@@ -89,7 +88,7 @@ impl<'a> Reading<'a> {
     /// One reader that reads and checks everything, unmeasured.
     pub(super) fn of_all(run: &Run<'a>) -> Result<Self> {
         let places = (0..run.topics.places()).collect();
-        let looks_at = LooksAt::Marks { are_timed: false };
+        let looks_at = LooksAt::Marks(form(run.target.workload));
         Ok(Self::with(run, vec![Reader::new(run, 0, places, Duration::MAX, looks_at)?], 1))
     }
 
@@ -145,9 +144,10 @@ impl<'a> Reading<'a> {
     fn read_all(&self, reader: &Reader) -> Result<(u16, Checker, u64)> {
         let consumer = reader.consumer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut consumer = consumer.context("it was started before")?;
-        let mut checker = Checker::new(Some(self.run));
+        let mut checker = reader.looks_at.checker(self.run);
         let mut next: Ends = vec![Offset(0); self.topics.places()];
         let places = reader.places.iter().map(|place| self.topics.at(*place));
+        reader.meter.lock().begin(self.clock.now());
         consumer.assign(places.map(|(topic, partition)| (topic, partition, Start::Earliest)));
         let (mut scratch, mut dues, mut records) = (Scratch::default(), Vec::new(), 0);
         let mut heard = Instant::now();
@@ -173,16 +173,19 @@ impl<'a> Reading<'a> {
                 batch.header().base_offset,
                 next[place]
             );
-            next[place] = batch.header().next_offset();
+            let header = *batch.header();
+            next[place] = header.next_offset();
+            let (topic, partition) = (batch.topic(), batch.partition());
             for record in batch.records(&mut scratch)? {
                 let record = record?;
-                let value = record.value.unwrap_or_default();
-                counts.add(Counts { records: 1, bytes: value.len() as u64 });
-                if let LooksAt::Marks { are_timed } = reader.looks_at {
-                    checker.check(place, &record)?;
-                    if are_timed {
-                        let due = Duration::from_nanos(due_ns(value).unwrap_or_default());
-                        dues.push((self.shift.here(due), value.len() as u64));
+                let bytes = record.value.unwrap_or_default().len() as u64;
+                counts.add(Counts { records: 1, bytes });
+                if let LooksAt::Marks(form) = reader.looks_at {
+                    checker
+                        .check(ReadAt { place, topic, partition, offset: record.offset(&header) }, &record)?;
+                    if form.is_some_and(Form::is_timed) {
+                        let due = Duration::from_nanos(due_ns(&record).unwrap_or_default());
+                        dues.push((self.shift.here(due), bytes));
                     }
                 }
             }
@@ -200,6 +203,15 @@ impl<'a> Reading<'a> {
         }
         let Some(ends) = self.ends.get() else { return is_stopped };
         reader.places.iter().all(|place| ends.get(*place).is_none_or(|end| next[*place] >= *end))
+    }
+}
+
+impl LooksAt {
+    fn checker(self, run: u64) -> Checker {
+        match self {
+            Self::Marks(Some(Form::Short)) => Checker::of_short_marks(run),
+            Self::Marks(_) | Self::Records => Checker::new(Some(run)),
+        }
     }
 }
 
@@ -271,7 +283,7 @@ impl Readers {
 
     /// Whether each subscription got what was sent, and nothing else.
     pub(crate) fn verdict(self, sent: &Sent, workload: &Workload) -> Result<Verdict> {
-        let (is_marked, _) = marks(workload);
+        let is_marked = form(workload).is_some();
         let mut worst = None;
         for (checker, records) in self.subscriptions {
             let mut verdict = checker.verdict_on(&sent.records, &sent.given_up);
@@ -300,8 +312,10 @@ mod tests {
             readers.add(0, Checker::new(Some(7)), 1_000).expect("it is the first subscription");
             readers.verdict(&sent(&workload), &workload).expect("somebody read")
         };
-        assert!(verdict(10).is_clean(), "there is no room for a mark: they are counted");
-        let found = verdict(100);
-        assert!(!found.is_clean(), "all came, and none is what was sent: {}", found.in_words());
+        assert!(verdict(7).is_clean(), "there is no room for a mark: they are counted");
+        for record_bytes in [8, 100] {
+            let found = verdict(record_bytes);
+            assert!(!found.is_clean(), "all came, and none is what was sent: {}", found.in_words());
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::{Run, Shift, Timing, tag};
 use crate::chance::Chance;
 use crate::histogram::{histogram, whole};
 use crate::keys::{KeyStream, Keys};
-use crate::mark::{MARK_BYTES, Marker, TIMED_MARK_BYTES};
+use crate::mark::{Form, MARK_BYTES, Marker, SHORT_MARK_BYTES, TIMED_MARK_BYTES};
 use crate::meter::{Measured, Meter};
 use crate::payload::Payload;
 use crate::schedule::{Arrivals, Punctuality, Rate, Schedule, wait_until};
@@ -273,6 +273,7 @@ impl<'a> Sending<'a> {
         let (mut calls, mut sent, mut steady, mut refused) = (0, 0, 0, 0);
         // Where several machines begin together, that is a while after all is ready.
         wait_until(self.timing.started, || producer.elapsed());
+        account.meter.lock().begin(producer.elapsed());
         let is_more = |steady: u64, sent: u64| {
             quota.is_none_or(|quota| steady < quota) && most.is_none_or(|most| sent < most)
         };
@@ -331,7 +332,6 @@ pub(super) struct Records {
     payload: Payload,
     keys: Option<KeyStream>,
     marker: Option<Marker>,
-    is_timed: bool,
 }
 
 impl Records {
@@ -341,14 +341,9 @@ impl Records {
 
     /// Those of one of the senders of a run.
     pub(super) fn of(workload: &Workload, keys: Keys, run: u64, number: u16, payload: Payload) -> Self {
-        let free = payload.free_bytes();
-        // A mark in a header would make of small records others than were asked for; of large ones it makes
-        // three in a hundred.
-        let is_small = free > 0 && free < MARK_BYTES;
         Self {
             keys: KeyStream::new(keys, number.into(), chance(workload, number, Draws::Keys)),
-            marker: (!is_small).then(|| Marker::new(run, number, free)),
-            is_timed: free >= TIMED_MARK_BYTES,
+            marker: form(workload).map(|form| Marker::new(run, number, form)),
             payload,
         }
     }
@@ -369,11 +364,7 @@ impl Records {
         }
         let value = self.payload.next_value();
         let Some(marker) = &mut self.marker else { return send(&record.value(value)) };
-        if self.is_timed {
-            marker.mark_timed(key, value, due.as_nanos() as u64);
-        } else {
-            marker.mark(key, value);
-        }
+        marker.mark(key, value, due.as_nanos() as u64);
         let header = marker.header();
         send(&record.value(marker.value()).headers(header.as_slice()))
     }
@@ -386,13 +377,23 @@ impl Records {
     }
 }
 
-/// Whether the records of a workload are marked, and with when they were due. No payload is made for that: its
-/// file may be another machine's.
-pub(super) fn marks(workload: &Workload) -> (bool, bool) {
-    let is_free = workload.is_filled();
-    let bytes = workload.record_bytes;
-    (!is_free || bytes >= MARK_BYTES, is_free && bytes >= TIMED_MARK_BYTES)
+/// How the records of a workload are marked, if they have room for it. No payload is made for that: its file may be
+/// another machine's. A mark in a header would make of small records others than were asked for; of those of a kilobyte
+/// it makes four in a hundred.
+pub(super) fn form(workload: &Workload) -> Option<Form> {
+    if !workload.is_filled() {
+        return Some(Form::Header { is_timed: true });
+    }
+    match workload.record_bytes {
+        TIMED_MARK_BYTES.. => Some(Form::Value { is_timed: true }),
+        MARK_BYTES.. => Some(Form::Value { is_timed: false }),
+        SHORT_MARK_BYTES.. if workload.producers <= SHORT_SENDERS_MAX => Some(Form::Short),
+        _ => None,
+    }
 }
+
+/// So many senders a short mark can tell apart.
+const SHORT_SENDERS_MAX: u16 = 256;
 
 impl Account {
     fn new(steady_from: Duration, has_schedule: bool) -> Self {

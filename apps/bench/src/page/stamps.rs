@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{Page, over_time};
-use crate::mark::MARK_BYTES;
+use crate::mark::SHORT_MARK_BYTES;
 use crate::report::{PointReport, Report, RunReport, SystemReport};
 
 pub(super) fn section(page: &Page<'_>) -> Markup {
@@ -103,9 +103,9 @@ fn checked(report: &Report) -> String {
         said.push(match counted {
             0 => format!("{runs}: every record was read back, and none is missing, twice, out of order or changed"),
             _ if counted + fallen == all => format!("{runs}: every record was read back and counted; records \
-                                                    of less than {MARK_BYTES} bytes have no room for more"),
+                                                    of less than {SHORT_MARK_BYTES} bytes have no room for more"),
             _ => format!("{runs}: every record was read back, and none is missing, twice, out of order or changed; \
-                         in {counted} of them they were only counted: records of less than {MARK_BYTES} bytes \
+                         in {counted} of them they were only counted: records of less than {SHORT_MARK_BYTES} bytes \
                          have no room for more"),
         });
     }

@@ -60,6 +60,10 @@ pub const FIGURES: &[Figure] = &[
     time("end_to_end_p999_ns", "until read, p99.9", |run| response(&run.read, |found| found.p999)),
     time("end_to_end_p9999_ns", "until read, p99.99", |run| rare(&run.read, 1e5, |found| found.p9999)),
     time("end_to_end_p99999_ns", "until read, p99.999", |run| rare(&run.read, 1e6, |found| found.p99999)),
+    cost("first_written_ns", "first acknowledgement, after the start", Unit::Nanoseconds, |run| {
+        first(&run.written)
+    }),
+    cost("first_read_ns", "first record read, after the start", Unit::Nanoseconds, |run| first(&run.read)),
     time("send_call_mean_ns", "call of send, mean", |run| run.send_call_ns.map(|found| found.mean)),
     time("send_call_p99_ns", "call of send, p99", |run| run.send_call_ns.map(|found| found.p99 as f64)),
     time("send_call_max_ns", "call of send, longest", |run| run.send_call_ns.map(|found| found.max as f64)),
@@ -94,6 +98,10 @@ pub const FIGURES: &[Figure] = &[
     overload("failed_records", "given up, records", Unit::Records, |run| Some(run.failed as f64)),
     overload("close_ns", "close", Unit::Nanoseconds, |run| run.close_ns.map(|found| found as f64)),
 ];
+
+fn first(flow: &Option<FlowReport>) -> Option<f64> {
+    flow.as_ref()?.first_ns.map(|nanos| nanos as f64)
+}
 
 type Of = fn(&RunReport) -> Option<f64>;
 

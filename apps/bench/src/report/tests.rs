@@ -24,6 +24,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         records_per_sec,
         mb_per_sec: records_per_sec / 1e4,
         mib_per_sec: records_per_sec * 100.0 / MIB,
+        first_ns: None,
         response_ns: Some(quantiles),
         service_ns: None,
         response_histogram: None,

@@ -7,10 +7,13 @@ use anyhow::{Context, Result, ensure};
 use super::Suite;
 use crate::ceiling;
 use crate::driver::System;
-use crate::load::{Outcome, Show, Target};
+use crate::load::{Outcome, Target, Window};
 use crate::schedule::Rate;
 use crate::search::{self, Probe, Search, Step};
 use crate::workload::{Goal, Pace, Workload};
+
+/// Is told of each second when it is over, and what it is a second of; nothing if the rate was known.
+pub(super) type ShowPart<'a> = dyn FnMut(&str, &Window<'_>) + 'a;
 
 /// What came of a run whose rate had to be found first.
 pub(super) struct Paced {
@@ -28,14 +31,14 @@ pub(super) struct Paced {
 struct Trials<'a, 'b> {
     suite: &'a Suite<'a>,
     target: Target<'a>,
-    show: &'a mut Show<'b>,
+    show: &'a mut ShowPart<'b>,
     wrong: Vec<String>,
     notes: Vec<String>,
 }
 
 impl Suite<'_> {
     /// Runs a workload at its rate, once that is known.
-    pub(super) fn paced(&self, target: Target<'_>, show: &mut Show<'_>) -> Result<Paced> {
+    pub(super) fn paced(&self, target: Target<'_>, show: &mut ShowPart<'_>) -> Result<Paced> {
         let workload = target.workload;
         let mut trials = Trials { suite: self, target, show, wrong: Vec::new(), notes: Vec::new() };
         match (&workload.search, workload.rate) {
@@ -43,7 +46,7 @@ impl Suite<'_> {
             (None, Pace::OfFullSpeed(share)) => trials.overload(share),
             (None, pace) => {
                 let rate = if let Pace::Rate(rate) = pace { rate.constant_rate() } else { None };
-                let outcome = trials.load(workload)?;
+                let outcome = trials.load("", workload)?;
                 Ok(trials.done(outcome, Vec::new(), rate, None))
             }
         }
@@ -52,15 +55,16 @@ impl Suite<'_> {
 
 impl Trials<'_, '_> {
     /// One run of a workload, whatever it is for.
-    fn load(&mut self, workload: &Workload) -> Result<Outcome> {
-        ensure!(!self.target.stop.load(Ordering::Relaxed), "it was interrupted");
-        self.suite.load(Target { workload, ..self.target }, self.show)
+    fn load(&mut self, part: &str, workload: &Workload) -> Result<Outcome> {
+        let Self { suite, target, show, .. } = self;
+        ensure!(!target.stop.load(Ordering::Relaxed), "it was interrupted");
+        suite.load(Target { workload, ..*target }, &mut |window| show(part, window))
     }
 
     /// The same of something that is only tried: no figure comes of it, but records that it loses are lost.
-    fn attempt(&mut self, what: &str, workload: &Workload) -> Result<Outcome> {
-        let outcome = self.load(workload)?;
-        self.check(what, &outcome);
+    fn attempt(&mut self, part: &str, workload: &Workload) -> Result<Outcome> {
+        let outcome = self.load(part, workload)?;
+        self.check(&format!("{part}, which was tried first"), &outcome);
         Ok(outcome)
     }
 
@@ -88,7 +92,7 @@ impl Trials<'_, '_> {
         // Whoever does not wait for room is not at full speed but busy with being refused.
         workload.producer.remove("max.block.ms");
         let workload = self.fitting(workload)?;
-        let outcome = self.attempt("at full speed, which is tried first", &workload)?;
+        let outcome = self.attempt("full speed", &workload)?;
         let written = outcome.written.context("nothing was written at full speed")?;
         Ok(written.measured.counts.records as f64 / written.seconds)
     }
@@ -105,7 +109,7 @@ impl Trials<'_, '_> {
         let rate = full_speed * share;
         let workload = self.at_rate(rate, seconds)?;
         // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
-        let outcome = self.load(&Workload { warmup_seconds: 0.0, ..workload })?;
+        let outcome = self.load("", &Workload { warmup_seconds: 0.0, ..workload })?;
         Ok(self.done(outcome, Vec::new(), Some(rate), Some(full_speed)))
     }
 
@@ -114,7 +118,7 @@ impl Trials<'_, '_> {
         let mut rate = found;
         loop {
             let workload = self.at_rate(rate, self.target.workload.seconds)?;
-            let outcome = self.load(&workload)?;
+            let outcome = self.load(&format!("run at {rate:.0} records/s"), &workload)?;
             let probe = Probe::of(&workload, &outcome);
             let next = search.on_run(probe);
             if let Some(missed) = probe.missed(goal) {
@@ -141,8 +145,7 @@ impl Trials<'_, '_> {
                 Step::Found(rate) => break rate,
                 Step::Try(rate) => {
                     let workload = self.at_rate(rate, goal.seconds)?;
-                    let outcome =
-                        self.attempt(&format!("at {rate} records/s, which was tried"), &workload)?;
+                    let outcome = self.attempt(&format!("try of {rate:.0} records/s"), &workload)?;
                     search.on_probe(Probe::of(&workload, &outcome));
                 }
             }

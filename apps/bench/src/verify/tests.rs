@@ -4,6 +4,7 @@ use records::Headers;
 
 use super::numbers::PAGE_NUMBERS;
 use super::*;
+use crate::mark::{Form, Marker};
 
 const ALL: Extent = Extent { from_start: true, to_end: true };
 
@@ -12,12 +13,17 @@ type Read = &'static [&'static [u64]];
 /// Lost, duplicated, reordered.
 type Counts = (u64, u64, u64);
 
+fn at(place: usize, offset: i64) -> ReadAt<'static> {
+    let partition = PartitionIndex(i32::try_from(place).expect("it is small"));
+    ReadAt { place, topic: "t", partition, offset: Offset(offset) }
+}
+
 /// Reads the records of sender 0: each line is a place.
 fn read(places: Read) -> Checker {
     let mut checker = Checker::new(Some(7));
     for (place, numbers) in places.iter().enumerate() {
-        for &number in *numbers {
-            checker.take(place, Mark { run: 7, sender: 0, number }).expect("it can be verified");
+        for (offset, &number) in (0..).zip(*numbers) {
+            checker.take(at(place, offset), Mark { run: 7, sender: 0, number }).expect("it can be verified");
         }
     }
     checker
@@ -39,11 +45,11 @@ fn each_fault_has_its_name() {
         ),
         (&[&[0, 1, 2]], (1, 0, 0), "record 3 of"),
         (&[&[0, 1, 2, 1, 2, 3]], (0, 2, 0), "records 2 duplicated: record 1 of"),
-        (&[&[0, 1], &[1, 2, 3]], (0, 1, 0), "came again"),
+        (&[&[0, 1], &[1, 2, 3]], (0, 1, 0), "came again at offset 0 of t-1"),
         (
             &[&[0, 2, 1, 3]],
             (0, 0, 1),
-            "records 1 reordered: record 1 of sender 0 of run 0000000000000007 came behind record 2",
+            "records 1 reordered: record 1 of sender 0 of run 0000000000000007 came behind record 2, at offset 2 of t-0",
         ),
     ];
     for (places, expected, says) in cases {
@@ -93,12 +99,49 @@ fn only_what_was_read_can_be_missing() {
 }
 
 #[test]
+fn what_is_wrong_is_named_by_where_it_is_and_short_marks_tell_as_much() {
+    let value = |number: u64| {
+        let mut marker = Marker::new(7, 2, Form::Short);
+        (0..=number).for_each(|_| marker.mark(None, b"0123456789", 0));
+        marker.value().to_vec()
+    };
+    let mut changed = value(3);
+    changed[9] ^= 1;
+    let cases = [
+        (vec![value(0), value(1), value(2)], None),
+        (
+            vec![value(0), value(1), value(1)],
+            Some("record 1 of sender 2 of run 0000000000000007 came again at offset 2 of t-5"),
+        ),
+        (vec![value(0), value(2), value(1)], Some("came behind record 2, at offset 2 of t-5")),
+        (vec![value(0), changed, value(2)], Some("what is at offset 1 of t-5 is not what was sent")),
+        (vec![value(0), value(2)], Some("record 1 of sender 2 of run 0000000000000007 did not come")),
+    ];
+    for (values, expected) in cases {
+        let mut checker = Checker::of_short_marks(7);
+        for (offset, value) in (0..).zip(&values) {
+            let record = Record {
+                offset_delta: 0,
+                timestamp_delta: 0,
+                key: None,
+                value: Some(value),
+                headers: Headers::default(),
+            };
+            checker.check(at(5, offset), &record).expect("it can be verified");
+        }
+        let verdict = checker.verdict_on(&[0, 0, 3], &[]);
+        assert_eq!(verdict.first().is_some(), expected.is_some(), "{verdict:?}");
+        assert!(verdict.first().unwrap_or_default().contains(expected.unwrap_or_default()), "{verdict:?}");
+    }
+}
+
+#[test]
 fn others_do_not_count() {
     let mut checker = read(&[&[0, 1]]);
     let value = Some(&b"a record of somebody else"[..]);
     let others =
         Record { offset_delta: 0, timestamp_delta: 0, key: None, value, headers: Headers::default() };
-    checker.check(0, &others).expect("it is passed over");
+    checker.check(at(0, 0), &others).expect("it is passed over");
     let verdict = checker.verdict_on(&[2], &[]);
     assert_eq!((verdict.unmarked, counts(&verdict)), (1, (0, 0, 0)));
     assert!(verdict.into_result().is_ok());
@@ -109,7 +152,7 @@ fn what_two_readers_saw_is_one_run() {
     let of = |place: usize, numbers: &[u64]| {
         let mut checker = Checker::new(Some(7));
         for &number in numbers {
-            checker.take(place, Mark { run: 7, sender: 0, number }).expect("it can be verified");
+            checker.take(at(place, 0), Mark { run: 7, sender: 0, number }).expect("it can be verified");
         }
         checker
     };
@@ -147,11 +190,11 @@ fn what_another_machine_saw_arrives_whole() {
         for &number in &all {
             let (place, checker) = if number / block % 2 == 0 { (0, &mut here) } else { (1, &mut there) };
             if number != 5 {
-                checker.take(place, Mark { run: 7, sender: 3, number }).expect("it can be verified");
+                checker.take(at(place, 0), Mark { run: 7, sender: 3, number }).expect("it can be verified");
             }
         }
         // This one both read.
-        there.take(0, Mark { run: 7, sender: 3, number: 2 }).expect("it can be verified");
+        there.take(at(0, 0), Mark { run: 7, sender: 3, number: 2 }).expect("it can be verified");
         let mut pieces = 0;
         for piece in there.into_pieces() {
             let text = serde_json::to_string(&piece).expect("it can be written");

@@ -41,6 +41,7 @@ pub(crate) fn measure(broker: &Broker, text: &str) -> Report {
         site: &site,
         ceilings: None,
         command: "",
+        version: "",
         fleet: None,
         export: None,
         stop: &stop,

@@ -65,6 +65,8 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     pub(crate) logs: Logs,
     pub(crate) acknowledged: Vec<Acknowledged>,
+    /// Of each record that was read, from when it was due until its answer was about to be written.
+    pub(crate) read: Vec<Duration>,
     /// Records that came.
     produced: u64,
     stalls_until: Option<Duration>,
@@ -114,6 +116,11 @@ impl Broker {
     /// What it acknowledged, in that order.
     pub(crate) fn acknowledged(&self) -> Vec<Acknowledged> {
         self.shared.state().acknowledged.clone()
+    }
+
+    /// How old records were when they were read.
+    pub(crate) fn read(&self) -> Vec<Duration> {
+        self.shared.state().read.clone()
     }
 }
 

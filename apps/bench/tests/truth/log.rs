@@ -1,6 +1,7 @@
 //! What a simulated broker keeps, and what it does to what it was given.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use base::{LeaderEpoch, Offset};
 use records::{BatchHeader, HEADER_BYTES, Scratch, StoredBatch};
@@ -116,12 +117,30 @@ pub(crate) fn sent(batch: &[u8]) -> Vec<Sent> {
     let records = batch.records(&mut scratch).expect("a client made it");
     let of = |record: records::Record<'_>| match Mark::find(&record) {
         Found::Sent(mark) => {
-            let due_ns = due_ns(record.value.unwrap_or_default()).expect("it is long enough");
+            let due_ns = due_ns(&record).expect("it is long enough");
             Sent { number: mark.number, due_ns }
         }
         found => panic!("the harness marks its records: {found:?}"),
     };
     records.map(|record| of(record.expect("a client made it"))).collect()
+}
+
+/// When the records of batches were due, those whose marks are what was sent.
+pub(crate) fn dues(mut batches: &[u8]) -> Vec<Duration> {
+    let (mut scratch, mut dues) = (Scratch::default(), Vec::new());
+    while !batches.is_empty() {
+        let size = BatchHeader::parse(batches).expect("it was kept").size_bytes();
+        let (batch, behind) = batches.split_at(size);
+        let batch = StoredBatch::check(batch).expect("it was kept");
+        for record in batch.records(&mut scratch).expect("it was kept") {
+            let record = record.expect("it was kept");
+            if let Found::Sent(_) = Mark::find(&record) {
+                dues.extend(due_ns(&record).map(Duration::from_nanos));
+            }
+        }
+        batches = behind;
+    }
+    dues
 }
 
 /// Another batch that is right by its checksum: only the mark within can tell.

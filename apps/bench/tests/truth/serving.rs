@@ -24,7 +24,7 @@ use wire::messages::produce::{
 use wire::{ApiKey, Decoder, Message, Records, RequestHeader, decode_request_header, encode_response};
 
 use crate::broker::{Acknowledged, Request, Shared, State};
-use crate::log::sent;
+use crate::log::{dues, sent};
 
 /// What it speaks, up to which version.
 const SPOKEN: [(ApiKey, i16); 8] = [
@@ -205,6 +205,9 @@ impl Shared {
             state = self.wait_for_more(state, until);
             found = read_all(&state, asked);
         }
+        let now = self.now();
+        let ages = found.iter().flat_map(|(_, bytes)| dues(bytes)).map(|due| now.saturating_sub(due));
+        state.read.extend(ages);
         let mut found = found.iter();
         let topics = asked.topics.iter().map(|topic| {
             let partitions =

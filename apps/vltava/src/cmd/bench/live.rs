@@ -29,12 +29,13 @@ impl Live {
                 self.progress = Progress::of(&point.workload);
                 self.say(&format!("run {number} of {of} · {}{at}\n", driver.name));
             }
-            Event::Second(window) if self.is_terminal => {
+            Event::Second { part, window } if self.is_terminal => {
                 self.is_shown = true;
-                let done = self.progress.after(window.second);
-                self.say(&format!("\r\x1b[K  {done}{}", of_second(window.second)));
+                let part =
+                    if part.is_empty() { self.progress.after(window.second) } else { format!("{part} · ") };
+                self.say(&format!("\r\x1b[K  {part}{}", of_second(window.second)));
             }
-            Event::Second(_) => {}
+            Event::Second { .. } => {}
             Event::Done(run) => {
                 self.end();
                 self.say(&format!("  {}\n", of_run(run)));
@@ -80,10 +81,6 @@ impl Progress {
 
     /// A bar and what is left, after one more second; nothing before anything is known.
     fn after(&mut self, second: &Second) -> String {
-        if second.from < self.from {
-            // It began anew: a rate is tried before the one that is measured.
-            (self.counted, self.from) = (0, 0.0);
-        }
         let count = if self.is_stored { second.read.records } else { second.written.records };
         if second.is_warmup {
             self.from = second.to;

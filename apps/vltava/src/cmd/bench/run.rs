@@ -20,6 +20,7 @@ use bench::workload::Experiment;
 
 use super::live::Live;
 use super::worker::{TokenArguments, export};
+use crate::cmd::VERSION;
 use crate::interrupt;
 
 /// Run a benchmark, or a workload of yours
@@ -110,6 +111,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
             site: &site,
             ceilings: ceilings.as_ref(),
             command: &command,
+            version: VERSION,
             fleet: fleet.as_ref(),
             export: export.as_deref(),
             stop: &stop,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use bench::histogram::{MIB, histogram, latency_line, quantiles, rate_line};
 use bench::hlog::Intervals;
-use bench::verify::{Checker, Verdict};
+use bench::verify::{Checker, ReadAt, Verdict};
 use client::Scratch;
 use client::consumer::{Consumer, Start};
 use hdrhistogram::Histogram;
@@ -290,13 +290,15 @@ impl Reader {
             Some(_) => self.places.at(batch.topic(), batch.partition().0).context("it was not asked for")?,
             None => 0,
         };
+        let (topic, partition) = (batch.topic(), batch.partition());
         for record in batch.records(&mut self.scratch)? {
             let record = record?;
             let bytes_of = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len) as u64;
             self.count.bytes += bytes_of(record.key) + bytes_of(record.value);
             self.count.records += 1;
             if let Some(checker) = &mut self.checker {
-                checker.check(place, &record)?;
+                let offset = record.offset(&header);
+                checker.check(ReadAt { place, topic, partition, offset }, &record)?;
             }
             if self.count.records == records_max {
                 next = record.offset(&header).next();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bench::chance::Chance;
 use bench::histogram::{MIB, histogram, latency_line, quantiles, rate_line};
 use bench::hlog::Intervals;
-use bench::mark::Marker;
+use bench::mark::{Form, Marker};
 use bench::payload::Payload;
 use bench::verify::{Checker, Verdict};
 use client::admin::{At, Topic};
@@ -174,7 +174,7 @@ impl Arguments {
         let (mut both, mut sent, mut total) = (histogram(), histogram(), Duration::ZERO);
         let mut millis = Millis::default();
         let mut payload = Payload::letters(plan.record_bytes, Chance::new(1, 0));
-        let mut marker = Marker::new(pair.run, 0, payload.free_bytes());
+        let mut marker = Marker::new(pair.run, 0, Form::of(payload.free_bytes()));
         let key = vec![b'k'; self.record_key_size];
         let key = (!key.is_empty()).then_some(&key[..]);
         let header_key = vec![b'h'; self.record_header_key_size];
@@ -182,7 +182,7 @@ impl Arguments {
         let timeout = Duration::from_millis(self.timeout);
         let (mut records, mut is_clean) = (0, true);
         for number in 0..self.warmup_records + plan.records {
-            marker.mark(key, payload.next_value());
+            marker.mark(key, payload.next_value(), 0);
             let header = Header { key: &header_key, value: header_value.as_deref() };
             let mut headers = vec![header; self.num_headers];
             headers.extend(marker.header());

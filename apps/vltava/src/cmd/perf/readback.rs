@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use base::{ErrorCode, Offset, PartitionIndex};
-use bench::verify::{Checker, Verdict};
+use bench::verify::{Checker, ReadAt, Verdict};
 use client::admin::{At, NewTopic, Topic};
 use client::consumer::{Consumer, Start};
 use client::{Admin, Scratch};
@@ -155,8 +155,11 @@ impl Reader {
         self.next.insert(batch.partition(), batch.header().next_offset());
         // Its rank: a broker that gives partitions any numbers makes nobody keep room for those between.
         let place = self.partitions.binary_search(&batch.partition()).ok().context("it was not asked for")?;
+        let (header, topic, partition) = (*batch.header(), batch.topic(), batch.partition());
         for record in batch.records(&mut self.scratch)? {
-            self.checker.check(place, &record?)?;
+            let record = record?;
+            self.checker
+                .check(ReadAt { place, topic, partition, offset: record.offset(&header) }, &record)?;
         }
         Ok(true)
     }

@@ -6,6 +6,7 @@ use client::admin::{Resource, Setting};
 use serde_json::{Map, Value, json};
 
 use super::readback;
+use crate::cmd::VERSION;
 
 /// The settings of the client, what an acknowledgement is worth, and the machine.
 pub(super) struct Stamp {
@@ -60,7 +61,7 @@ impl Stamp {
         result["settings"] = Value::Object(settings);
         result["durability"] = self.durability.json(self.acks());
         result["machine"] = self.machine.json();
-        result["version"] = json!(env!("CARGO_PKG_VERSION"));
+        result["version"] = json!(VERSION);
     }
 
     /// For people, a line each.
@@ -70,7 +71,7 @@ impl Stamp {
         [
             format!("settings: {}", settings.join(" ")),
             format!("durability: {}", self.durability.in_words(self.acks())),
-            format!("machine: {}; vltava {}", self.machine.in_words(), env!("CARGO_PKG_VERSION")),
+            format!("machine: {}; vltava {}", self.machine.in_words(), VERSION),
         ]
     }
 }

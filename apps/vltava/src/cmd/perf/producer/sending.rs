@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bench::histogram::histogram;
 use bench::keys::KeyStream;
-use bench::mark::Marker;
+use bench::mark::{Form, Marker};
 use bench::payload::Payload;
 use bench::schedule::{Punctuality, Schedule, wait_until};
 use bench::watch::Watch;
@@ -131,7 +131,7 @@ fn send_all(
 ) -> Result<Sent> {
     let (producer, number) = (sender.producer, sender.number());
     let mut keys = KeyStream::new(arguments.keys, number.into(), arguments.chance(number, Draws::Keys));
-    let mut marker = run.map(|run| Marker::new(run, number, payload.free_bytes()));
+    let mut marker = run.map(|run| Marker::new(run, number, Form::of(payload.free_bytes())));
     let senders = u64::from(arguments.senders());
     let of_each = |records| records / senders + u64::from(u64::from(number) < records % senders);
     let (mut records, warm_up) = (of_each(arguments.num_records), of_each(arguments.warmup_records));
@@ -155,7 +155,7 @@ fn send_all(
         match &mut marker {
             None => record = record.value(value),
             Some(marker) => {
-                marker.mark(key, value);
+                marker.mark(key, value, 0);
                 header = marker.header();
                 record = record.value(marker.value()).headers(header.as_slice());
             }
