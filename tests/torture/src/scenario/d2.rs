@@ -7,7 +7,8 @@
 //!   4  b3 is back
 //! ```
 //!
-//! Unavailable in 3, perhaps; lossy never, whatever the flush policy is.
+//! Lossy never, whatever the flush policy is. With flush.policy=os nobody leads in 3: b3 alone is in sync, and b2 is in
+//! doubt. With ack b2 may lead, for it has everything.
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use super::{Options, Scenario};
 use crate::fault::isolate;
 use crate::report::Report;
 use crate::stop::Stop;
+use crate::system::Flush;
 use crate::world::{Expect, World};
 
 const RECORDS: u64 = 2_000;
@@ -54,9 +56,25 @@ fn cut_one(world: &mut World) -> Result<()> {
     world.stop.check()?;
     let without = world.acknowledged() - before;
     world.note(format!("{without} records were acknowledged without b3"));
+    if world.setup.launch.flush == Flush::Os {
+        look_who_leads(world)?;
+    }
 
     world.cluster.net.lift(b3)?;
     world.did("b3 is back");
     world.wait_for_acknowledged(RECORDS, RECORDS_TIME_MAX)?;
+    Ok(())
+}
+
+/// Nobody is to lead who may lack what was acknowledged.
+fn look_who_leads(world: &mut World) -> Result<()> {
+    let all = world.cluster.partitions()?;
+    ensure!(!all.is_empty(), "there are partitions");
+    for one in all {
+        if let Some(leader) = one.leader.filter(|leader| leader.0 != 3) {
+            world.found(format!("b{leader} leads partition {} without b3", one.index));
+        }
+    }
+    world.did("looked who leads without b3");
     Ok(())
 }
