@@ -30,8 +30,11 @@ pub enum Effect {
     Registered(BrokerEpoch),
     /// The broker is unfenced, for the first time in this life.
     Serving,
-    /// The broker may stop: others lead what others can.
-    MayStop,
+    /// The broker may stop.
+    MayStop {
+        /// Whether it may lead something that others could: nobody said in time that they do.
+        leads_on: bool,
+    },
     /// The cluster does not want this process any more. It has to stop.
     Replaced(Replaced),
 }
@@ -154,7 +157,7 @@ impl Lifecycle {
             return;
         }
         if self.patience_ends().is_some_and(|by| now.elapsed >= by) {
-            return self.end(Effect::MayStop, out);
+            return self.end(Effect::MayStop { leads_on: self.is_serving }, out);
         }
         if self.is_asking || now.elapsed < self.next_at {
             return;
@@ -204,7 +207,7 @@ impl Lifecycle {
                 if self.stop_by.is_some() {
                     self.next_at = now.elapsed + self.times.retry_after;
                     if reply.should_shut_down {
-                        return self.end(Effect::MayStop, out);
+                        return self.end(Effect::MayStop { leads_on: false }, out);
                     }
                 }
                 if !reply.is_fenced && !self.is_serving {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use client::producer::{Acks, Producer, Record};
 use rustix::process::Signal;
-use vltava_e2e::nodes::Nodes;
+use vltava_e2e::nodes::{Nodes, is_well};
 
 /// Long enough to tell it from everything else.
 const FETCH_WAIT_MAX: &str = "120000";
@@ -18,6 +18,9 @@ const FETCH_WAIT_MAX: &str = "120000";
 const DELIVERY_MAX: Duration = Duration::from_secs(40);
 
 const PARTITIONS: i32 = 6;
+
+/// A crash is to be seen, and a stop to be told: who waits until a session has run out is too late.
+const SESSION: &str = "600000";
 
 fn write(nodes: &Nodes, topic: &str) -> Result<()> {
     let bootstrap = nodes.bootstrap();
@@ -48,6 +51,48 @@ fn followers_do_not_wait_for_their_last_question_to_ask_the_next_leader() -> Res
         // What it led is led by the others now.
         nodes.stop(1)?;
         write(nodes, "busy")
+    })
+}
+
+fn quorum_leader(nodes: &Nodes) -> Result<i32> {
+    let leader = nodes.status()?["quorum"]["leader"].as_i64().context("somebody leads")?;
+    Ok(i32::try_from(leader)?)
+}
+
+#[test]
+fn who_dies_is_replaced_before_its_session_ends_and_who_stops_hands_over_first() -> Result<()> {
+    Nodes::new()?.told(|nodes| {
+        let ids = [1, 2, 3];
+        let peers = nodes.peers(&ids)?;
+        let set = [("cluster.peers", peers.as_str()), ("broker.session.timeout.ms", SESSION)];
+        ids.iter().try_for_each(|id| nodes.spawn(*id, &set))?;
+        ids.iter().try_for_each(|id| nodes.wait_until_serving(*id))?;
+        nodes.says(&["topic", "create", "t", "--partitions", &PARTITIONS.to_string()])?;
+        let controller = quorum_leader(nodes)?;
+        let broker = ids.into_iter().find(|id| *id != controller).context("there are three")?;
+        for id in [broker, controller] {
+            write(nodes, "t")?;
+            nodes.kill(id)?;
+            write(nodes, "t")?;
+            nodes.start(id, &set)?;
+            nodes.until("all is well again", is_well)?;
+        }
+        let controller = quorum_leader(nodes)?;
+        nodes.stop(controller)?;
+        let log = nodes.log(controller);
+        let mut rest = log.as_str();
+        for said in [
+            "stopping: SIGTERM",
+            "the others lead what this node led",
+            "handed the lead of the metadata over",
+            "stopped in good order",
+        ] {
+            let at = rest
+                .find(said)
+                .with_context(|| format!("{said:?} is missing, or in another order:\n{log}"))?;
+            rest = &rest[at..];
+        }
+        write(nodes, "t")
     })
 }
 

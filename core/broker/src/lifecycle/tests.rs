@@ -159,7 +159,7 @@ fn it_stops_once_others_lead_or_its_patience_is_over() {
     assert_eq!(world.heartbeat(100), Some((false, true)));
     assert_eq!(world.reply(110, false, false), []);
     assert_eq!(world.heartbeat(160), Some((false, true)));
-    assert_eq!(world.reply(161, false, true), [Effect::MayStop]);
+    assert_eq!(world.reply(161, false, true), [Effect::MayStop { leads_on: false }]);
     assert_eq!((world.life.deadline(), world.heartbeat(9_999)), (None, None));
     let mut world = World::serving();
     world.life.stop(at(100));
@@ -167,10 +167,14 @@ fn it_stops_once_others_lead_or_its_patience_is_over() {
         assert_eq!(world.heartbeat(ms), Some((false, true)));
         assert_eq!(world.reply(ms, false, false), [], "others cannot lead yet");
     }
-    assert_eq!(world.run(|life, out| life.on_tick(at(30_100), out)), [Effect::MayStop]);
+    assert_eq!(world.run(|life, out| life.on_tick(at(30_100), out)), [Effect::MayStop { leads_on: true }]);
     let mut world = World::new();
     world.life.stop(at(0));
-    assert_eq!(world.run(|life, out| life.on_tick(at(0), out)), [Effect::MayStop], "it serves nothing");
+    assert_eq!(
+        world.run(|life, out| life.on_tick(at(0), out)),
+        [Effect::MayStop { leads_on: false }],
+        "it serves nothing"
+    );
 }
 
 #[test]
@@ -184,7 +188,7 @@ fn a_stop_does_not_wait_for_a_quorum_that_is_gone() {
     let lost = ControllerError::NotController { active: None };
     assert_eq!(world.run(|life, out| life.on_answer(at(5_200), Err(&lost), out)), []);
     assert_eq!(world.heartbeat(7_099), Some((false, true)));
-    assert_eq!(world.run(|life, out| life.on_tick(at(7_100), out)), [Effect::MayStop]);
+    assert_eq!(world.run(|life, out| life.on_tick(at(7_100), out)), [Effect::MayStop { leads_on: true }]);
 }
 
 #[test]

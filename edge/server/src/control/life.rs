@@ -28,7 +28,12 @@ impl ControlThread {
                     let _ = self.hosting.send(Step::Registered(epoch));
                 }
                 lifecycle::Effect::Serving => self.state.serves_from = Some(Offset::ZERO),
-                lifecycle::Effect::MayStop => {
+                lifecycle::Effect::MayStop { leads_on } => {
+                    if leads_on {
+                        warn!("nobody said in time that others lead what this node led: they will find out");
+                    } else {
+                        info!("the others lead what this node led");
+                    }
                     self.on_may_stop.take().map(|told| told.send(()));
                 }
                 lifecycle::Effect::Replaced(why) => return Err(why.into()),
