@@ -51,7 +51,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::MinIsrIgnored, 5),
     (Plant::AckAtOnce, 5),
     (Plant::EpochsUncompared, 10),
-    (Plant::CutToCommitted, 100),
+    (Plant::CutToCommitted, 60),
     (Plant::AllIsCommitted, 5),
     (Plant::CommittedToTheEnd, 10),
     (Plant::IsrUnasked, 5),

@@ -285,7 +285,7 @@ impl Options {
     }
 
     /// Leaders change often under load, and what they had beyond one another differs (KIP-101).
-    fn of_many_leaders(mut self) -> Self {
+    pub(super) fn of_many_leaders(mut self) -> Self {
         self.troubles = vec![
             (Trouble::MoveLeaders, 60),
             (Trouble::Stop, 10),

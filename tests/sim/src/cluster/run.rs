@@ -53,6 +53,7 @@ pub fn run(seed: u64, plant: Option<Plant>) -> Outcome {
 fn options(seed: u64, plant: Option<Plant>) -> Options {
     let drawn = Options::draw(seed);
     match plant {
+        Some(Plant::CutToCommitted) => drawn.of_many_leaders(),
         Some(Plant::DoubtUnsaid) => drawn.of_the_last_standing(),
         Some(Plant::BrokerEpochGuessed) => drawn.of_who_comes_back(),
         Some(Plant::DamageKept) => drawn.of_rotting_disks(),
