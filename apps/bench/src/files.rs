@@ -11,13 +11,14 @@ use crate::{openmessaging, page, rows};
 
 /// Writes all forms of a report, and says what it wrote.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
-    let results = format!("{}.openmessaging", report.name);
+    let stem = in_a_name(&report.name);
+    let results = format!("{stem}.openmessaging");
     let mut files = vec![
-        (format!("{}.json", report.name), serde_json::to_string_pretty(report)? + "\n"),
-        (format!("{}.md", report.name), report.markdown()),
-        (format!("{}.html", report.name), page::page(report)),
-        (format!("{}.runs.csv", report.name), rows::runs(report)?),
-        (format!("{}.seconds.csv", report.name), rows::seconds(report)?),
+        (format!("{stem}.json"), serde_json::to_string_pretty(report)? + "\n"),
+        (format!("{stem}.md"), report.markdown()),
+        (format!("{stem}.html"), page::page(report)),
+        (format!("{stem}.runs.csv"), rows::runs(report)?),
+        (format!("{stem}.seconds.csv"), rows::seconds(report)?),
     ];
     for (name, result) in openmessaging::results(report) {
         files.push((format!("{results}/{name}.json"), serde_json::to_string_pretty(&result)? + "\n"));
@@ -34,7 +35,8 @@ pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
 /// Writes what came of several benchmarks together, beside their own files, and says what it wrote.
 pub fn write_summary(summary: &Summary, folder: &Path) -> Result<[PathBuf; 2]> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let [markdown, page] = ["md", "html"].map(|ending| folder.join(format!("{}.{ending}", summary.name())));
+    let [markdown, page] =
+        ["md", "html"].map(|ending| folder.join(format!("{}.{ending}", in_a_name(summary.name()))));
     put(&markdown, &summary.markdown())?;
     put(&page, &page::family(summary))?;
     Ok([markdown, page])
@@ -62,9 +64,15 @@ pub fn write_compared(
     folder: &Path,
 ) -> Result<PathBuf> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let page = folder.join(format!("{}-compared.html", before.name));
+    let page = folder.join(format!("{}-compared.html", in_a_name(&before.name)));
     put(&page, &page::compared(before, after, differences))?;
     Ok(page)
+}
+
+/// What a benchmark is called, as part of the name of a file: names of others have spaces, slashes and more.
+pub(crate) fn in_a_name(word: &str) -> String {
+    let may = |letter: char| letter.is_ascii_alphanumeric() || ".=_-".contains(letter);
+    word.chars().map(|letter| if may(letter) { letter } else { '_' }).collect()
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {
@@ -74,6 +82,7 @@ fn put(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hlog::Runs;
     use crate::report::SCHEMA;
     use crate::report::tests::report;
     use crate::workload::Workload;
@@ -87,6 +96,19 @@ mod tests {
         assert_eq!(written, ["some.md", "some.html"].map(|name| folder.path().join("out").join(name)));
         let [markdown, page] = written.map(|path| fs::read_to_string(path).expect("it is there"));
         assert_eq!((markdown, page), (summary.markdown(), page::family(&summary)));
+    }
+
+    #[test]
+    fn what_a_benchmark_is_called_leads_to_no_other_folder() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let out = folder.path().join("out");
+        let mut report = report(Workload::default(), &[("vltava", &[10.0])]);
+        report.name = "../1 producer / 1 consumers".to_owned();
+        let written = write(&report, &out).expect("it can be written");
+        Runs::create(&out, &report.name).expect("it can be written").finish().expect("it can be written");
+        assert_eq!(written[0], out.join(".._1_producer___1_consumers.json"));
+        let around: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
+        assert_eq!((around.len(), fs::read_dir(&out).expect("it is there").count()), (1, written.len() + 1));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
+use crate::files::in_a_name;
 use crate::histogram::histogram;
 use crate::load::Window;
 use crate::suite::Event;
@@ -114,7 +115,8 @@ impl Runs {
     /// Writes into `NAME.hlog` of a folder.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let hlog = Hlog::create(&folder.join(format!("{name}.hlog")), &format!("latencies of {name}"))?;
+        let hlog =
+            Hlog::create(&folder.join(format!("{}.hlog", in_a_name(name))), &format!("latencies of {name}"))?;
         Ok(Self { hlog, started: Instant::now(), run: String::new() })
     }
 

@@ -8,6 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::files::in_a_name;
 use crate::histogram::{self, Quantiles};
 use crate::load::Second;
 use crate::report::{FlowReport, PointReport, Report, RunReport, SystemReport};
@@ -52,12 +53,6 @@ pub fn results(report: &Report) -> Vec<(String, Value)> {
         (words.join("-"), result(report, point, system, run))
     };
     each_run(report).map(result).collect()
-}
-
-/// What may stand in the name of a file anywhere.
-fn in_a_name(word: &str) -> String {
-    let may = |letter: char| letter.is_ascii_alphanumeric() || ".=_-".contains(letter);
-    word.chars().map(|letter| if may(letter) { letter } else { '_' }).collect()
 }
 
 fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &RunReport) -> Value {

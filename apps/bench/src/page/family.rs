@@ -11,6 +11,7 @@
 use maud::{Markup, html};
 
 use super::{axis, document, legend, place, show, table};
+use crate::files::in_a_name;
 use crate::plot::{Bar, Bars, Mark, Scale, number};
 use crate::report::{Headline, Summary, Unit};
 use crate::statistics::{Better, Judgement, MATTERS, RUNS_MIN, Spread, compare};
@@ -177,7 +178,7 @@ fn members(summary: &Summary) -> Markup {
             p { "Its page has every figure, every run and every second, and how it was measured." }
             dl.stamps {
                 @for member in summary.members() {
-                    dt { a href=(format!("./{}.html", member.name)) { (member.name) } }
+                    dt { a href=(format!("./{}.html", in_a_name(&member.name))) { (member.name) } }
                     dd { (member.about) @if let Some(published) = &member.published { " Published: " (published) "." } }
                 }
             }
