@@ -1,18 +1,23 @@
-//! Says which build this is: the commit, if there is one, whether anything differs from it, and the profile.
+//! Says which build this is: the commit, if there is one, with a `+` if what the program is made of differs from it, and
+//! the profile.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What the program is made of, from this package.
-const SOURCES: [&str; 4] = ["../../Cargo.lock", "../../core", "../../edge", "../../apps"];
+/// What the program is made of, from the root.
+const SOURCES: [&str; 7] =
+    ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo", "core", "edge", "apps"];
+const ROOT: &str = "../..";
 
 fn main() {
     let mut build = Vec::new();
     if let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) {
-        let changes = git(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]);
-        build.push(if changes.is_none_or(|changes| changes.is_empty()) { commit } else { commit + "+" });
+        let changes = git(&[&["--no-optional-locks", "status", "--porcelain", "--"], &SOURCES[..]].concat());
+        build.push(if changes.is_some_and(|changes| changes.is_empty()) { commit } else { commit + "+" });
         // It grows with each commit, and whenever another one is checked out.
-        if let Some(path) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        if let Some(path) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"])
+            && Path::new(&path).exists()
+        {
             println!("cargo::rerun-if-changed={path}");
         }
     }
@@ -22,11 +27,12 @@ fn main() {
         build.push(profile.to_string_lossy().into_owned());
     }
     println!("cargo::rustc-env=VLTAVA_BUILD={}", build.join(", "));
-    SOURCES.iter().for_each(|path| println!("cargo::rerun-if-changed={path}"));
+    SOURCES.iter().for_each(|path| println!("cargo::rerun-if-changed={ROOT}/{path}"));
 }
 
-/// What git says; nothing where it is not there, or this is no working copy.
+/// What git says of the tree; nothing where it is not there, or this is no working copy.
 fn git(arguments: &[&str]) -> Option<String> {
-    let said = Command::new("git").args(arguments).output().ok().filter(|said| said.status.success())?;
-    String::from_utf8(said.stdout).ok().map(|text| text.trim().to_owned())
+    let said = Command::new("git").args(["-C", ROOT]).args(arguments).output().ok()?;
+    let text = String::from_utf8(said.stdout).ok().filter(|_| said.status.success())?;
+    Some(text.trim().to_owned())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::compare::Differences;
+use crate::name::in_a_name;
 use crate::report::{Report, Summary};
 use crate::{openmessaging, page, rows};
 
@@ -67,12 +68,6 @@ pub fn write_compared(
     let page = folder.join(format!("{}-compared.html", in_a_name(&before.name)));
     put(&page, &page::compared(before, after, differences))?;
     Ok(page)
-}
-
-/// What a benchmark is called, as part of the name of a file: names of others have spaces, slashes and more.
-pub(crate) fn in_a_name(word: &str) -> String {
-    let may = |letter: char| letter.is_ascii_alphanumeric() || ".=_-".contains(letter);
-    word.chars().map(|letter| if may(letter) { letter } else { '_' }).collect()
 }
 
 fn put(path: &Path, text: &str) -> Result<()> {

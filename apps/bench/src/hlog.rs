@@ -11,9 +11,9 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use crate::files::in_a_name;
 use crate::histogram::histogram;
 use crate::load::Window;
+use crate::name::in_a_name;
 use crate::suite::Event;
 
 /// A log that is being written.

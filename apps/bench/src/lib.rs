@@ -71,6 +71,7 @@ pub mod page;
 pub mod plot;
 pub mod rows;
 
+mod name;
 mod yaml;
 
 #[cfg(test)]

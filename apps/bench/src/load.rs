@@ -346,7 +346,7 @@ impl Run<'_> {
         find_ends: &mut dyn FnMut(&Sent, &mut Watch<'_>, &mut Show<'_>) -> Result<Ends>,
     ) -> Result<Both> {
         let sending = Sending::prepare(self, timing)?;
-        let reading = Reading::prepare(self, timing.steady_from, true)?;
+        let reading = Reading::prepare(self, (timing.started, timing.steady_from), true)?;
         let mut watch = Watch::new(self, timing, sending.meters(), reading.meters());
         let (sent, readers) = thread::scope(|scope| {
             let (sender, senders_done) = mpsc::channel::<()>();
@@ -376,7 +376,7 @@ impl Run<'_> {
         let sent = self.fill(self.clock.now())?;
         let ends = self.ends(&sent)?;
         // Whatever is read counts: how long it takes to make consumers does not.
-        let reading = Reading::prepare(self, Duration::ZERO, false)?;
+        let reading = Reading::prepare(self, (Duration::ZERO, Duration::ZERO), false)?;
         let began = self.clock.now();
         let (readers, watched) = self.drain(&reading, ends, began, show)?;
         readers.must_be_all(&sent, self.target.stop)?;

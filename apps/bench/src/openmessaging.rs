@@ -8,9 +8,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::files::in_a_name;
 use crate::histogram::{self, Quantiles};
 use crate::load::Second;
+use crate::name::in_a_name;
 use crate::report::{FlowReport, PointReport, Report, RunReport, SystemReport};
 use crate::rows::each_run;
 use crate::workload::Workload;

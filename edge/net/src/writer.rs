@@ -230,17 +230,19 @@ impl AnswerWriter {
 
     fn gather(&self, socket: &TcpStream) -> Result<usize, WriteError> {
         let mut parts = Vec::with_capacity(self.pieces.len().min(GATHER_PARTS_MAX));
-        let mut gathered = 0;
+        let (mut gathered, mut is_cut) = (0, false);
         for piece in self.pieces.iter().take(GATHER_PARTS_MAX) {
             let Piece::Bytes(bytes) = piece else { break };
-            parts.push(IoSlice::new(bytes));
-            gathered += bytes.len();
-            if gathered >= GATHER_BYTES_MAX {
+            let part = &bytes[..bytes.len().min(GATHER_BYTES_MAX - gathered)];
+            parts.push(IoSlice::new(part));
+            gathered += part.len();
+            is_cut = part.len() < bytes.len();
+            if gathered == GATHER_BYTES_MAX {
                 break;
             }
         }
         let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        if parts.len() < self.pieces.len() {
+        if is_cut || parts.len() < self.pieces.len() {
             flags |= SendFlags::MORE;
         }
         let sent = socket.try_io(Interest::WRITABLE, || {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use client::producer::{Acks, Producer, Record};
 use rustix::process::Signal;
+use serde_json::Value;
 use vltava_e2e::nodes::{Nodes, is_well};
 
 /// Long enough to tell it from everything else.
@@ -54,9 +55,35 @@ fn followers_do_not_wait_for_their_last_question_to_ask_the_next_leader() -> Res
     })
 }
 
-fn quorum_leader(nodes: &Nodes) -> Result<i32> {
-    let leader = nodes.status()?["quorum"]["leader"].as_i64().context("somebody leads")?;
-    Ok(i32::try_from(leader)?)
+/// Who leads the metadata, and another node.
+fn controller_and_broker(nodes: &Nodes) -> Result<(i32, i32)> {
+    let status = nodes.until("somebody leads the metadata", |status| status["quorum"]["leader"].is_i64())?;
+    let controller = i32::try_from(status["quorum"]["leader"].as_i64().context("it is a number")?)?;
+    Ok((controller, if controller == 1 { 2 } else { 1 }))
+}
+
+/// Whether a node leads a partition of a topic.
+fn leads(nodes: &Nodes, id: i32, topic: &str) -> Result<bool> {
+    let described: Value = serde_json::from_str(&nodes.says(&["topic", "describe", topic, "--json"])?)?;
+    let partitions = described[0]["partitions"].as_array().context("it has partitions")?;
+    Ok(partitions.iter().any(|partition| partition["leader"] == id))
+}
+
+/// Something happens to a node that leads a part of a new topic, and records go on.
+fn goes_on(
+    nodes: &mut Nodes,
+    (id, topic): (i32, &str),
+    set: &[(&str, &str)],
+    happens: impl FnOnce(&mut Nodes) -> Result<()>,
+) -> Result<()> {
+    nodes.says(&["topic", "create", topic, "--partitions", &PARTITIONS.to_string()])?;
+    write(nodes, topic)?;
+    ensure!(leads(nodes, id, topic)?, "node {id} leads none of {topic}");
+    happens(nodes)?;
+    write(nodes, topic)?;
+    nodes.start(id, set)?;
+    nodes.until("all is well again", is_well)?;
+    Ok(())
 }
 
 #[test]
@@ -67,33 +94,33 @@ fn who_dies_is_replaced_before_its_session_ends_and_who_stops_hands_over_first()
         let set = [("cluster.peers", peers.as_str()), ("broker.session.timeout.ms", SESSION)];
         ids.iter().try_for_each(|id| nodes.spawn(*id, &set))?;
         ids.iter().try_for_each(|id| nodes.wait_until_serving(*id))?;
-        nodes.says(&["topic", "create", "t", "--partitions", &PARTITIONS.to_string()])?;
-        let controller = quorum_leader(nodes)?;
-        let broker = ids.into_iter().find(|id| *id != controller).context("there are three")?;
-        for id in [broker, controller] {
-            write(nodes, "t")?;
-            nodes.kill(id)?;
-            write(nodes, "t")?;
-            nodes.start(id, &set)?;
-            nodes.until("all is well again", is_well)?;
-        }
-        let controller = quorum_leader(nodes)?;
-        nodes.stop(controller)?;
-        let log = nodes.log(controller);
-        let mut rest = log.as_str();
-        for said in [
-            "stopping: SIGTERM",
-            "the others lead what this node led",
-            "handed the lead of the metadata over",
-            "stopped in good order",
-        ] {
-            let at = rest
-                .find(said)
-                .with_context(|| format!("{said:?} is missing, or in another order:\n{log}"))?;
-            rest = &rest[at..];
-        }
-        write(nodes, "t")
+        let (_, broker) = controller_and_broker(nodes)?;
+        goes_on(nodes, (broker, "broker"), &set, |nodes| nodes.kill(broker))?;
+        let (controller, _) = controller_and_broker(nodes)?;
+        goes_on(nodes, (controller, "controller"), &set, |nodes| nodes.kill(controller))?;
+        let (controller, _) = controller_and_broker(nodes)?;
+        goes_on(nodes, (controller, "stop"), &set, |nodes| {
+            nodes.stop(controller)?;
+            says_in_order(
+                &nodes.log(controller),
+                &[
+                    "stopping: SIGTERM",
+                    "others lead what they can of what this node led",
+                    "handed the lead of the metadata over",
+                    "stopped in good order",
+                ],
+            )
+        })
     })
+}
+
+fn says_in_order(log: &str, words: &[&str]) -> Result<()> {
+    let mut rest = log;
+    for said in words {
+        let at = rest.find(said);
+        rest = &rest[at.with_context(|| format!("{said:?} is missing, or in another order:\n{log}"))?..];
+    }
+    Ok(())
 }
 
 /// How long is looked whether nodes connect to each other again and again.

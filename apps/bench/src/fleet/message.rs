@@ -10,7 +10,7 @@ use crate::meter::Measured;
 use crate::verify::Piece;
 
 /// Of the messages below.
-pub(super) const FORM: u32 = 1;
+pub(super) const FORM: u32 = 2;
 
 /// From the coordinator.
 #[derive(Debug, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use client::Scratch;
 use client::consumer::{Consumer, Start};
 
 use super::send::{CLOSE_MAX, Records, payload};
-use super::{Outcome, Run, Show, Watch, Watched, flow};
+use super::{Outcome, Run, Show, Timing, Watch, Watched, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
 use crate::meter::Meter;
@@ -30,6 +30,17 @@ struct Meters {
     read: Arc<Meter>,
 }
 
+impl Meters {
+    fn new(timing: Timing) -> Self {
+        let [acknowledged, read] = [(); 2].map(|()| {
+            let meter = Meter::new(timing.steady_from);
+            meter.lock().begin(timing.started);
+            Arc::new(meter)
+        });
+        Self { acknowledged, read }
+    }
+}
+
 pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let workload = run.target.workload;
     // As Kafka's own tool has it: a record is sent at once, whatever a file says.
@@ -44,10 +55,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let mut records = Records::of(workload, workload.keys()?, run.id, 0, payload);
     let topic = run.topics.names().first().context("it has a topic")?;
     let timing = run.timing();
-    let meters = Meters {
-        acknowledged: Arc::new(Meter::new(timing.steady_from)),
-        read: Arc::new(Meter::new(timing.steady_from)),
-    };
+    let meters = Meters::new(timing);
     let mut watch = Watch::new(run, timing, vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
     let mut call = histogram();
     let (mut sent, mut steady) = (0, 0);

@@ -177,7 +177,7 @@ impl Run<'_> {
                 let show: &mut Show<'_> = &mut |window| {
                     let _ = tell(Progress::Window(window));
                 };
-                let reading = Reading::prepare(self, at, false)?;
+                let reading = Reading::prepare(self, (at, at), false)?;
                 let (readers, _) = self.drain(&reading, ends, at, show)?;
                 (read, seen) = (reading.measured(), readers.into_parts());
             }

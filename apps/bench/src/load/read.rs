@@ -34,6 +34,8 @@ pub(super) struct Reading<'a> {
     stop: &'a AtomicBool,
     readers: Vec<Reader>,
     subscriptions: u16,
+    /// When senders begin, if any do: readers that are there before wait for them.
+    started: Duration,
     /// Where everything ends, once that is known.
     ends: OnceLock<Ends>,
 }
@@ -68,7 +70,11 @@ pub(super) type Handle<'scope> = ScopedJoinHandle<'scope, Result<(u16, Checker, 
 
 impl<'a> Reading<'a> {
     /// Starts the consumers of the workload; nothing is read. Those of what is `checked` look at each mark.
-    pub(super) fn prepare(run: &Run<'a>, steady_from: Duration, checked: bool) -> Result<Self> {
+    pub(super) fn prepare(
+        run: &Run<'a>,
+        (started, steady_from): (Duration, Duration),
+        checked: bool,
+    ) -> Result<Self> {
         let workload = run.target.workload;
         let looks_at = if checked { LooksAt::Marks(form(workload)) } else { LooksAt::Records };
         let mut readers = Vec::new();
@@ -82,7 +88,7 @@ impl<'a> Reading<'a> {
                 readers.push(Reader::new(run, subscription, places, steady_from, looks_at)?);
             }
         }
-        Ok(Self::with(run, readers, workload.subscriptions))
+        Ok(Self { started, ..Self::with(run, readers, workload.subscriptions) })
     }
 
     /// One reader that reads and checks everything, unmeasured.
@@ -94,8 +100,8 @@ impl<'a> Reading<'a> {
 
     fn with(run: &Run<'a>, readers: Vec<Reader>, subscriptions: u16) -> Self {
         let Run { topics, id, clock, shift, .. } = *run;
-        let (stop, ends) = (run.target.stop, OnceLock::new());
-        Self { topics, run: id, clock, shift, stop, readers, subscriptions, ends }
+        let (stop, started, ends) = (run.target.stop, Duration::ZERO, OnceLock::new());
+        Self { topics, run: id, clock, shift, stop, readers, subscriptions, started, ends }
     }
 
     pub(super) fn meters(&self) -> Vec<Arc<Meter>> {
@@ -147,7 +153,7 @@ impl<'a> Reading<'a> {
         let mut checker = reader.looks_at.checker(self.run);
         let mut next: Ends = vec![Offset(0); self.topics.places()];
         let places = reader.places.iter().map(|place| self.topics.at(*place));
-        reader.meter.lock().begin(self.clock.now());
+        reader.meter.lock().begin(self.started.max(self.clock.now()));
         consumer.assign(places.map(|(topic, partition)| (topic, partition, Start::Earliest)));
         let (mut scratch, mut dues, mut records) = (Scratch::default(), Vec::new(), 0);
         let mut heard = Instant::now();
@@ -164,7 +170,7 @@ impl<'a> Reading<'a> {
                 continue;
             };
             heard = Instant::now();
-            let (at, mut counts) = (self.clock.now(), Counts::default());
+            let (at, mut untimed) = (self.clock.now(), Counts::default());
             let place =
                 self.topics.place(batch.topic(), batch.partition().0).context("it was not asked for")?;
             ensure!(
@@ -178,19 +184,20 @@ impl<'a> Reading<'a> {
             let (topic, partition) = (batch.topic(), batch.partition());
             for record in batch.records(&mut scratch)? {
                 let record = record?;
+                records += 1;
                 let bytes = record.value.unwrap_or_default().len() as u64;
-                counts.add(Counts { records: 1, bytes });
+                let mut due = None;
                 if let LooksAt::Marks(form) = reader.looks_at {
-                    checker
-                        .check(ReadAt { place, topic, partition, offset: record.offset(&header) }, &record)?;
-                    if form.is_some_and(Form::is_timed) {
-                        let due = Duration::from_nanos(due_ns(&record).unwrap_or_default());
-                        dues.push((self.shift.here(due), bytes));
-                    }
+                    let offset = record.offset(&header);
+                    checker.check(ReadAt { place, topic, partition, offset }, &record)?;
+                    due = due_ns(&record).filter(|_| form.is_some_and(Form::is_timed));
+                }
+                match due {
+                    Some(due) => dues.push((self.shift.here(Duration::from_nanos(due)), bytes)),
+                    None => untimed.add(Counts { records: 1, bytes }),
                 }
             }
-            records += counts.records;
-            reader.count(&mut dues, counts, at);
+            reader.count(&mut dues, untimed, at);
         }
         Ok((reader.subscription, checker, records))
     }
@@ -227,11 +234,11 @@ impl Reader {
         Ok(Self { subscription, places, consumer, meter: Arc::new(Meter::new(steady_from)), looks_at })
     }
 
-    /// Counts a batch that came at that time.
-    fn count(&self, dues: &mut Vec<(Duration, u64)>, counts: Counts, at: Duration) {
+    /// Counts a batch that came at that time: records that say when they were due, and others.
+    fn count(&self, dues: &mut Vec<(Duration, u64)>, untimed: Counts, at: Duration) {
         let mut meter = self.meter.lock();
-        if dues.is_empty() {
-            return meter.record_untimed(counts, at);
+        if untimed.records > 0 {
+            meter.record_untimed(untimed, at);
         }
         for (due, bytes) in dues.drain(..) {
             meter.record(due, None, at, bytes);

@@ -387,13 +387,11 @@ pub(super) fn form(workload: &Workload) -> Option<Form> {
     match workload.record_bytes {
         TIMED_MARK_BYTES.. => Some(Form::Value { is_timed: true }),
         MARK_BYTES.. => Some(Form::Value { is_timed: false }),
-        SHORT_MARK_BYTES.. if workload.producers <= SHORT_SENDERS_MAX => Some(Form::Short),
+        // There are no more than 256 senders.
+        SHORT_MARK_BYTES.. => Some(Form::Short),
         _ => None,
     }
 }
-
-/// So many senders a short mark can tell apart.
-const SHORT_SENDERS_MAX: u16 = 256;
 
 impl Account {
     fn new(steady_from: Duration, has_schedule: bool) -> Self {

@@ -11,7 +11,7 @@
 use maud::{Markup, html};
 
 use super::{axis, document, legend, place, show, table};
-use crate::files::in_a_name;
+use crate::name::in_a_name;
 use crate::plot::{Bar, Bars, Mark, Scale, number};
 use crate::report::{Headline, Summary, Unit};
 use crate::statistics::{Better, Judgement, MATTERS, RUNS_MIN, Spread, compare};

@@ -32,7 +32,7 @@ impl ControlThread {
                     if leads_on {
                         warn!("nobody said in time that others lead what this node led: they will find out");
                     } else {
-                        info!("the others lead what this node led");
+                        info!("others lead what they can of what this node led");
                     }
                     self.on_may_stop.take().map(|told| told.send(()));
                 }

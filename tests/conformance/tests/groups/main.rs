@@ -6,8 +6,10 @@ mod offsets;
 mod scene;
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -30,7 +32,10 @@ const STORIES: &[(&str, Story)] = &[
 ];
 
 fn main() -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Most of the time a story waits for a session to run out, or for the next heartbeat.
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    arguments.test_threads.get_or_insert(cores * 2);
     let program = Program::from_env();
     if let (false, Err(error)) = (arguments.list, &program) {
         eprintln!("{error:#}");

@@ -165,13 +165,4 @@ mod tests {
         let done = progress.after(&second(1.0, 0, false));
         assert_eq!(done, "████░░░░░░░░░░░░░░░░  20 % · 8 s left · ");
     }
-
-    #[test]
-    fn a_rate_that_is_tried_begins_anew() {
-        let mut progress = Progress::of(&Workload { records: Some(2_000), ..Workload::default() });
-        progress.after(&second(0.0, 0, true));
-        progress.after(&second(1.0, 1_500, false));
-        progress.after(&second(0.0, 0, true));
-        assert!(progress.after(&second(1.0, 1_000, false)).contains(" 50 % · 1 s left"));
-    }
 }

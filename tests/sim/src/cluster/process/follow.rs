@@ -138,9 +138,10 @@ impl Process {
         follows.find(|(_, follow)| follow.conn == Some(conn)).map(|(whom, _)| *whom)
     }
 
-    pub(super) fn on_leader_open(&mut self, whom: Whom) {
+    pub(super) fn on_leader_open(&mut self, now: Now, whom: Whom) {
         if let Some(follow) = self.follows.get_mut(&whom) {
             follow.is_open = true;
+            follow.behind_until = now.elapsed + BEHIND_MAX;
         }
     }
 

@@ -48,7 +48,7 @@ impl Process {
         if self.is_control_link(conn) {
             self.on_control_open(conn);
         } else if let Some(whom) = self.leader_on(conn) {
-            self.on_leader_open(whom);
+            self.on_leader_open(now, whom);
         }
         self.settle(now);
     }
