@@ -64,7 +64,7 @@ fn ask_alone(call: &mut Call<'_>, request: &OffsetFetchRequest<'_>) -> Outcome {
     let group =
         OffsetFetchRequestGroup { group_id: request.group_id, topics, ..OffsetFetchRequestGroup::default() };
     let say: Say = Box::new(|reply, mut said| match said.pop().and_then(fetched) {
-        Some(fetched) => reply.answer(&fetched.to_wire_alone(reply.version)),
+        Some(fetched) => reply.answer(&fetched.to_wire_alone()),
         None => groups::misplaced(),
     });
     groups::ask_one(call, request.group_id, Request::OffsetFetch(&group), say)

@@ -396,6 +396,16 @@ fn who_may_have_a_successor_does_not_say_what_is_committed() {
     });
     let older = OffsetFetchRequest { group_id: "billing", topics: None, ..Default::default() };
     world.ask(5, &older, |response| assert_eq!(response.error_code, ErrorCode::NotCoordinator.code()));
+    // Some clients look at partitions only: what has no error there and no offset, they take for not committed.
+    let topics = vec![OffsetFetchRequestTopic { name: "orders", partition_indexes: vec![1] }];
+    let named = OffsetFetchRequest { group_id: "billing", topics: Some(topics), ..Default::default() };
+    for version in [1, 2, 3, 5, 7] {
+        world.ask(version, &named, |response| {
+            let told = response.topics.first().and_then(|topic| topic.partitions.first());
+            let code = told.map(|partition| partition.error_code);
+            assert_eq!(code, Some(ErrorCode::NotCoordinator.code()), "version {version}");
+        });
+    }
 }
 
 #[test]

@@ -138,10 +138,11 @@ impl FetchedGroup {
         }
     }
 
-    /// As a message of a version before 8, which has one group. Version 1 has no error but the partitions'.
-    pub fn to_wire_alone(&self, version: i16) -> OffsetFetchResponse<'_> {
-        let told = self.topics.iter().filter(|_| self.error.is_none() || version < 2);
-        let topics = told.map(|topic| {
+    /// As a message of a version before 8, which has one group. Version 1 has no error but the partitions'; from 2 on
+    /// Kafka leaves partitions out beside that of the group. aiokafka looks at nothing but partitions, takes those that
+    /// are not there for not committed, and goes on where `auto_offset_reset` says: so each tells the error, too.
+    pub fn to_wire_alone(&self) -> OffsetFetchResponse<'_> {
+        let topics = self.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|it| OffsetFetchResponsePartition {
                 partition_index: it.partition,
                 committed_offset: it.offset,
