@@ -315,6 +315,13 @@ impl Nodes {
         Ok(serde_json::from_str(&self.says(&["cluster", "status", "--json"])?)?)
     }
 
+    /// The partitions of a topic, as `vltava topic describe` tells them.
+    pub fn partitions(&self, topic: &str) -> Result<Vec<Value>> {
+        let described: Value = serde_json::from_str(&self.says(&["topic", "describe", topic, "--json"])?)?;
+        let partitions = described[0]["partitions"].as_array().cloned();
+        partitions.with_context(|| format!("{described:#}"))
+    }
+
     /// Looks at the cluster until it is as it should be. While a leader is looked for nobody may know.
     pub fn until(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Result<Value> {
         let mut last = None;

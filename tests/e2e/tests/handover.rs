@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use client::producer::{Acks, Producer, Record};
 use rustix::process::Signal;
-use serde_json::Value;
 use vltava_e2e::nodes::{Nodes, is_well};
 
 /// Long enough to tell it from everything else.
@@ -62,13 +61,6 @@ fn controller_and_broker(nodes: &Nodes) -> Result<(i32, i32)> {
     Ok((controller, if controller == 1 { 2 } else { 1 }))
 }
 
-/// Whether a node leads a partition of a topic.
-fn leads(nodes: &Nodes, id: i32, topic: &str) -> Result<bool> {
-    let described: Value = serde_json::from_str(&nodes.says(&["topic", "describe", topic, "--json"])?)?;
-    let partitions = described[0]["partitions"].as_array().context("it has partitions")?;
-    Ok(partitions.iter().any(|partition| partition["leader"] == id))
-}
-
 /// Something happens to a node that leads a part of a new topic, and records go on.
 fn goes_on(
     nodes: &mut Nodes,
@@ -78,7 +70,8 @@ fn goes_on(
 ) -> Result<()> {
     nodes.says(&["topic", "create", topic, "--partitions", &PARTITIONS.to_string()])?;
     write(nodes, topic)?;
-    ensure!(leads(nodes, id, topic)?, "node {id} leads none of {topic}");
+    let leads_some = nodes.partitions(topic)?.iter().any(|partition| partition["leader"] == id);
+    ensure!(leads_some, "node {id} leads none of {topic}");
     happens(nodes)?;
     write(nodes, topic)?;
     nodes.start(id, set)?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use vltava_e2e::nodes::Nodes;
 use vltava_e2e::stream::{Promised, Stream, check};
 
-use crate::{is_well, partitions, replicas};
+use crate::{is_well, replicas};
 
 /// As people copy a directory.
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -48,7 +48,7 @@ fn without_a_majority_nothing_is_decided_and_the_records_go_to_another_cluster()
         let id_before = id(nodes, "orders")?;
         let promised = Stream::during(&nodes.bootstrap(), "orders", Stream::goes_on)?;
         let left = nodes.status()?["quorum"]["leader"].as_i64().context("somebody leads")? as i32;
-        let led = partitions(nodes, "orders")?;
+        let led = nodes.partitions("orders")?;
         let led = led.iter().position(|it| it["leader"] == left).context("each leads one of three")? as i32;
         [1, 2, 3].into_iter().filter(|id| *id != left).try_for_each(|id| nodes.kill(id))?;
         is_read_and_not_changed(nodes, &promised, led)?;

@@ -8,7 +8,7 @@ mod racks;
 mod refused;
 mod tools;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 use vltava_e2e::nodes::{Nodes, is_well};
 
@@ -20,14 +20,7 @@ fn votes(status: &Value) -> Vec<i64> {
     numbers(&status["quorum"]["voters"])
 }
 
-/// A topic's partitions as `vltava topic describe` has them.
-fn partitions(nodes: &Nodes, topic: &str) -> Result<Vec<Value>> {
-    let described: Value = serde_json::from_str(&nodes.says(&["topic", "describe", topic, "--json"])?)?;
-    let partitions = described[0]["partitions"].as_array().cloned();
-    partitions.with_context(|| format!("{described:#}"))
-}
-
 /// Who has the replicas of a topic.
 fn replicas(nodes: &Nodes, topic: &str) -> Result<Vec<Vec<i64>>> {
-    Ok(partitions(nodes, topic)?.iter().map(|partition| numbers(&partition["replicas"])).collect())
+    Ok(nodes.partitions(topic)?.iter().map(|partition| numbers(&partition["replicas"])).collect())
 }

@@ -14,7 +14,7 @@ use vltava_e2e::nodes::Nodes;
 use vltava_e2e::stream::{Stream, check};
 use vltava_e2e::wait;
 
-use crate::{is_well, numbers, partitions, replicas};
+use crate::{is_well, numbers, replicas};
 
 const IDS: [i32; 3] = [1, 2, 3];
 /// Of each partition of what is large.
@@ -157,7 +157,7 @@ fn moves_are_limited_watched_taken_back_and_grow_a_topic_without_losing_a_record
                 ensure!(said.contains(&format!("altered topic {topic}")), "{said}");
             }
             nodes.until("all are in sync", is_well)?;
-            for partition in ["large", "orders"].map(|topic| partitions(nodes, topic)) {
+            for partition in ["large", "orders"].map(|topic| nodes.partitions(topic)) {
                 let of_all = partition?.iter().all(|it| numbers(&it["in_sync"]).len() == 3);
                 ensure!(of_all, "{:?}", placed(nodes)?);
             }

@@ -14,7 +14,7 @@ use conformance::tools::Tools;
 use vltava_e2e::nodes::Nodes;
 use vltava_e2e::wait;
 
-use crate::{is_well, partitions};
+use crate::is_well;
 
 const IDS: [i32; 3] = [1, 2, 3];
 const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
@@ -133,7 +133,7 @@ fn consumers_read_in_their_rack_and_go_on_when_its_broker_dies() -> Result<()> {
         IDS.into_iter().try_for_each(|id| nodes.wait_until_serving(id))?;
         nodes.says(&["topic", "create", "orders", "--partitions", "1"])?;
         nodes.until("all are in sync", is_well)?;
-        let leader = partitions(nodes, "orders")?[0]["leader"].as_i64().context("somebody leads")? as i32;
+        let leader = nodes.partitions("orders")?[0]["leader"].as_i64().context("somebody leads")? as i32;
         let near = IDS.into_iter().find(|id| *id != leader).context("there are others")?;
         let (bootstrap, rack) = (nodes.bootstrap(), rack(near));
         let producer = Producer::builder(&bootstrap).acks(Acks::All).build()?;

@@ -10,13 +10,13 @@ use vltava_e2e::churn::admin;
 use vltava_e2e::nodes::Nodes;
 use vltava_e2e::wait;
 
-use crate::{numbers, partitions, replicas, votes};
+use crate::{numbers, replicas, votes};
 
 const LIST: &str = "leader.replication.throttled.replicas";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn in_sync(nodes: &Nodes, topic: &str) -> Result<Vec<i64>> {
-    let mut in_sync = numbers(&partitions(nodes, topic)?[0]["in_sync"]);
+    let mut in_sync = numbers(&nodes.partitions(topic)?[0]["in_sync"]);
     in_sync.sort_unstable();
     Ok(in_sync)
 }

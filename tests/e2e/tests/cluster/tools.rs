@@ -9,7 +9,7 @@ use conformance::tools::Tools;
 use tempfile::NamedTempFile;
 use vltava_e2e::nodes::Nodes;
 
-use crate::{is_well, partitions, votes};
+use crate::{is_well, votes};
 
 /// What Kafka's tool reads of the node that is to get a vote: its number, its address, its directory.
 fn properties(nodes: &mut Nodes, id: i32) -> Result<NamedTempFile> {
@@ -78,11 +78,11 @@ fn nobody_leads_until_somebody_asks_for_it(nodes: &mut Nodes, tools: &mut Tools)
     nodes.until("nobody leads it", |status| status["partitions_without_leader"] == 1)?;
     let elect = |kind| ["--election-type", kind, "--topic", "doubtful", "--partition", "0"];
     run(nodes, "LeaderElectionCommand", &elect("preferred"))?.fails_with("PreferredLeaderNotAvailable")?;
-    ensure!(partitions(nodes, "doubtful")?[0]["leader"].is_null(), "nobody was to be elected");
+    ensure!(nodes.partitions("doubtful")?[0]["leader"].is_null(), "nobody was to be elected");
     let said = run(nodes, "LeaderElectionCommand", &elect("unclean"))?.done()?;
     ensure!(said.contains("Successfully completed leader election (UNCLEAN)"), "{said}");
     nodes.until("somebody leads it", |status| status["partitions_without_leader"] == 0)?;
-    ensure!(partitions(nodes, "doubtful")?[0]["leader"] == 3);
+    ensure!(nodes.partitions("doubtful")?[0]["leader"] == 3);
     let read = nodes.says(&["consume", "doubtful", "-e", "-f", "%o %s\\n"])?;
     ensure!(read == "0 of both\n", "{read}");
     let elections = nodes.metrics(3)?.get("vltava_elections_unclean_total").copied();
