@@ -9,9 +9,11 @@
 //! ```
 
 mod fetcher;
+mod hurry;
 mod proposals;
 mod throttle;
 
 pub use fetcher::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
+pub use hurry::Hurry;
 pub use proposals::Proposals;
 pub use throttle::Throttle;

@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId};
 use broker::host::HostedPartition;
-use broker::replication::{Fetcher, FetcherError, FetcherLimits, LeaderAnswer, Next, PartitionKey};
+use broker::replication::{Fetcher, FetcherError, FetcherLimits, Hurry, LeaderAnswer, Next, PartitionKey};
 use net::{FrameError, FrameLimits, FrameReader, MemoryBudget};
 use parking_lot::Mutex;
 use replica::{FollowError, FollowerId, Lane, NextFetch};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
 
 use crate::clock::Clock;
@@ -37,16 +37,6 @@ const BEHIND_MAX: Duration = Duration::from_millis(100);
 
 /// How long a leader may take beyond what it was allowed to wait.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-
-/// How long an answer may still take once there is something new to ask for. A leader that has nothing to say keeps the
-/// question for as long as `replica.fetch.wait.max.ms`, and answers nothing else meanwhile; what is new may be a
-/// partition that it has just begun to lead, and where producers wait. Then it is asked on another connection.
-const HURRIED_MAX: Duration = Duration::from_millis(5);
-
-/// How long a leader is left in peace after that, and twice as long each time that no answer came meanwhile: what is
-/// new all the time does not keep answers from arriving, however long they take.
-const HURRY_EVERY: Duration = Duration::from_millis(100);
-const HURRY_EVERY_MAX: Duration = Duration::from_secs(30);
 
 /// How long to wait before a leader that cannot be reached is tried again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(50);
@@ -165,8 +155,7 @@ impl Followers {
                 lane,
                 fetcher: Fetcher::new(me, self.limits),
                 bells: Arc::clone(&bells),
-                hurries_after: Instant::now(),
-                hurry_pause: HURRY_EVERY,
+                hurry: Hurry::default(),
                 correlation_id: 0,
             };
             self.lanes.of(lane).spawn(task.run(Arc::clone(&address)))
@@ -182,8 +171,7 @@ struct Task {
     lane: Lane,
     fetcher: Fetcher,
     bells: Arc<LeaderBells>,
-    hurries_after: Instant,
-    hurry_pause: Duration,
+    hurry: Hurry,
     correlation_id: i32,
 }
 
@@ -229,16 +217,15 @@ impl Task {
                 Err(ended) => ended,
             };
             self.fetcher.on_disconnected();
-            match ended {
-                Ended::Idle => continue,
-                Ended::Hurried => {
-                    self.hurries_after = Instant::now() + self.hurry_pause;
-                    self.hurry_pause = (self.hurry_pause * 2).min(HURRY_EVERY_MAX);
-                    continue;
-                }
-                _ => {}
-            }
             let Some(followers) = self.followers.upgrade() else { return };
+            if let Ended::Hurried = ended {
+                self.hurry.on_given_up(followers.clock.now().elapsed);
+                continue;
+            }
+            self.hurry.on_disconnected();
+            if let Ended::Idle = ended {
+                continue;
+            }
             if let Some(unsaid) = followers.complaints.next(followers.clock.now().elapsed) {
                 info!(leader = %self.leader, address = to, why = %ended, unsaid, "not following for now");
             }
@@ -342,22 +329,23 @@ impl Task {
 
     async fn ask(&mut self, wire: &mut Wire, frame: &[u8]) -> Result<(), Ended> {
         wire.writer.write_all(frame).await?;
-        let patience = {
+        let (patience, clock) = {
             let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
-            followers.limits.wait_max + ANSWER_MAX
+            (followers.limits.wait_max + ANSWER_MAX, followers.clock)
         };
-        let mut answer = std::pin::pin!(timeout(patience, wire.reader.next()));
+        let (bell, hurry) = (self.bells.of(self.lane), &mut self.hurry);
         let hurried = async {
-            sleep_until(self.hurries_after).await;
-            self.bells.of(self.lane).hurried().await;
+            bell.hurried().await;
+            let now = clock.now().elapsed;
+            sleep(hurry.on_news(now).saturating_sub(now)).await;
         };
         let answer = tokio::select! {
             biased;
-            answer = &mut answer => answer,
-            () = hurried => timeout(HURRIED_MAX, answer).await.map_err(|_| Ended::Hurried)?,
+            answer = timeout(patience, wire.reader.next()) => answer,
+            () = hurried => return Err(Ended::Hurried),
         };
         let answer = answer.map_err(|_| Ended::Late(patience))??;
-        self.hurry_pause = HURRY_EVERY;
+        self.hurry.on_answer();
         let followers = self.followers.upgrade().ok_or(Ended::Stopped)?;
         let now = followers.clock.now();
         let (leader, lane) = (self.leader, self.lane);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{BrokerId, Now};
-use broker::replication::{Fetcher, LeaderAnswer, Next};
+use broker::replication::{Fetcher, Hurry, LeaderAnswer, Next};
 use replica::{FollowError, FollowerFetch, FollowerId, FromLeader, Lane, NextFetch};
 
 use super::{Act, PartitionKey, Process};
@@ -31,26 +31,6 @@ pub(crate) struct Follow {
 /// How long disks that are behind are waited for before the rest is asked for without them.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
 
-/// How long an answer may still take once there is a partition of which the leader was not asked yet, and how long the
-/// leader is left in peace after that: twice as long each time that no answer came meanwhile. As `edge/server` has it.
-const HURRIED_MAX: Duration = Duration::from_millis(5);
-const HURRY_EVERY: Duration = Duration::from_millis(100);
-const HURRY_EVERY_MAX: Duration = Duration::from_secs(30);
-
-/// Since when a question is in the way of a partition that came later, and how soon it may be asked anew.
-struct Hurry {
-    since: Option<Duration>,
-    after: Duration,
-    pause: Duration,
-}
-
-impl Hurry {
-    /// When the question that is on its way is given up.
-    fn due_at(&self) -> Option<Duration> {
-        self.since.map(|since| since.max(self.after) + HURRIED_MAX)
-    }
-}
-
 impl Process {
     /// What to ask for of a partition may be something else.
     pub(super) fn follow_on(&mut self, now: Now, key: PartitionKey) {
@@ -73,10 +53,10 @@ impl Process {
             next: 0,
             retry_at: Duration::ZERO,
             behind_until: Duration::ZERO,
-            hurry: Hurry { since: None, after: Duration::ZERO, pause: HURRY_EVERY },
+            hurry: Hurry::default(),
         });
         if is_new && follow.asked.is_some() {
-            follow.hurry.since.get_or_insert(now.elapsed);
+            follow.hurry.on_news(now.elapsed);
         }
         follow.fetcher.set(key, next);
     }
@@ -149,7 +129,7 @@ impl Process {
         let retry_at = now.elapsed + self.times.retry_after;
         if let Some(follow) = self.follows.get_mut(&whom) {
             follow.fetcher.on_disconnected();
-            follow.hurry.since = None;
+            follow.hurry.on_disconnected();
             (follow.conn, follow.is_open, follow.asked, follow.retry_at) = (None, false, None, retry_at);
         }
     }
@@ -160,7 +140,7 @@ impl Process {
         let mut changed = Vec::new();
         let Some(mut follow) = self.follows.remove(&whom) else { return };
         let Some((correlation_id, _)) = follow.asked.take() else { return };
-        (follow.hurry.since, follow.hurry.pause) = (None, HURRY_EVERY);
+        follow.hurry.on_answer();
         let answered = follow.fetcher.on_answer(now, correlation_id, frame, &mut |key, answer| {
             let is_refused = matches!(answer, LeaderAnswer::Refused(_));
             let done = self.take_in(now, key, &answer);
@@ -236,9 +216,7 @@ impl Process {
         for whom in due {
             self.lose_leader(now, whom);
             let follow = self.follows.get_mut(&whom).expect("it was listed");
-            let hurry = &mut follow.hurry;
-            hurry.after = now.elapsed + hurry.pause;
-            hurry.pause = (hurry.pause * 2).min(HURRY_EVERY_MAX);
+            follow.hurry.on_given_up(now.elapsed);
             follow.retry_at = now.elapsed;
         }
     }
