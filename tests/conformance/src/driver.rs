@@ -195,8 +195,21 @@ impl Driver {
 
     /// What a group has committed of the first partitions of a topic.
     pub fn committed(&mut self, group: &str, topic: &str, partitions: usize) -> Result<Vec<Option<i64>>> {
-        let command = json!({"op": "committed", "group": group, "topic": topic, "partitions": partitions});
-        field(&self.ask(command)?, "offsets")
+        field(&self.ask(committed(group, topic, partitions))?, "offsets")
+    }
+
+    /// Asks the same and waits for nothing; [`Self::told_committed`] has the answer.
+    pub fn ask_committed(&mut self, group: &str, topic: &str, partitions: usize) -> Result<()> {
+        self.process.send(&committed(group, topic, partitions))
+    }
+
+    /// What the client was told since, or why it gave up; None while it asks.
+    pub fn told_committed(&mut self) -> Result<Option<Result<Vec<Option<i64>>, String>>> {
+        let Some(answer) = self.process.answered()? else { return Ok(None) };
+        Ok(Some(match answer["error"].as_str() {
+            Some(error) => Err(error.to_owned()),
+            None => Ok(field(&answer, "offsets")?),
+        }))
     }
 
     /// The member leaves in good order; one that is static leaves its place to whoever comes under its name.
@@ -218,6 +231,10 @@ impl Driver {
         }
         Ok(answer)
     }
+}
+
+fn committed(group: &str, topic: &str, partitions: usize) -> Value {
+    json!({"op": "committed", "group": group, "topic": topic, "partitions": partitions})
 }
 
 fn with(mut command: Value, at: Place<'_>, how: Option<How>) -> Value {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,9 +46,14 @@ impl LineProcess {
 
     /// Sends a command and waits for its answer.
     pub fn ask(&mut self, command: &Value) -> Result<Value> {
-        let stdin = self.stdin.as_mut().context("stdin is open")?;
-        writeln!(stdin, "{command}").and_then(|()| stdin.flush()).with_context(|| self.name.clone())?;
+        self.send(command)?;
         self.answer()
+    }
+
+    /// Sends a command.
+    pub fn send(&mut self, command: &Value) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("stdin is open")?;
+        writeln!(stdin, "{command}").and_then(|()| stdin.flush()).with_context(|| self.name.clone())
     }
 
     /// Ends it with SIGKILL.
@@ -61,10 +66,23 @@ impl LineProcess {
     /// Waits for the next line.
     pub fn answer(&mut self) -> Result<Value> {
         match self.lines.recv_timeout(ANSWER_MAX) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| format!("{}: {line}", self.name)),
+            Ok(line) => self.read(&line),
             Err(RecvTimeoutError::Timeout) => bail!("{} does not answer", self.name),
             Err(RecvTimeoutError::Disconnected) => bail!("{} has ended", self.name),
         }
+    }
+
+    /// The next line, if it is there.
+    pub fn answered(&mut self) -> Result<Option<Value>> {
+        match self.lines.try_recv() {
+            Ok(line) => self.read(&line).map(Some),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => bail!("{} has ended", self.name),
+        }
+    }
+
+    fn read(&self, line: &str) -> Result<Value> {
+        serde_json::from_str(line).with_context(|| format!("{}: {line}", self.name))
     }
 }
 
