@@ -1,7 +1,10 @@
 //! One report beside another: what became better, what became worse, and what only differs as runs do.
 
 use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
-use crate::statistics::{Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples};
+use crate::statistics::{
+    Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples, p_max_of_several,
+    runs_for_one_of,
+};
 
 /// Two reports, compared.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Line {
     pub after: Spread,
     /// What it comes to.
     pub found: Comparison,
+    /// Whether chance does not explain that, although so many figures were compared.
+    is_sure: bool,
 }
 
 /// Compares two reports. Less than the share `matters` is no difference, however sure it is.
@@ -58,6 +63,8 @@ pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
         found.unmatched.push("they were measured on different machines".to_owned());
     }
     found.unmatched.extend(before.wrong().into_iter().map(|wrong| format!("already before, {wrong}")));
+    found.weigh(Judgement::Better);
+    found.weigh(Judgement::Worse);
     found
 }
 
@@ -89,13 +96,41 @@ impl Differences {
             let compared = compare_samples(&a, &b, figure.better, self.matters);
             let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
             let (point, system) = (point.label(), system.clone());
-            self.lines.push(Line { point, system, figure, before, after, found });
+            self.lines.push(Line { point, system, figure, before, after, found, is_sure: false });
         }
     }
 
-    /// Whether something became worse, past the noise, or a run of the second failed.
+    /// Finds out which of the figures that differ this way do so beyond what chance makes of so many.
+    fn weigh(&mut self, way: Judgement) {
+        // What goes the other way is all the less probable to go this way by chance.
+        let p = |line: &Line| match line.looks_worse() == (way == Judgement::Worse) {
+            true => line.found.p / 2.0,
+            false => 1.0 - line.found.p / 2.0,
+        };
+        let all: Vec<f64> = self.judged().map(p).collect();
+        let Some(p_max) = p_max_of_several(&all) else { return };
+        for line in self.lines.iter_mut().filter(|line| line.found.judgement == way) {
+            line.is_sure = p(line) <= p_max;
+        }
+    }
+
+    fn judged(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.found.judgement != Judgement::TooFewRuns)
+    }
+
+    /// How many runs of each it takes at least to tell one figure that differs from chance.
+    fn runs_wanted(&self) -> usize {
+        runs_for_one_of(self.lines.len())
+    }
+
+    /// Whether something became worse, beyond what chance makes of so many figures, or a run of the second failed.
     pub fn is_worse(&self) -> bool {
-        !self.wrong.is_empty() || self.lines.iter().any(|line| line.found.judgement == Judgement::Worse)
+        !self.wrong.is_empty() || self.surely_worse().next().is_some()
+    }
+
+    /// What became worse, beyond what chance makes of so many figures.
+    pub fn surely_worse(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.found.judgement == Judgement::Worse && line.is_sure)
     }
 
     /// What could not be judged for want of runs, in words: nothing if all could be.
@@ -111,18 +146,35 @@ impl Differences {
         };
         Some(format!(
             "{what}: it takes {RUNS_MIN} runs of each, and there are {before} before and {after} behind; measure \
-             again with --runs {RUNS_MIN}"
+             again with --runs {}",
+            self.runs_wanted()
         ))
     }
 
-    /// Figures that are worse past what is called noise, with too few runs to tell whether that is chance.
-    pub fn worse_unjudged(&self) -> Vec<&Line> {
-        let is = |line: &&Line| {
-            let Comparison { ratio, judgement, .. } = line.found;
-            let is_worse = (ratio < 1.0) == (line.figure.better == Better::Higher);
-            judgement == Judgement::TooFewRuns && is_worse && (ratio - 1.0).abs() > self.matters
+    /// Figures that are worse past what is called noise, with too few runs to tell whether that is chance: of each, or
+    /// for so many figures.
+    pub fn perhaps_worse(&self) -> Vec<&Line> {
+        let runs_wanted = self.runs_wanted();
+        let is = |line: &&Line| match line.found.judgement {
+            Judgement::TooFewRuns => line.looks_worse() && (line.found.ratio - 1.0).abs() > self.matters,
+            Judgement::Worse => !line.is_sure && line.before.runs.min(line.after.runs) < runs_wanted,
+            Judgement::Better | Judgement::Same => false,
         };
         self.lines.iter().filter(is).collect()
+    }
+
+    /// How many figures look worse by themselves and may be chance among so many, in words: nothing if there are none.
+    pub fn chance(&self) -> Option<String> {
+        let is_unsure = |line: &&Line| line.found.judgement == Judgement::Worse && !line.is_sure;
+        let unsure = self.lines.iter().filter(is_unsure).count();
+        (unsure > 0).then(|| {
+            format!(
+                "{unsure} of {} figures look worse, as some do by chance where so many are compared; to tell it takes \
+                 --runs {} at least",
+                self.lines.len(),
+                self.runs_wanted()
+            )
+        })
     }
 
     /// A row for each line.
@@ -148,10 +200,29 @@ impl Differences {
                 shown(&line.after),
                 format!("{:.2} ×", line.found.ratio),
                 interval.unwrap_or_default(),
-                in_words(line.found.judgement).to_owned(),
+                line.verdict(),
             ]);
         }
         grid.compact()
+    }
+}
+
+impl Line {
+    /// Whether the second is worse, by however much.
+    fn looks_worse(&self) -> bool {
+        (self.found.ratio < 1.0) == (self.figure.better == Better::Higher)
+    }
+
+    fn verdict(&self) -> String {
+        let differs = matches!(self.found.judgement, Judgement::Better | Judgement::Worse);
+        let doubt = if differs && !self.is_sure { ", perhaps by chance" } else { "" };
+        format!("{}{doubt}", in_words(self.found.judgement))
+    }
+
+    /// Which figure of whom, and how many times what it was.
+    pub fn in_words(&self) -> String {
+        let place = format!("{} {}", self.system, self.point);
+        format!("{}: {}, {:.2} ×", place.trim_end(), self.figure.title, self.found.ratio)
     }
 }
 
@@ -191,19 +262,60 @@ mod tests {
         let said = worse.unjudged().expect("there are too few runs");
         assert!(said.starts_with("nothing could be judged: it takes 4 runs of each"), "{said}");
         assert!(said.contains("there are 1 before and 3 behind") && said.ends_with("--runs 4"), "{said}");
-        let titles: Vec<&str> = worse.worse_unjudged().iter().map(|line| line.figure.title).collect();
+        let titles: Vec<&str> = worse.perhaps_worse().iter().map(|line| line.figure.title).collect();
         assert_eq!(titles, ["written, records/s", "written, MiB/s"]);
         assert!(!worse.is_worse(), "that is not known");
         for (before, after, is_unjudged) in [(&SLOW[..3], &FAST[..3], true), (FAST, SLOW, false)] {
             let found = found(before, after);
-            assert_eq!((found.unjudged().is_some(), found.worse_unjudged().len()), (is_unjudged, 0));
+            assert_eq!((found.unjudged().is_some(), found.perhaps_worse().len()), (is_unjudged, 0));
         }
         let near = compare(&of(&[100.0]), &of(&[98.0]), 0.03);
-        assert!(near.worse_unjudged().is_empty(), "less than the noise is no difference");
+        assert!(near.perhaps_worse().is_empty(), "less than the noise is no difference");
         // One of two systems has enough.
         let both = |of_kafka| report(Workload::default(), &[("vltava", SLOW), ("kafka", of_kafka)]);
         let said = compare(&both(SLOW), &both(&SLOW[..2]), 0.03).unjudged().unwrap_or_default();
         assert!(said.starts_with("2 of 4 figures could not be judged"), "{said}");
+    }
+
+    /// As many points as there are samples, of two figures each.
+    fn points(rates: [&[f64]; 8]) -> Report {
+        let of = |rates| report(Workload::default(), &[("vltava", rates)]).points.remove(0);
+        let point = |(at, rates): (i32, _)| PointReport {
+            at: [("acks".to_owned(), at.into())].into_iter().collect(),
+            ..of(rates)
+        };
+        Report { points: (0..).zip(rates).map(point).collect(), ..report(Workload::default(), &[]) }
+    }
+
+    #[test]
+    fn one_figure_of_many_that_is_worse_may_be_chance() {
+        let slower: &[f64] = &[90.0, 91.0, 92.0, 93.0];
+        let mut one = [SLOW; 8];
+        one[3] = slower;
+        let found = compare(&points([SLOW; 8]), &points(one), 0.03);
+        let titles: Vec<&str> = found.perhaps_worse().iter().map(|line| line.figure.title).collect();
+        assert!(!found.is_worse(), "two of 16, each with a probability of 1 to 70");
+        assert_eq!(titles, ["written, records/s", "written, MiB/s"]);
+        let said = found.chance().unwrap_or_default();
+        assert!(
+            said.starts_with("2 of 16 figures look worse") && said.ends_with("--runs 6 at least"),
+            "{said}"
+        );
+        assert!(found.table().text().contains("worse, perhaps by chance"), "{}", found.table().text());
+        // It is no surer where all the others became better.
+        let mut but_one = [FAST; 8];
+        but_one[3] = slower;
+        assert!(!compare(&points([SLOW; 8]), &points(but_one), 0.03).is_worse());
+        // One that is less probable is worse.
+        let many: &[f64] = &[100.0, 101.0, 102.0, 103.0, 104.0, 105.0];
+        let mut one = [many; 8];
+        one[3] = &[90.0, 91.0, 92.0, 93.0, 94.0, 95.0];
+        let found = compare(&points([many; 8]), &points(one), 0.03);
+        assert!(found.is_worse() && found.chance().is_none());
+        // With runs enough, what chance may have made is not held against it.
+        one[3] = &[92.0, 93.0, 94.0, 95.0, 96.0, 102.5];
+        let found = compare(&points([many; 8]), &points(one), 0.03);
+        assert!(!found.is_worse() && found.perhaps_worse().is_empty() && found.chance().is_some());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A report as files beside each other: for programs, for people, and for the tools of others.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::compare::Differences;
 use crate::name::in_a_name;
@@ -18,19 +19,27 @@ pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
         (format!("{stem}.json"), serde_json::to_string_pretty(report)? + "\n"),
         (format!("{stem}.md"), report.markdown()),
         (format!("{stem}.html"), page::page(report)),
-        (format!("{stem}.runs.csv"), rows::runs(report)?),
-        (format!("{stem}.seconds.csv"), rows::seconds(report)?),
     ];
+    if report.has_runs() {
+        files.push((format!("{stem}.runs.csv"), rows::runs(report)?));
+        files.push((format!("{stem}.seconds.csv"), rows::seconds(report)?));
+    }
+    let mut names: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let mut folders = vec![folder.to_owned()];
+    if report.has_runs() {
+        folders.push(folder.join(&results));
+        names.push(folder.join(&results));
+    }
+    for folder in folders {
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     for (name, result) in openmessaging::results(report) {
         files.push((format!("{results}/{name}.json"), serde_json::to_string_pretty(&result)? + "\n"));
     }
-    fs::create_dir_all(folder.join(&results)).with_context(|| format!("cannot make {}", folder.display()))?;
     for (name, text) in &files {
         put(&folder.join(name), text)?;
     }
-    let is_beside = |name: &&String| !name.contains('/');
-    let names = files.iter().map(|(name, _)| name).filter(is_beside);
-    Ok(names.map(|name| folder.join(name)).chain([folder.join(results)]).collect())
+    Ok(names)
 }
 
 /// Writes what came of several benchmarks together, beside their own files, and says what it wrote.
@@ -41,6 +50,25 @@ pub fn write_summary(summary: &Summary, folder: &Path) -> Result<[PathBuf; 2]> {
     put(&markdown, &summary.markdown())?;
     put(&page, &page::family(summary))?;
     Ok([markdown, page])
+}
+
+/// Writes the pages of several reports, and what came of them together, and says what it wrote. Fails, and writes
+/// nothing, if one would be written over another.
+pub fn write_together(mut summary: Summary, reports: &[Report], folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut stems = BTreeSet::from([in_a_name(summary.name())]);
+    ensure!(!summary.name().is_empty(), "what they are together has no name");
+    for report in reports {
+        let is_new = stems.insert(in_a_name(&report.name));
+        ensure!(is_new, "two of them are called {}: one would be written over the other", report.name);
+        summary.add(report);
+    }
+    let mut written = Vec::from(write_summary(&summary, folder)?);
+    for report in reports {
+        let page = folder.join(format!("{}.html", in_a_name(&report.name)));
+        put(&page, &page::page(report))?;
+        written.push(page);
+    }
+    Ok(written)
 }
 
 /// Writes the page of a report that is in a file: into this folder, or beside it.
@@ -104,6 +132,15 @@ mod tests {
         assert_eq!(written[0], out.join(".._1_producer___1_consumers.json"));
         let around: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
         assert_eq!((around.len(), fs::read_dir(&out).expect("it is there").count()), (1, written.len() + 1));
+    }
+
+    #[test]
+    fn what_a_machine_can_do_alone_has_no_files_of_runs() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let alone = report(Workload::default(), &[]);
+        let written = write(&alone, folder.path()).expect("it can be written");
+        assert_eq!(written, ["a.json", "a.md", "a.html"].map(|name| folder.path().join(name)));
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), written.len());
     }
 
     #[test]

@@ -314,6 +314,11 @@ impl Report {
         }
     }
 
+    /// Whether brokers ran, and not the machine alone.
+    pub fn has_runs(&self) -> bool {
+        self.points.iter().flat_map(|point| &point.systems).any(|system| !system.runs.is_empty())
+    }
+
     /// Reads one that was written.
     pub fn open(path: &Path) -> Result<Self> {
         let text =

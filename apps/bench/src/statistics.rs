@@ -208,6 +208,22 @@ pub const MATTERS: f64 = 0.03;
 pub const RUNS_MIN: usize = 4;
 const P_MAX: f64 = 0.05;
 
+/// Of differences in one direction, each with the probability that chance makes it: up to which probability they count.
+/// In one case of twenty at most chance alone makes any that counts, however many are looked at (Holm, 1979). `None` if
+/// none counts.
+pub fn p_max_of_several(of_each: &[f64]) -> Option<f64> {
+    let sorted = sorted(of_each);
+    let counts = |place: usize, p: f64| p <= P_MAX / (sorted.len() - place) as f64;
+    sorted.iter().copied().enumerate().take_while(|(place, p)| counts(*place, *p)).last().map(|(_, p)| p)
+}
+
+/// How many runs of each it takes at least for one difference among so many to count.
+pub fn runs_for_one_of(figures: usize) -> usize {
+    // Of all orders of the runs of both, the one in which all of one come first.
+    let p = |runs: usize| (1..=runs).fold(1.0, |p, i| p * i as f64 / (runs + i) as f64);
+    (RUNS_MIN..EXACT_MAX).find(|runs| p(*runs) * figures as f64 <= P_MAX).unwrap_or(EXACT_MAX)
+}
+
 /// Compares two samples. Less than the share `matters` is no difference, however sure it is.
 pub fn compare(a: &[f64], b: &[f64], better: Better, matters: f64) -> Option<Comparison> {
     let (of_a, of_b) = (Spread::of(a)?, Spread::of(b)?);
@@ -270,6 +286,19 @@ mod tests {
         let low: Vec<f64> = (0..30).map(f64::from).collect();
         let high: Vec<f64> = (100..130).map(f64::from).collect();
         assert!(mann_whitney(&low, &high) < 1e-9);
+    }
+
+    #[test]
+    fn one_difference_of_many_has_to_be_less_probable_than_one_alone() {
+        assert_eq!(p_max_of_several(&[]), None);
+        assert_eq!(p_max_of_several(&[0.026, 0.2]), None);
+        assert_eq!(p_max_of_several(&[0.2, 0.024]), Some(0.024));
+        assert_eq!(p_max_of_several(&[0.9, 0.016, 0.024]), Some(0.024), "for the second two are left");
+        assert_eq!(p_max_of_several(&[0.01, 0.03, 0.001]), Some(0.03));
+        assert_eq!([1, 3, 4, 12, 20, 100].map(runs_for_one_of), [4, 4, 5, 5, 6, 7]);
+        // All of one before all of the other, in one of the two directions.
+        let p = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]) / 2.0;
+        assert!(p * 12.0 <= P_MAX && p * 13.0 > P_MAX, "{p}");
     }
 
     /// Samples of a known population: a difference is claimed about as often as it may be.

@@ -84,7 +84,7 @@ impl Suite<'_> {
         let began = now();
         let mut notes = self.experiment.notes.clone();
         let load_before = machine::load();
-        if let Some(extent) = self.experiment.points.first().and_then(|point| point.workload.ceiling) {
+        if let Some(extent) = self.experiment.of_machine() {
             return self.measure_ceiling(extent, notes);
         }
         let of = self.experiment.points.len() * self.runs * self.drivers.len();

@@ -235,6 +235,11 @@ pub struct Point {
 const POINTS_MAX: usize = 256;
 
 impl Experiment {
+    /// How much of the machine itself is measured, instead of brokers.
+    pub fn of_machine(&self) -> Option<Extent> {
+        self.points.first().and_then(|point| point.workload.ceiling)
+    }
+
     /// Reads a file.
     pub fn open(path: &Path, is_quick: bool) -> Result<Self> {
         let text =

@@ -230,11 +230,33 @@ fn what_looks_worse_with_too_few_runs_has_an_exit_code_of_its_own() {
         let said = stderr(&compared);
         assert_eq!(compared.status.code(), Some(code), "{before} {after}: {said}");
         assert!(said.contains("warning: nothing could be judged: it takes 4 runs of each"), "{said}");
-        assert_eq!(said.contains("vltava: written, records/s looks worse, 0.50 ×"), code == 3, "{said}");
+        assert_eq!(said.contains("looks worse: vltava: written, records/s, 0.50 ×"), code == 3, "{said}");
         assert!(stdout(&compared).contains("too few runs to tell"), "{}", stdout(&compared));
     }
     let help = bench(&["compare", "--help"]);
     assert!(stdout(&help).contains("3  something looks worse"), "{}", stdout(&help));
+}
+
+#[test]
+fn results_that_were_measured_one_by_one_have_a_table_together() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let named = |name: &str, rate| result(&[rate], None).replace("\"a\"", &format!("\"{name}\""));
+    let fast = file(folder.path(), "fast.json", &named("fast", 120e3));
+    let slow = file(folder.path(), "slow.json", &named("slow", 60e3));
+    let told = bench(&["report", &fast, &slow, "--together", "linkedin"]);
+    assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+    let read = |name| std::fs::read_to_string(folder.path().join(name)).expect("it was written");
+    let (table, page) = (read("linkedin.md"), read("linkedin.html"));
+    assert!(table.starts_with("# linkedin\n\nWhat LinkedIn"), "{table}");
+    assert!(["| 120 000 |", "| 60 000 |"].iter().all(|rate| table.contains(rate)), "{table}");
+    for of in ["fast.html", "slow.html"] {
+        assert!(page.contains(&format!("./{of}")) && read(of).contains("<html"), "{page}");
+    }
+    for (name, said) in [("fast", "two of them are called fast"), ("", "has no name")] {
+        let refused = bench(&["report", &fast, &slow, "--together", name]);
+        assert_eq!(refused.status.code(), Some(1), "{name}");
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
 }
 
 #[test]

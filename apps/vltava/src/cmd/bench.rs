@@ -5,13 +5,13 @@ mod run;
 mod worker;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use bench::compare::compare;
+use bench::compare::{Line, compare};
 use bench::files;
 use bench::preset::{Family, PRESETS, Preset};
-use bench::report::Report;
+use bench::report::{Report, Summary};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -32,12 +32,13 @@ Examples:
   vltava bench run linkedin-3p-rf3-async --quick --against kafka --runs 5 --out results
   vltava bench run workload.yaml --bootstrap-server 127.0.0.1:9092
   vltava bench compare before/linkedin-1p-rf1.json after/linkedin-1p-rf1.json --out results
-  vltava bench report results/linkedin-1p-rf1.json";
+  vltava bench report results/linkedin-1p-rf1.json
+  vltava bench report results/linkedin-*.json --together linkedin";
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  nothing became worse
-  1  something became worse, or a run behind failed or lost records
+  1  something became worse, which chance does not explain, or a run behind failed or lost records
   2  the arguments make no sense
   3  something looks worse, and there are too few runs to tell whether that is chance";
 
@@ -71,9 +72,10 @@ struct ShowArguments {
 
 /// Compare two results; fails if something became worse, past the noise
 ///
-/// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone. A run behind
-/// that failed, or lost records, fails it, too. With fewer runs nothing is judged, which is said; `bench run` does
-/// one of each unless --runs says more.
+/// From four runs of each on there is a verdict: by the ranks of all runs, and not from medians alone. The more
+/// figures there are, the surer it has to be: one of many looks worse by chance. A run behind that failed, or lost
+/// records, fails it, too. With fewer runs nothing is judged, which is said; `bench run` does one of each unless
+/// --runs says more.
 #[derive(clap::Args)]
 #[command(after_help = EXIT_CODES)]
 struct CompareArguments {
@@ -89,7 +91,7 @@ struct CompareArguments {
     out: Option<PathBuf>,
 }
 
-/// Make the page with charts of a result again, from its JSON
+/// Make the page with charts of a result again, from its JSON, or one of several together
 #[derive(clap::Args)]
 struct ReportArguments {
     /// Results, as `bench run --out` wrote them
@@ -98,6 +100,9 @@ struct ReportArguments {
     /// Write the pages into this directory, and not beside the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Make a table and a page of all of them together, too, of this name, as `bench run` of a family does
+    #[arg(long, value_name = "NAME")]
+    together: Option<String>,
 }
 
 pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
@@ -171,28 +176,40 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     if !found.wrong.is_empty() {
         bail!("runs of {} failed: {}", arguments.after.display(), found.wrong.join("; "));
     }
-    if found.is_worse() {
-        bail!("something became worse, past the noise");
+    if let Some(chance) = found.chance() {
+        eprintln!("warning: {chance}");
     }
-    let worse = found.worse_unjudged();
+    if found.is_worse() {
+        let worse: Vec<String> = found.surely_worse().map(Line::in_words).collect();
+        bail!("something became worse, past the noise: {}", worse.join("; "));
+    }
+    let worse = found.perhaps_worse();
     if worse.is_empty() {
         return Ok(());
     }
     for line in worse {
-        let place = format!("{} {}", line.system, line.point);
-        eprintln!(
-            "warning: {}: {} looks worse, {:.2} ×",
-            place.trim_end(),
-            line.figure.title,
-            line.found.ratio
-        );
+        eprintln!("warning: looks worse: {}", line.in_words());
     }
     std::process::exit(UNJUDGED)
 }
 
 fn report(arguments: &ReportArguments) -> Result<()> {
-    for file in &arguments.files {
-        eprintln!("written: {}", files::write_page(file, arguments.out.as_deref())?.display());
+    let written = match &arguments.together {
+        Some(name) => together(name, arguments)?,
+        None => {
+            let page = |file: &PathBuf| files::write_page(file, arguments.out.as_deref());
+            arguments.files.iter().map(page).collect::<Result<_>>()?
+        }
+    };
+    for path in written {
+        eprintln!("written: {}", path.display());
     }
     Ok(())
+}
+
+fn together(name: &str, arguments: &ReportArguments) -> Result<Vec<PathBuf>> {
+    let about = Family::find(name)?.map_or_else(|| "Several benchmarks.".to_owned(), |family| family.about);
+    let reports = arguments.files.iter().map(|file| Report::open(file)).collect::<Result<Vec<_>>>()?;
+    let beside = arguments.files.first().and_then(|file| file.parent()).unwrap_or(Path::new(""));
+    files::write_together(Summary::of(name, &about), &reports, arguments.out.as_deref().unwrap_or(beside))
 }

@@ -140,6 +140,7 @@ trait Shown {
 impl Shown for Suite<'_> {
     fn measure_shown(&self, folder: Option<&Path>) -> Result<Report> {
         let mut live = Live::begin();
+        let folder = folder.filter(|_| self.experiment.of_machine().is_none());
         let mut histograms = folder.map(|folder| Runs::create(folder, &self.experiment.name)).transpose()?;
         let mut logged = Ok(());
         let report = self.measure(&mut |event: Event<'_>| {
@@ -253,8 +254,7 @@ impl Arguments {
         site: &Site,
         stop: &AtomicBool,
     ) -> Result<Option<Ceilings>> {
-        let asks_brokers =
-            |experiment: &Experiment| experiment.points.iter().any(|point| point.workload.ceiling.is_none());
+        let asks_brokers = |experiment: &Experiment| experiment.of_machine().is_none();
         let are_here = drivers.iter().any(Driver::is_here);
         if self.no_ceilings || !are_here || !experiments.iter().any(asks_brokers) {
             return Ok(None);
