@@ -78,7 +78,7 @@ fn is_told_nothing(nodes: &Nodes, (id, node): (i32, &str), client: &Client, grou
     });
     driver.kill()?;
     asked.with_context(|| client.name.clone())?;
-    println!("{}: {}", client.name, gave_up.as_deref().unwrap_or("asks on"));
+    eprintln!("{}: {}", client.name, gave_up.as_deref().unwrap_or("asks on"));
     Ok(())
 }
 
