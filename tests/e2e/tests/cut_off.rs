@@ -46,32 +46,33 @@ fn commit(admin: &Admin, group: &str) -> Result<()> {
 
 /// Asks a node what a group has committed, for a moment: whether it says that it cannot know.
 fn refuses(nodes: &Nodes, (id, node): (i32, &str), group: &str) -> Result<bool> {
-    let before = counted(nodes, id, REFUSED)?;
+    let before = refusals(nodes, id)?;
     let admin = Admin::builder(node).timeout(ANSWER_MAX).build()?;
     let told = admin.list_group_offsets([group]).wait().remove(0);
-    Ok(told.is_err() && counted(nodes, id, REFUSED)? > before)
+    Ok(told.is_err() && refusals(nodes, id)? > before)
 }
 
-fn counted(nodes: &Nodes, id: i32, name: &str) -> Result<f64> {
-    Ok(nodes.metrics(id)?.get(name).copied().unwrap_or_default())
+/// How often a node has refused.
+fn refusals(nodes: &Nodes, id: i32) -> Result<f64> {
+    Ok(nodes.metrics(id)?.get(REFUSED).copied().unwrap_or_default())
 }
 
 /// A client asks a node that is cut off, is refused, and has nothing to tell, or gives up.
 fn is_told_nothing(nodes: &Nodes, (id, node): (i32, &str), client: &Client, group: &str) -> Result<()> {
     let mut driver = Driver::start(client, node)?;
-    let before = counted(nodes, id, REFUSED)?;
+    let before = refusals(nodes, id)?;
     driver.ask_committed(group, TOPIC, 1)?;
     let (mut gave_up, mut refused_at) = (None, None);
     let asked = wait::until("it is refused", PATIENCE, || {
-        if gave_up.is_none() {
-            match driver.told_committed()? {
-                Some(Ok(told)) => bail!("it was told {told:?}"),
-                Some(Err(error)) => gave_up = Some(error),
-                None => {}
-            }
-        }
-        if refused_at.is_none() && counted(nodes, id, REFUSED)? > before {
+        if refused_at.is_none() && refusals(nodes, id)? > before {
             refused_at = Some(Instant::now());
+        }
+        match driver.told_committed()? {
+            Some(Ok(told)) => bail!("it was told {told:?}"),
+            // It went to one of the dead, and no further.
+            Some(Err(_)) if refused_at.is_none() => driver.ask_committed(group, TOPIC, 1)?,
+            Some(Err(error)) => gave_up = Some(error),
+            None => {}
         }
         let is_over = |at: Instant| gave_up.is_some() || at.elapsed() > TOLD_MAX;
         Ok(refused_at.is_some_and(is_over).then_some(()))
@@ -86,11 +87,7 @@ fn is_told_nothing(nodes: &Nodes, (id, node): (i32, &str), client: &Client, grou
 fn who_is_cut_off_does_not_say_that_nothing_is_committed() -> Result<()> {
     let mut clients = matrix::clients()?;
     clients.retain(|client| client.can(Feature::Groups));
-    Nodes::new()?.told(|nodes| {
-        let peers = nodes.peers(&IDS)?;
-        let set = [("cluster.peers", peers.as_str())];
-        IDS.iter().try_for_each(|id| nodes.spawn(*id, &set))?;
-        IDS.iter().try_for_each(|id| nodes.wait_until_serving(*id))?;
+    Nodes::found(&IDS)?.told(|nodes| {
         nodes.says(&["topic", "create", TOPIC, "--partitions", "1"])?;
         let [alone, others @ ..] = IDS;
         let address = nodes.address(alone)?;
@@ -107,7 +104,8 @@ fn who_is_cut_off_does_not_say_that_nothing_is_committed() -> Result<()> {
             .iter()
             .zip(&groups)
             .try_for_each(|(client, group)| is_told_nothing(nodes, node, client, group))?;
-        others.iter().try_for_each(|id| nodes.spawn(*id, &set))?;
+        let peers = nodes.peers(&IDS)?;
+        others.iter().try_for_each(|id| nodes.spawn(*id, &[("cluster.peers", &peers)]))?;
         others.iter().try_for_each(|id| nodes.wait_until_serving(*id))?;
         nodes.until("all is well again", is_well)?;
         for group in &groups {
