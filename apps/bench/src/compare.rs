@@ -167,12 +167,16 @@ impl Differences {
     pub fn chance(&self) -> Option<String> {
         let is_unsure = |line: &&Line| line.found.judgement == Judgement::Worse && !line.is_sure;
         let unsure = self.lines.iter().filter(is_unsure).count();
+        let is_for_want_of_runs = self.perhaps_worse().iter().any(is_unsure);
+        let runs = if is_for_want_of_runs {
+            format!("; to tell it takes --runs {} at least", self.runs_wanted())
+        } else {
+            String::new()
+        };
+        let of = self.lines.len();
         (unsure > 0).then(|| {
             format!(
-                "{unsure} of {} figures look worse, as some do by chance where so many are compared; to tell it takes \
-                 --runs {} at least",
-                self.lines.len(),
-                self.runs_wanted()
+                "{unsure} of {of} figures look worse, as some do by chance where so many are compared{runs}"
             )
         })
     }

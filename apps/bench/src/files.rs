@@ -20,19 +20,16 @@ pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
         (format!("{stem}.md"), report.markdown()),
         (format!("{stem}.html"), page::page(report)),
     ];
-    if report.has_runs() {
+    let has_runs = report.has_runs();
+    if has_runs {
         files.push((format!("{stem}.runs.csv"), rows::runs(report)?));
         files.push((format!("{stem}.seconds.csv"), rows::seconds(report)?));
     }
     let mut names: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
-    let mut folders = vec![folder.to_owned()];
-    if report.has_runs() {
-        folders.push(folder.join(&results));
-        names.push(folder.join(&results));
-    }
-    for folder in folders {
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
+    // The results' folder is in the other one.
+    let deepest = if has_runs { folder.join(&results) } else { folder.to_owned() };
+    fs::create_dir_all(&deepest).with_context(|| format!("cannot make {}", deepest.display()))?;
+    names.extend(has_runs.then_some(deepest));
     for (name, result) in openmessaging::results(report) {
         files.push((format!("{results}/{name}.json"), serde_json::to_string_pretty(&result)? + "\n"));
     }
