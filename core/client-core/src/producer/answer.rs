@@ -15,6 +15,9 @@ use crate::cluster::Leader;
 use crate::link::Answer;
 use crate::links::{ConnectionId, Peer};
 
+/// How often a batch may be refused and still be sent sooner than after the usual wait.
+const HURRIES_MAX: u32 = 4;
+
 impl Producer {
     pub(super) fn on_answer(
         &mut self,
@@ -48,7 +51,7 @@ impl Producer {
             Asked::Produce(_) => match answer.read::<ProduceResponse<'_>>() {
                 (Asked::Produce(asked), Ok(said)) => {
                     self.links.throttle(peer, now, said.throttle_time_ms);
-                    return self.on_produced(asked, &said, (now, effects));
+                    return self.on_produced(asked, (peer, &said), (now, effects));
                 }
                 (about, _) => about,
             },
@@ -68,8 +71,9 @@ impl Producer {
                 Asked::Produce(asked) => {
                     // The leader may be another by now.
                     self.metadata.is_wanted = true;
-                    for (place, id) in asked.parts {
-                        self.on_refused(place, id, Refusal::of(ErrorCode::NetworkException), now, effects);
+                    let refusal = Refusal::of(ErrorCode::NetworkException);
+                    for part in asked.parts {
+                        self.on_refused(part, refusal, now, effects);
                     }
                 }
             }
@@ -79,7 +83,7 @@ impl Producer {
     fn on_produced(
         &mut self,
         Produced { mut parts, ids }: Produced,
-        said: &ProduceResponse<'_>,
+        (peer, said): (Peer, &ProduceResponse<'_>),
         (now, effects): (Now, &mut Effects<Effect>),
     ) {
         for topic in &said.responses {
@@ -96,12 +100,12 @@ impl Producer {
                 // They come in the order of the request.
                 let Some(index) = parts.iter().position(is_asked) else { continue };
                 let asked = parts.remove(index);
-                self.on_part(asked, part, said, now, effects);
+                self.on_part(asked, part, (peer, said), (now, effects));
             }
         }
         // What the broker says nothing about, it may have written or not.
-        for (place, id) in parts {
-            self.on_refused(place, id, Refusal::of(ErrorCode::NetworkException), now, effects);
+        for part in parts {
+            self.on_refused(part, Refusal::of(ErrorCode::NetworkException), now, effects);
         }
     }
 
@@ -109,9 +113,8 @@ impl Producer {
         &mut self,
         (place, id): (Place, BatchId),
         part: &PartitionProduceResponse<'_>,
-        said: &ProduceResponse<'_>,
-        now: Now,
-        effects: &mut Effects<Effect>,
+        (peer, said): (Peer, &ProduceResponse<'_>),
+        (now, effects): (Now, &mut Effects<Effect>),
     ) {
         let code = ErrorCode::from_i16(part.error_code).unwrap_or(ErrorCode::UnknownServerError);
         // The broker has it already: an answer was lost, and this is the one to a second try.
@@ -127,31 +130,40 @@ impl Producer {
             };
             return self.done(batch, Ok(written), effects);
         }
-        let has_new_leader = self.on_hint(place, &part.current_leader, said);
-        let refusal = Refusal { code, message: part.error_message, has_new_leader };
-        self.on_refused(place, id, refusal, now, effects);
+        self.on_hint(place, &part.current_leader, said);
+        let by = self.refused_by(place, peer, &part.current_leader);
+        self.on_refused((place, id), Refusal { code, message: part.error_message, by }, now, effects);
     }
 
-    /// A broker says who leads a partition instead of it (KIP-951). Whether that is news.
-    fn on_hint(&mut self, place: Place, hint: &LeaderIdAndEpoch, said: &ProduceResponse<'_>) -> bool {
+    /// A broker says who leads a partition instead of it (KIP-951).
+    fn on_hint(&mut self, place: Place, hint: &LeaderIdAndEpoch, said: &ProduceResponse<'_>) {
         let broker = Some(BrokerId(hint.leader_id)).filter(|id| id.0 >= 0);
         let leader = Leader { broker, epoch: LeaderEpoch(hint.leader_epoch) };
         let name = self.topics.get(place.topic).name.clone();
         let index = PartitionIndex(place.partition as i32);
         let nodes = said.node_endpoints.iter().map(|node| (node.node_id, node.host, node.port));
-        let is_news = self.cluster.absorb_hint(&name, index, leader, nodes);
-        if is_news {
-            self.topics.partition(place).leader = leader.broker;
+        if self.cluster.absorb_hint(&name, index, leader, nodes) {
+            self.topics.partition(place).lead(leader.broker);
             self.learn_brokers();
         }
-        is_news
+    }
+
+    /// What the one who refused a batch is to its partition, as far as is known by now.
+    fn refused_by(&self, place: Place, peer: Peer, hint: &LeaderIdAndEpoch) -> By {
+        let topic = self.topics.get(place.topic);
+        let led = self.cluster.topic(&topic.name).and_then(|it| it.partitions.get(place.partition as usize));
+        let Some(Leader { broker: Some(leader), epoch }) = led else { return By::Anybody };
+        match peer {
+            Peer::Broker(id) if id != *leader => By::LeaderBefore,
+            Peer::Broker(_) if (0..=epoch.0).contains(&hint.leader_epoch) => By::LeaderToBe,
+            _ => By::Anybody,
+        }
     }
 
     /// A batch was not written, or nobody knows whether it was: it is sent again or given up.
     fn on_refused(
         &mut self,
-        place: Place,
-        id: BatchId,
+        (place, id): (Place, BatchId),
         refusal: Refusal<'_>,
         now: Now,
         effects: &mut Effects<Effect>,
@@ -160,7 +172,7 @@ impl Producer {
         batch.failures += 1;
         batch.last_error = Some(refusal.code);
         batch.is_in_doubt |= refusal.leaves_doubt(self.settings.acks);
-        self.metadata.is_wanted |= refusal.is_about_leader() && !refusal.has_new_leader;
+        self.metadata.is_wanted |= refusal.is_about_leader() && refusal.by != By::LeaderBefore;
         if refusal.is_about_size() && self.may_split(&batch) {
             return self.split(place, batch, effects);
         }
@@ -172,10 +184,7 @@ impl Producer {
                 self.done(batch, Err(refused), effects);
             }
             Verdict::TryAgain => {
-                let wait = self.settings.retry.after(batch.failures, &mut self.chance);
-                // A leader that was just named is asked at once, but not if brokers send us back and forth.
-                let is_named = refusal.has_new_leader && batch.failures == 1;
-                let wait = if is_named { Duration::ZERO } else { wait };
+                let wait = self.wait(refusal, batch.failures);
                 self.put_back(place, batch, now, wait);
             }
             Verdict::AfterOthers => self.put_back(place, batch, now, Duration::ZERO),
@@ -183,6 +192,18 @@ impl Producer {
                 self.put_back(place, batch, now, Duration::ZERO);
                 self.begin_epoch(place);
             }
+        }
+    }
+
+    /// How long a batch that was refused so often waits until it is sent again.
+    fn wait(&mut self, refusal: Refusal<'_>, failures: u32) -> Duration {
+        let wait = self.settings.retry.after(failures, &mut self.chance);
+        match refusal.by {
+            // Not if brokers send us back and forth.
+            _ if failures > HURRIES_MAX => wait,
+            By::LeaderBefore => Duration::ZERO,
+            By::LeaderToBe => wait / 10,
+            By::Anybody => wait,
         }
     }
 
@@ -249,13 +270,23 @@ enum Verdict {
 struct Refusal<'a> {
     code: ErrorCode,
     message: Option<&'a str>,
-    /// Whether it named another leader.
-    has_new_leader: bool,
+    by: By,
+}
+
+/// What a broker that refuses a batch is to its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// Another leads by now, who has refused nothing yet.
+    LeaderBefore,
+    /// It leads, says somebody who knows a later epoch than it does: it will know in a moment.
+    LeaderToBe,
+    /// It leads as far as anybody knows, or nobody says who does.
+    Anybody,
 }
 
 impl Refusal<'_> {
     const fn of(code: ErrorCode) -> Self {
-        Self { code, message: None, has_new_leader: false }
+        Self { code, message: None, by: By::Anybody }
     }
 
     /// Whether the batch may have been written all the same.

@@ -98,6 +98,14 @@ impl Partition {
         }
     }
 
+    /// Who leads it. One that is new has refused nothing yet: it is asked at once.
+    pub(crate) fn lead(&mut self, leader: Option<BrokerId>) {
+        if leader.is_some() && leader != self.leader {
+            self.retry_at = Duration::ZERO;
+        }
+        self.leader = leader;
+    }
+
     /// How many batches are not done.
     pub(crate) fn batches(&self) -> usize {
         usize::from(self.open.is_some()) + self.waiting.len() + self.in_flight.len()

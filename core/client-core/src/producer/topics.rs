@@ -197,7 +197,7 @@ impl Topic {
         }
         for (index, leader) in said.partitions.iter().enumerate() {
             match self.partitions.get_mut(index) {
-                Some(partition) => partition.leader = leader.broker,
+                Some(partition) => partition.lead(leader.broker),
                 None => {
                     let mut partition = Partition::new(leader.broker);
                     partition.epoch = epoch;

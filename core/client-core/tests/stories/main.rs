@@ -6,6 +6,7 @@ mod stage;
 mod failed; // for good
 mod lingering; // until a batch leaves
 mod memory; // what a broker forgot
+mod moved; // to another leader
 mod partitions; // that come, and go
 mod room; // within buffer.memory
 mod throttled; // by the broker

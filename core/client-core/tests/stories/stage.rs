@@ -17,7 +17,7 @@ use wire::messages::metadata::{
     MetadataResponseTopic,
 };
 use wire::messages::produce::{
-    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+    LeaderIdAndEpoch, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 };
 use wire::{ApiKey, Message, Part, Records, decode_request_header, encode_response};
 
@@ -64,6 +64,8 @@ pub(crate) struct Stage {
     pub(crate) topic_id: Uuid,
     /// Who leads all of it.
     pub(crate) leader: i32,
+    /// Who leads, and since when, as the broker says when it refuses a batch.
+    pub(crate) hint: Option<LeaderIdAndEpoch>,
     /// What the broker says of the topic.
     pub(crate) topic_code: ErrorCode,
     /// What the broker says when it is asked for a producer's id.
@@ -100,6 +102,7 @@ impl Stage {
             partitions: 1,
             topic_id: Uuid([1; 16]),
             leader: 1,
+            hint: None,
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
             throttle_time_ms: 0,
@@ -186,11 +189,13 @@ impl Stage {
 
     fn answer_parts(&mut self, all: &[Sent], code: ErrorCode, base_offset: i64) {
         let sent = &all[0];
+        let hint = self.hint.clone().filter(|_| code != ErrorCode::None).unwrap_or_default();
         let answers = all.iter().map(|sent| PartitionProduceResponse {
             index: sent.partition,
             error_code: code.code(),
             base_offset,
             log_append_time_ms: -1,
+            current_leader: hint.clone(),
             ..Default::default()
         });
         let topic = TopicProduceResponse {

@@ -1,0 +1,94 @@
+//! A partition that is led by another broker from now on: nothing waits longer than it has to.
+
+use std::time::Duration;
+
+use base::ErrorCode;
+use vltava_client_core::producer::ProducerSettings;
+use wire::messages::produce::LeaderIdAndEpoch;
+
+use crate::stage::{Sent, Stage};
+
+/// A broker leads since an epoch.
+fn leads(leader_id: i32, leader_epoch: i32) -> Option<LeaderIdAndEpoch> {
+    Some(LeaderIdAndEpoch { leader_id, leader_epoch })
+}
+
+/// Two batches on their way to the first broker, and one that gathers.
+fn on_their_way() -> (Stage, Sent, Sent) {
+    let settings = ProducerSettings { batch_bytes_max: 200, ..ProducerSettings::default() };
+    let mut stage = Stage::new(settings);
+    stage.send_value(b"the broker meets the producer");
+    let known = stage.next();
+    stage.answer(&known, ErrorCode::None, 0);
+    // Each fills a batch; the last one gathers while others are on their way.
+    for value in 1..=3 {
+        stage.send_value(&[value; 150]);
+    }
+    let (first, second) = (stage.next(), stage.next());
+    (stage, first, second)
+}
+
+/// Answers the next batch, which went to another broker than this one did.
+fn acknowledged_elsewhere(stage: &mut Stage, refused: &Sent) {
+    let again = stage.next();
+    assert_ne!(again.connection, refused.connection);
+    assert_eq!(again.values, refused.values);
+    stage.answer(&again, ErrorCode::None, 1);
+}
+
+#[test]
+fn all_that_the_old_leader_refuses_goes_to_the_one_it_names() {
+    let (mut stage, first, second) = on_their_way();
+    stage.hint = leads(2, 1);
+    // The second answer names nobody new any more.
+    stage.answer(&first, ErrorCode::NotLeaderOrFollower, -1);
+    stage.answer(&second, ErrorCode::NotLeaderOrFollower, -1);
+    stage.pass(Duration::ZERO);
+    acknowledged_elsewhere(&mut stage, &first);
+    acknowledged_elsewhere(&mut stage, &second);
+    assert!(stage.done.iter().all(|(.., outcome)| outcome.is_ok()), "{:?}", stage.done);
+}
+
+#[test]
+fn whoever_is_heard_to_lead_is_asked_at_once() {
+    let (mut stage, first, second) = on_their_way();
+    stage.leader = 2;
+    // Nobody is named, but everybody may know.
+    stage.lose(&first);
+    stage.pass(Duration::ZERO);
+    acknowledged_elsewhere(&mut stage, &first);
+    acknowledged_elsewhere(&mut stage, &second);
+}
+
+#[test]
+fn a_leader_that_has_not_heard_of_it_is_asked_again_soon() {
+    let (mut stage, first, second) = on_their_way();
+    stage.hint = leads(2, 1);
+    stage.answer(&first, ErrorCode::NotLeaderOrFollower, -1);
+    stage.answer(&second, ErrorCode::NotLeaderOrFollower, -1);
+    stage.pass(Duration::ZERO);
+    let early = stage.next();
+    stage.hint = leads(1, 0);
+    stage.answer(&early, ErrorCode::NotLeaderOrFollower, -1);
+    stage.pass(Duration::ZERO);
+    assert!(stage.sent.is_empty(), "a moment is left to it");
+    stage.pass(Duration::from_millis(24));
+    let again = stage.next();
+    assert_eq!((again.connection, again.told()), (early.connection, early.told()));
+}
+
+#[test]
+fn brokers_that_send_it_back_and_forth_are_not_asked_without_end() {
+    let (mut stage, mut refused, _) = on_their_way();
+    for epoch in 1.. {
+        // Each says that the other leads by now.
+        stage.hint = leads(1 + epoch % 2, epoch);
+        stage.answer(&refused, ErrorCode::NotLeaderOrFollower, -1);
+        stage.pass(Duration::ZERO);
+        match stage.sent.pop_front() {
+            Some(again) => refused = again,
+            None => return,
+        }
+        assert!(epoch < 10, "it never rests");
+    }
+}
