@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, Offset, ProducerEpoch, ProducerId, Uuid};
+use base::{BrokerId, ErrorCode, Offset, ProducerEpoch, ProducerId, TimestampMs, Uuid};
 use records::{BatchLimits, BatchOptions, CheckedBatch, EndMarker, Producer, Scratch};
 use vltava_broker::call::CloseReason;
 use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
@@ -311,22 +311,57 @@ fn g19_who_knows_the_epoch_of_a_topic_that_was_made_again_is_told() {
     });
 }
 
+/// What a coordinator of transactions or one of its producers writes: Produce takes neither.
+fn append_raw(world: &World, raw: &[u8]) {
+    let limits = BatchLimits { allow_control: true, ..BatchLimits::default() };
+    let batch = CheckedBatch::check(raw, &limits, &mut Scratch::default()).unwrap();
+    world.partition("t", 0).act(|partition, out| partition.append(world.now, &batch, false, out)).unwrap();
+}
+
+/// The first batch of a producer, in a transaction: one record.
+fn of_transaction(producer: i64) -> Vec<u8> {
+    let (id, epoch, base_sequence) = (ProducerId(producer), ProducerEpoch(0), base::Sequence(0));
+    let producer = Producer { id, epoch, base_sequence };
+    batch(&["x"], &BatchOptions { producer, transactional: true, ..BatchOptions::default() })
+}
+
+/// The end of a producer's transaction.
+fn end_of(producer: i64, commit: bool) -> Vec<u8> {
+    let (id, mut marker) = ((ProducerId(producer), ProducerEpoch(0)), Vec::new());
+    EndMarker { commit, coordinator_epoch: 0 }.write_batch(id, TimestampMs(1_700_000_000_000), &mut marker);
+    marker
+}
+
+/// A client walks the list as it walks the records: what comes too late in it is shown though it was rolled back.
+#[test]
+fn g21_aborted_transactions_are_told_by_where_they_begin() {
+    let mut world = with_topic();
+    let told = |world: &mut World, from| {
+        let request = FetchRequest { isolation_level: 1, ..fetch_of("t", Uuid::ZERO, from) };
+        world.ask(12, &request, |response| {
+            let part = &response.responses[0].partitions[0];
+            let aborted = part.aborted_transactions.iter().flatten();
+            let aborted: Vec<_> = aborted.map(|txn| (txn.first_offset, txn.producer_id)).collect();
+            (part.error_code, part.last_stable_offset, aborted)
+        })
+    };
+    for producer in [7, 8, 9, 6] {
+        append_raw(&world, &of_transaction(producer));
+    }
+    for (producer, commit) in [(9, false), (8, true), (6, false)] {
+        append_raw(&world, &end_of(producer, commit));
+    }
+    assert_eq!(told(&mut world, 0), (0, 0, vec![]), "7 has begun first and is open: nothing is shown");
+    append_raw(&world, &end_of(7, false));
+    assert_eq!(told(&mut world, 0), (0, 8, vec![(0, 7), (2, 9), (3, 6)]));
+    assert_eq!(told(&mut world, 5), (0, 8, vec![(0, 7), (3, 6)]), "9 has ended before");
+}
+
 #[test]
 fn g22_records_of_an_open_transaction_are_not_for_everyone() {
     let mut world = with_topic();
-    let id = (ProducerId(7), ProducerEpoch(0));
-    let producer = Producer { id: id.0, epoch: id.1, base_sequence: base::Sequence(0) };
-    let options = BatchOptions { producer, transactional: true, ..BatchOptions::default() };
-    let append = |world: &World, raw: &[u8]| {
-        let limits = BatchLimits { allow_control: true, ..BatchLimits::default() };
-        let batch = CheckedBatch::check(raw, &limits, &mut Scratch::default()).unwrap();
-        world
-            .partition("t", 0)
-            .act(|partition, out| partition.append(world.now, &batch, false, out))
-            .unwrap();
-    };
     produced(&mut world, "t", &batch(&["a"], &BatchOptions::default()));
-    append(&world, &batch(&["b"], &options));
+    append_raw(&world, &of_transaction(7));
     let bounds = |world: &mut World, isolation_level| {
         let request = FetchRequest { isolation_level, ..fetch_of("t", Uuid::ZERO, 0) };
         world.ask(12, &request, |response| {
@@ -339,9 +374,7 @@ fn g22_records_of_an_open_transaction_are_not_for_everyone() {
     assert_eq!(bounds(&mut world, 1), (2, 1, Some(0)));
     assert_eq!(crate::offsets::latest(&mut world, 0), 2);
     assert_eq!(crate::offsets::latest(&mut world, 1), 1);
-    let mut marker = Vec::new();
-    EndMarker { commit: false, coordinator_epoch: 0 }.write_batch(id, world.now.wall, &mut marker);
-    append(&world, &marker);
+    append_raw(&world, &end_of(7, false));
     assert_eq!(bounds(&mut world, 1), (3, 3, Some(1)), "the marker has an offset of its own");
     assert_eq!(crate::offsets::latest(&mut world, 1), 3);
 }

@@ -23,6 +23,7 @@ mod offsets;
 mod produce;
 mod quorum;
 mod reassignments;
+mod refused;
 mod replication;
 mod several_brokers;
 mod shards;

@@ -35,11 +35,15 @@ fn g15_no_topics_means_all_in_v0_and_none_later() {
 fn g16_a_topic_made_on_demand_is_unknown_first_and_there_then() {
     let mut world = World::new();
     let first = world.request(1, &metadata_of("auto", true)).bytes();
-    let partition = "0003".to_owned() + "0004" + &hex(b"auto") + "00" + "00000000";
-    assert!(hex(&first).ends_with(&partition), "{}", hex(&first));
-    world.ask(9, &metadata_of("auto", true), |response| {
-        assert_eq!((response.topics[0].error_code, response.topics[0].partitions.len()), (0, 1));
-    });
+    let unknown = "0003".to_owned() + "0004" + &hex(b"auto") + "00" + "00000000";
+    assert!(hex(&first).ends_with(&unknown), "{}", hex(&first));
+    let then = world.request(1, &metadata_of("auto", true)).bytes();
+    // error, name, not internal; one partition: error, index, leader, replicas, in-sync replicas
+    let one = "00000001".to_owned() + "00000001";
+    let partition = "0000".to_owned() + "00000000" + "00000001" + &one + &one;
+    let topic = "0000".to_owned() + "0004" + &hex(b"auto") + "00" + "00000001" + &partition;
+    assert!(hex(&then).ends_with(&topic), "{}", hex(&then));
+    assert_eq!(hex(&then).strip_suffix(&topic), hex(&first).strip_suffix(&unknown), "the rest is the same");
     world.ask(9, &metadata_of("other", false), |response| assert_eq!(response.topics[0].error_code, 3));
     assert!(world.image().topic("other").is_none(), "the client did not want it");
     let mut strict = World::with(&[("auto.create.topics.enable", "false")]);
@@ -87,14 +91,101 @@ fn describe<'a>(topics: &[&'a str], cursor: Option<Cursor<'a>>) -> DescribeTopic
 #[test]
 fn a_cursor_that_points_nowhere_is_refused() {
     let mut world = with_topic();
-    let cursor = |topic_name, partition_index| Some(Cursor { topic_name, partition_index });
     for (cursor, code) in [
         (cursor("t", 0), ErrorCode::None),
         (cursor("t", -1), ErrorCode::InvalidRequest),
         (cursor("s", 0), ErrorCode::InvalidRequest),
     ] {
-        world.ask(0, &describe(&["t"], cursor), |response| {
+        world.ask(0, &describe(&["t"], Some(cursor)), |response| {
             assert_eq!((response.topics.len(), response.topics[0].error_code), (1, code.code()));
+        });
+    }
+}
+
+/// All pages of at most `limit` partitions, one after the other: the topics of each, with what is told of them.
+fn pages(world: &mut World, topics: &[&str], limit: i32) -> Vec<Vec<(String, i16, Vec<i32>)>> {
+    let (mut pages, mut from) = (Vec::new(), None);
+    loop {
+        let cursor = from.as_ref().map(|(name, index): &(String, i32)| cursor(name, *index));
+        let request =
+            DescribeTopicPartitionsRequest { response_partition_limit: limit, ..describe(topics, cursor) };
+        from = world.ask(0, &request, |response| {
+            let page = response.topics.iter().map(|topic| {
+                let parts = topic.partitions.iter().map(|part| part.partition_index).collect();
+                (topic.name.unwrap().to_owned(), topic.error_code, parts)
+            });
+            pages.push(page.collect());
+            response.next_cursor.map(|next| (next.topic_name.to_owned(), next.partition_index))
+        });
+        if from.is_none() {
+            return pages;
+        }
+        assert!(pages.len() < 100, "it has no end: {from:?}");
+    }
+}
+
+fn cursor(topic_name: &str, partition_index: i32) -> Cursor<'_> {
+    Cursor { topic_name, partition_index }
+}
+
+#[test]
+fn who_follows_the_cursor_is_told_of_each_partition_once() {
+    let mut world = World::new();
+    let topics = [("a", 3), ("b", 1), ("c", 4), ("d", 2)];
+    topics.iter().for_each(|(name, partitions)| world.topic(name, *partitions, &[]));
+    let all: Vec<(&str, i32)> =
+        topics.iter().flat_map(|(name, partitions)| (0..*partitions).map(|index| (*name, index))).collect();
+    for asked in [[].as_slice(), &["d", "a", "c", "b", "a"]] {
+        for (limit, most) in
+            [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 3), (4, 4), (9, 9), (10, 10), (i32::MAX, 10)]
+        {
+            let pages = pages(&mut world, asked, limit);
+            let counts = pages.iter().map(|page| page.iter().map(|(.., parts)| parts.len()).sum());
+            let counts: Vec<usize> = counts.collect();
+            let (last, full) = counts.split_last().unwrap();
+            assert!(
+                full.iter().all(|count| *count == most) && (1..=most).contains(last),
+                "{limit}: {counts:?}"
+            );
+            let told = pages.iter().flatten();
+            assert!(told.clone().all(|(.., parts)| !parts.is_empty()), "{limit}: a topic of the next page");
+            let told: Vec<(&str, i32)> =
+                told.flat_map(|(name, _, parts)| parts.iter().map(|index| (name.as_str(), *index))).collect();
+            assert_eq!(told, all, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn one_page_has_no_more_than_two_thousand_partitions() {
+    let mut world = World::new();
+    world.topic("a", 1999, &[]);
+    world.topic("b", 3, &[]);
+    let pages = pages(&mut world, &[], i32::MAX);
+    let told =
+        pages.iter().map(|page| page.iter().map(|(name, _, parts)| (name.as_str(), parts.len())).collect());
+    let told: Vec<Vec<_>> = told.collect();
+    assert_eq!(told, [vec![("a", 1999), ("b", 1)], vec![("b", 2)]]);
+}
+
+#[test]
+fn a_cursor_at_a_topic_that_is_gone_goes_on_behind_it() {
+    let mut world = World::new();
+    ["a", "b", "c"].iter().for_each(|name| world.topic(name, 3, &[]));
+    let topic = DeleteTopicState { name: Some("b"), ..DeleteTopicState::default() };
+    let delete = DeleteTopicsRequest { topics: vec![topic], ..DeleteTopicsRequest::default() };
+    world.ask(6, &delete, |response| assert_eq!(response.responses[0].error_code, 0));
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    let (b, c) = (("b", unknown, vec![]), ("c", 0, vec![0, 1, 2]));
+    // Who names topics is told that one of them is gone; who asks for all need not know that it was there.
+    for (asked, expected) in [([].as_slice(), vec![c.clone()]), (&["a", "b", "c"], vec![b, c])] {
+        world.ask(0, &describe(asked, Some(cursor("b", 2))), |response| {
+            let told = response.topics.iter().map(|topic| {
+                let parts = topic.partitions.iter().map(|part| part.partition_index).collect();
+                (topic.name.unwrap(), topic.error_code, parts)
+            });
+            assert_eq!(told.collect::<Vec<_>>(), expected);
+            assert!(response.next_cursor.is_none());
         });
     }
 }

@@ -3,6 +3,7 @@
 use vltava_broker::api::APIS;
 use vltava_broker::call::CloseReason;
 use wire::messages::api_versions::ApiVersionsRequest;
+use wire::{ApiKey, DecodeError};
 
 use crate::requests::{hex, with_topic};
 use crate::world::{CLUSTER, World};
@@ -80,8 +81,19 @@ fn g06_produce_is_advertised_from_0_and_served_from_3() {
 #[test]
 fn g07_what_is_not_served_closes_the_connection() {
     let mut world = World::new();
-    for (key, version) in [(4u8, 0u8), (52, 0), (3, 14), (1, 3), (255, 0), (11, 0)] {
-        world.send(&[0, key, 0, version, 0, 0, 0, 7, 0xff, 0xff, 0, 0, 0, 0]).closed();
+    let unknown = |key| CloseReason::Malformed(DecodeError::UnknownKey { key });
+    let of_controllers = |key| CloseReason::UnknownApi { key };
+    let unserved = |key, version| CloseReason::UnsupportedVersion { key, version };
+    for (key, version, why) in [
+        (4, 0, unknown(4)),
+        (255, 0, unknown(255)),
+        (52, 0, of_controllers(52)),
+        (3, 14, unserved(ApiKey::Metadata, 14)),
+        (11, 10, unserved(ApiKey::JoinGroup, 10)),
+        (1, 3, unserved(ApiKey::Fetch, 3)),
+    ] {
+        let reason = world.send(&[0, key, 0, version, 0, 0, 0, 7, 0xff, 0xff, 0, 0, 0, 0]).closed();
+        assert_eq!(reason, why);
     }
     world.send(&[]).closed();
     world.send(&[0, 3]).closed();
@@ -152,7 +164,7 @@ fn every_api_refuses_a_body_that_ends_early() {
             let mut frame = vec![0, api.key.code() as u8, 0, version as u8, 0, 0, 0, 7, 0xff, 0xff];
             frame.extend(api.key.is_flexible(version).then_some(0));
             // These have no body, and what follows a body is ignored.
-            let has_none = [wire::ApiKey::ApiVersions, wire::ApiKey::ListGroups];
+            let has_none = [ApiKey::ApiVersions, ApiKey::ListGroups];
             let is_empty = has_none.contains(&api.key) && version < 3;
             for body in [[].as_slice(), &[0x7f]] {
                 let mut world = with_topic();

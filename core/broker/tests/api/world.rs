@@ -19,6 +19,7 @@ use replica::{AlterIsr, Partition};
 use storage::memory::MemoryDisk;
 use storage::{FlushScope, Known, Log};
 use vltava_broker::call::{Answer, CloseReason, Context, Outcome, ParkedRequest, Peer, Session};
+use vltava_broker::fetch_session::FetchSessionRoom;
 use vltava_broker::groups::{OFFSETS_TOPIC, partition_of};
 use vltava_broker::host::{Effect, Host, Hosted, HostedPartition, HostedShard, LogDir};
 use vltava_broker::parked::{Waiter, WaiterId, Wake};
@@ -152,6 +153,18 @@ struct Doors {
     out_of_touch: AtomicBool,
 }
 
+impl FetchSessionRoom for Doors {
+    fn begin(&self, _: usize) -> Option<i32> {
+        Some(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn resize(&self, _: usize, _: usize) -> bool {
+        true
+    }
+
+    fn end(&self, _: usize) {}
+}
+
 impl Host for Doors {
     fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>> {
         self.shards.lock().get(&partition).map(|shard| Arc::clone(shard) as Arc<dyn HostedShard>)
@@ -190,11 +203,9 @@ impl Host for Doors {
         !self.out_of_touch.load(Ordering::Relaxed)
     }
 
-    fn fetch_session_begin(&self) -> Option<i32> {
-        Some(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    fn fetch_sessions(&self) -> &dyn FetchSessionRoom {
+        self
     }
-
-    fn fetch_session_end(&self) {}
 
     fn leader_throttle(&self, act: &mut dyn FnMut(&mut Throttle)) {
         act(&mut self.leader_throttle.lock());
