@@ -127,14 +127,33 @@ pub struct Taken {
 /// Has a process stand still, as a machine does that loses its power: with SIGSTOP, and until each of its threads is
 /// stopped, or in the kernel and will be before it comes back from there. It may be waiting for its disk.
 pub fn halt(pid: u32) -> Result<()> {
-    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
-    kill_process(process, Signal::STOP)?;
+    halt_while(pid, |state| matches!(state, 'R' | 'S'))
+}
+
+/// The same, for a process that will [go on](go_on): waits for its disk, too, so that nothing it asked of one is under
+/// way, to be answered when it goes on.
+pub fn halt_between_writes(pid: u32) -> Result<()> {
+    halt_while(pid, |state| !matches!(state, 'T' | 'Z' | 'X'))
+}
+
+fn halt_while(pid: u32, is_under_way: impl Fn(char) -> bool) -> Result<()> {
+    signal(pid, Signal::STOP)?;
     let deadline = Instant::now() + HALT_MAX;
-    while threads(pid)?.iter().any(|state| matches!(state, 'R' | 'S')) {
+    while threads(pid)?.into_iter().any(&is_under_way) {
         ensure!(Instant::now() < deadline, "process {pid} does not stop");
         thread::yield_now();
     }
     Ok(())
+}
+
+/// Lets a process that stands still go on.
+pub fn go_on(pid: u32) -> Result<()> {
+    signal(pid, Signal::CONT)
+}
+
+fn signal(pid: u32, signal: Signal) -> Result<()> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("no process")?;
+    Ok(kill_process(process, signal)?)
 }
 
 /// What each thread of a process does, as proc(5) has it.

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use base::PartitionIndex;
+use base::{BrokerId, PartitionIndex};
 use client::Connection;
+use client::admin::{ConfigChange, ConfigSource, Resource};
 use conformance::Node;
 use records::Compression;
 use vltava_e2e::churn::{Churn, FOR_EVER, admin};
@@ -82,8 +83,10 @@ fn story(node: &mut Node, rounds: u64, chance: &mut Chance) -> Result<()> {
     let mut ledger = load.ledger();
     for round in 1..=rounds {
         let epochs = leader_epochs(node)?;
+        alter(node, round).with_context(|| format!("round {round}"))?;
         crash(node, &mut load, &mut ledger, &places, chance).with_context(|| format!("round {round}"))?;
         come_back(node, &mut load, &mut ledger, &epochs, chance)
+            .and_then(|()| check_altered(node, round))
             .with_context(|| format!("after the crash of round {round}"))?;
     }
     let mut connection = connect(&node.bootstrap())?;
@@ -124,6 +127,43 @@ fn prepare(node: &Node) -> Result<(Load, Vec<Place>)> {
         }
     }
     Ok((Load::new(producers, churn), places))
+}
+
+/// What is set anew in each round: whose setting, which one, and to how much more than the round's number.
+fn altered() -> [(Resource, ConfigSource, &'static str, u64); 3] {
+    let topic = Resource::Topic(TOPICS[0].0.to_owned());
+    [
+        (topic, ConfigSource::Topic, "max.message.bytes", 2_000_000),
+        (Resource::Broker(BrokerId(1)), ConfigSource::Broker, "message.max.bytes", 3_000_000),
+        (Resource::AllBrokers, ConfigSource::AllBrokers, "log.retention.bytes", 1 << 40),
+    ]
+}
+
+fn alter(node: &Node, round: u64) -> Result<()> {
+    let changes = altered().map(|(of, _, name, above)| {
+        (of, vec![ConfigChange::Set(name.to_owned(), (above + round).to_string())])
+    });
+    let done = admin(&node.bootstrap())?.alter_configs(changes).wait();
+    Ok(done.into_iter().collect::<Result<(), _>>()?)
+}
+
+/// What was altered is so, also where others inherit it.
+fn check_altered(node: &Node, round: u64) -> Result<()> {
+    let admin = admin(&node.bootstrap())?;
+    let heir = Resource::Topic(TOPICS[1].0.to_owned());
+    let inherits = [
+        (heir.clone(), ConfigSource::Broker, "max.message.bytes", 3_000_000),
+        (heir, ConfigSource::AllBrokers, "retention.bytes", 1 << 40),
+    ];
+    for (of, source, name, above) in altered().into_iter().chain(inherits) {
+        let settings = admin.describe_config(of.clone()).wait()?;
+        let found = settings.iter().find(|setting| setting.name == name);
+        let found = found.with_context(|| format!("{of:?} has no {name}"))?;
+        let expected = (above + round).to_string();
+        let is_kept = found.value.as_deref() == Some(&expected) && found.source == source;
+        ensure!(is_kept, "{of:?} was altered to {name}={expected} and has {found:?}");
+    }
+    Ok(())
 }
 
 fn crash(

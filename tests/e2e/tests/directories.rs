@@ -1,26 +1,34 @@
-//! Log directories that go and come back, bytes that rot below the recovery point, topics that are made
+//! Log directories that fail, or go and come back, bytes that rot below the recovery point, topics that are made
 //! anew: whatever becomes of a partition, its records are served whole or not at all.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::panic;
 use std::path::Path;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use base::{Offset, PartitionIndex};
+use base::{ErrorCode, Offset, PartitionIndex};
 use client::ClientError;
 use client::admin::At;
 use client::raw::FetchLimits;
 use conformance::Node;
 use records::Compression;
 use vltava_e2e::churn::{Churn, FOR_EVER, admin};
+use vltava_e2e::disk::{self, Cut, Disk};
 use vltava_e2e::ledger::{Acknowledged, Depth, Ledger, Place};
 use vltava_e2e::load::connect;
-use vltava_e2e::process::{setup, with_node};
+use vltava_e2e::process::{go_on, halt_between_writes, setup, with_node};
+use vltava_e2e::progress::Progress;
 use vltava_e2e::sample::{Origin, batch};
+use vltava_e2e::{http, wait};
 use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 
 const TOPIC: &str = "orders";
 const RECORDS: u32 = 20;
+const DISK_BYTES: u64 = 512 << 20;
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Someone who writes to one partition and knows what must be there.
 struct Writer {
@@ -52,6 +60,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes until it is stopped, or refused: why.
+    fn write_on(&mut self, bootstrap: &str, progress: &Progress) -> Result<Option<ErrorCode>> {
+        let mut connection = connect(bootstrap)?;
+        while !progress.is_stopped() {
+            let (first, batch) = self.batch();
+            // What is refused may be there all the same.
+            self.next += u64::from(RECORDS);
+            match connection.produce(TOPIC, self.at.partition, -1, &batch) {
+                Ok(produced) => {
+                    let of = Acknowledged { base: produced.base_offset, first, count: RECORDS };
+                    self.ledger.acknowledged(&self.at, [of]);
+                    progress.acknowledged();
+                }
+                Err(ClientError::Refused { code, .. }) => return Ok(Some(code)),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(None)
+    }
+
     /// Everything is there.
     fn check(&mut self, node: &Node) -> Result<()> {
         self.ledger.check(&mut connect(&node.bootstrap())?, Depth::All)
@@ -70,7 +98,11 @@ impl Writer {
 
 fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Result<()> {
     match answer {
-        Err(ClientError::Refused { .. }) => Ok(()),
+        // Of a directory that is not there nobody leads what is in it.
+        Err(ClientError::Refused {
+            code: ErrorCode::KafkaStorageError | ErrorCode::NotLeaderOrFollower,
+            ..
+        }) => Ok(()),
         Err(other) => Err(other.into()),
         Ok(answer) => bail!("it is answered: {answer:?}"),
     }
@@ -133,6 +165,128 @@ fn a_directory_that_goes_and_comes_back_has_lost_nothing() -> Result<()> {
         }
         Ok(())
     })
+}
+
+#[test]
+fn a_directory_whose_disk_fails_under_load_leaves_the_others_served() -> Result<()> {
+    if let Some(why) = disk::unavailable() {
+        eprintln!("skipped: {why}");
+        return Ok(());
+    }
+    let (sound, mut failing) = (Disk::new(DISK_BYTES)?, Disk::new(DISK_BYTES)?);
+    let [first, second] = [&sound, &failing].map(|disk| disk.path().join("data"));
+    let told = with_node(Node::start(setup()?.in_dir(&first).and_in_dir(&second))?, |node| {
+        ensure!(
+            first.join("__cluster_metadata-0").exists(),
+            "the metadata is in the directory that is named first"
+        );
+        let mut writers = create(node, 6)?;
+        let gone = partitions_in(&second)?;
+        ensure!(!gone.is_empty() && gone.len() < writers.len(), "{gone:?} lie in the second directory");
+        for cut in [Cut::Now, Cut::AfterJournal] {
+            fail_under_load(node, &failing, cut, &mut writers, &gone)
+                .and_then(|()| check_without(node, [&first, &second], &mut writers, &gone))
+                .with_context(|| format!("the disk fails ({cut:?})"))?;
+            ensure!(node.stop()?.success(), "it did not stop well without its disk");
+            failing.repair()?;
+            node.start_again()?;
+            for writer in &mut writers {
+                writer.check(node).with_context(|| format!("the disk that failed ({cut:?}) is mended"))?;
+                writer.write(node, 2)?;
+                writer.check(node)?;
+            }
+        }
+        Ok(())
+    });
+    drop((sound, failing));
+    told
+}
+
+/// The disk fails while all partitions are written. Whoever writes to those on it is refused, the others go on.
+fn fail_under_load(
+    node: &Node,
+    failing: &Disk,
+    cut: Cut,
+    writers: &mut [Writer],
+    gone: &BTreeSet<i32>,
+) -> Result<()> {
+    const BATCHES: u64 = 200;
+    let (bootstrap, progress) = (&node.bootstrap(), &Progress::default());
+    thread::scope(|scope| {
+        let write = |writer: &mut Writer| {
+            let refused = writer.write_on(bootstrap, progress)?;
+            let wanted = gone.contains(&writer.at.partition.0).then_some(ErrorCode::KafkaStorageError);
+            ensure!(refused == wanted, "{}: {refused:?}", writer.at);
+            Ok(())
+        };
+        let (on_it, elsewhere): (Vec<_>, Vec<_>) =
+            writers.iter_mut().partition(|writer| gone.contains(&writer.at.partition.0));
+        let [on_it, elsewhere] = [on_it, elsewhere].map(|writers| {
+            writers.into_iter().map(|writer| scope.spawn(move || write(writer))).collect::<Vec<_>>()
+        });
+        let failed = progress.wait_for_batches(BATCHES).and_then(|()| {
+            let pid = node.pid().context("it runs")?;
+            // Of a flush that is under way then, ext4 may say that it went well.
+            halt_between_writes(pid)?;
+            failing.cut(cut)?;
+            go_on(pid)?;
+            wait::until("nobody writes to it any more", PATIENCE, || {
+                Ok(on_it.iter().all(ScopedJoinHandle::is_finished).then_some(()))
+            })?;
+            progress.wait_for_batches(BATCHES)
+        });
+        progress.stop();
+        joined(on_it).and(joined(elsewhere)).and(failed)
+    })
+}
+
+fn joined(threads: Vec<ScopedJoinHandle<'_, Result<()>>>) -> Result<()> {
+    let ended: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    ended.into_iter().try_for_each(|ended| ended.unwrap_or_else(|panic| panic::resume_unwind(panic)))
+}
+
+/// The node says which directory failed, and serves what is in the other.
+fn check_without(
+    node: &Node,
+    [first, second]: [&Path; 2],
+    writers: &mut [Writer],
+    gone: &BTreeSet<i32>,
+) -> Result<()> {
+    let admin = admin(&node.bootstrap())?;
+    let shown = || http::metrics(&http::get(node.http_address(), "/metrics")?.body);
+    wait::until("those that failed have no leader", PATIENCE, || {
+        let topic = admin.describe_topic(TOPIC).wait()?;
+        let unled = topic.partitions.iter().filter(|partition| partition.leader.is_none());
+        let is_told = unled.map(|partition| partition.index.0).eq(gone.iter().copied());
+        let decided = shown()?.get("vltava_cluster_partitions_without_leader").copied();
+        Ok((is_told && decided == Some(gone.len() as f64)).then_some(()))
+    })?;
+    for writer in writers {
+        if gone.contains(&writer.at.partition.0) {
+            writer.check_offline(node)?;
+        } else {
+            writer.write(node, 2)?;
+            writer.check(node)?;
+        }
+    }
+    let shown = shown()?;
+    for (dir, error) in [(first, None), (second, Some(ErrorCode::KafkaStorageError))] {
+        let path = dir.display().to_string();
+        let retired = shown.get(&format!("vltava_log_dir_retired{{dir=\"{path}\"}}")).copied();
+        ensure!(retired == Some(f64::from(u8::from(error.is_some()))), "{path}: {retired:?}");
+        let described = admin.describe_all_log_dirs().wait()?.remove(0).1?;
+        let described = described.iter().find(|described| described.path == path);
+        ensure!(described.is_some_and(|described| described.error == error), "{path}: {described:?}");
+    }
+    let ready = http::get(node.http_address(), "/health/ready")?;
+    let says = ready.body.contains(&format!("{} was given up", second.display()));
+    ensure!(ready.status == 200 && says, "{ready:?}");
+    // A new topic goes where it can.
+    let before = admin.list_topics().wait()?.len();
+    let made = format!("made-{before}");
+    Churn::default().create(&admin, &made, 2, &[])?;
+    ensure!((0..2).all(|index| first.join(format!("{made}-{index}")).exists()), "{made} is elsewhere");
+    Ok(())
 }
 
 /// Which of two directories comes first in the settings says nothing about what lies in them.
