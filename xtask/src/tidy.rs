@@ -6,6 +6,7 @@
 mod exceptions;
 mod files;
 mod layers;
+mod maps;
 mod modules;
 mod paths;
 mod sizes;
@@ -60,6 +61,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     sizes::check(&tree, &exceptions::EXCEPTIONS, &mut found);
     words::check(&tree, &mut found);
     paths::check(&tree, &mut found);
+    maps::check(&tree, &mut found);
     found.sort();
     found.dedup();
     Ok(found)
