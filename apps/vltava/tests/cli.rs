@@ -112,9 +112,24 @@ fn settings_are_explained_to_people_and_programs() {
         serde_json::from_slice(&vltava(&["config", "--json"]).stdout).expect("it is JSON");
     let settings = json.as_array().expect("it is a list");
     assert!(settings.iter().any(|setting| setting["name"] == "retention.ms" && setting["scope"] == "topic"));
+    let listed = stdout(&vltava(&["config"]));
     for setting in settings {
-        assert_ne!(setting["documentation"], "", "{setting}");
-        assert_ne!(setting["reason"], "", "{setting}");
+        for part in ["name", "type", "allowed", "documentation", "reason"] {
+            assert!(setting[part].as_str().is_some_and(|text| !text.is_empty()), "{part} of {setting}");
+        }
+        let text = |part: &str| setting[part].as_str().unwrap_or_default();
+        let default = match setting["default"].as_str() {
+            None => "(not set)",
+            Some("") => "(empty)",
+            Some(default) => default,
+        };
+        let says_what_then = text("reason").starts_with("Not set");
+        assert!(!setting["default"].is_null() || says_what_then, "{setting}");
+        let range = (text("type"), text("allowed"));
+        let explained = format!("{} = {default}\n    {}: {} · ", text("name"), range.0, range.1);
+        assert!(listed.contains(&explained), "{explained}");
+        let whole = ["int", "short", "long"].contains(&text("type"));
+        assert!(!whole || text("allowed").contains(|c: char| c.is_ascii_digit()), "no range: {setting}");
     }
 }
 

@@ -113,7 +113,7 @@ fn setting_json(setting: &Setting) -> Value {
         },
         "type": setting.kind.name(),
         "default": setting.default,
-        "allowed": setting.allowed.to_string(),
+        "allowed": setting.range(),
         "read_only": setting.is_read_only(),
         "sensitive": setting.is_sensitive(),
         "documentation": setting.documentation(),
@@ -131,10 +131,5 @@ fn shown_default(setting: &Setting) -> String {
 }
 
 fn takes(setting: &Setting) -> String {
-    let allowed = setting.allowed.to_string();
-    if allowed.is_empty() {
-        setting.kind.name().to_owned()
-    } else {
-        format!("{}: {allowed}", setting.kind.name())
-    }
+    format!("{}: {}", setting.kind.name(), setting.range())
 }

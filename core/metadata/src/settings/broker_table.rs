@@ -1,7 +1,9 @@
 //! The settings of brokers, by name: those that are read, those that give topics their defaults, and
 //! the few that tools ask for.
 
-use super::setting::Allowed::{self, Any, AtLeast, Between, BetweenOr, Listeners, NotEmpty, Ratio};
+use super::setting::Allowed::{
+    self, Any, AtLeast, Between, BetweenOr, Form, LimitFrom, Listeners, NotEmpty, Ratio,
+};
 use super::setting::Kind::{self, Boolean, Double, Int, List, Long, Short, String};
 use super::setting::{Scope, Setting};
 use super::topic_table::{
@@ -40,13 +42,13 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("broker.session.timeout.ms", Int, Some("2000"), AtLeast(500))
         .doc("How long a broker may be silent before others take over what it leads. All nodes that may be controllers need the same.")
         .why("A silent partition of the network costs no more than this. Kafka's default is 9000; turn it up where machines pause for seconds."),
-    fixed("cluster.join", List, None, Any)
+    fixed("cluster.join", List, None, Form("host:port each"))
         .doc("The `cluster.listen` of one or more nodes, as host:port, whose cluster an empty node joins as a broker without a vote; `vltava cluster add` gives it one. Once it has joined, who belongs to the cluster is in its metadata.")
         .why("Not set: the node founds a cluster, with the others of `cluster.peers` or alone."),
-    fixed("cluster.listen", String, None, Any)
+    fixed("cluster.listen", String, None, Form("host:port"))
         .doc("Where other nodes of the cluster connect, as host:port. Only nodes speak there, and nothing is encrypted: keep it on a network of their own. They are told this node's entry in `cluster.peers`, if it has one, so that it may listen elsewhere: on 0.0.0.0, say.")
         .why("Not set: this node's own entry in `cluster.peers`; a node with `cluster.join` listens 10000 ports above `listeners`, on its host or, if that is none that others could connect to, on the address from which this machine speaks with them; a node that is alone listens to nobody."),
-    fixed("cluster.peers", List, None, Any)
+    fixed("cluster.peers", List, None, Form("id@host:port each"))
         .doc("The nodes that found the cluster, as id@host:port of each one's `cluster.listen`, the same on all of them. Once there is a cluster, who belongs to it is in its metadata.")
         .why("Not set: the node is a cluster of its own."),
     dynamic("compression.gzip.level", Int, Some("-1"), BetweenOr(1, 9, -1)),
@@ -136,7 +138,7 @@ pub(super) const BROKER: &[Setting] = &[
     fixed("group.min.session.timeout.ms", Int, Some("6000"), AtLeast(1))
         .doc("The shortest session timeout that a member of a classic group may ask for.")
         .why(KAFKA),
-    fixed("http.listen", String, Some("127.0.0.1:9644"), Any)
+    fixed("http.listen", String, Some("127.0.0.1:9644"), Form("host:port, or empty"))
         .doc("Where health and metrics are served over HTTP; empty turns it off.")
         .why("Loopback only: it asks nobody who they are."),
     fixed("inter.broker.protocol.version", String, Some("4.4"), Any)
@@ -159,7 +161,7 @@ pub(super) const BROKER: &[Setting] = &[
         .why("Kafka's default: 4 million keys in a step."),
     dynamic("log.cleaner.delete.retention.ms", Long, Some("86400000"), AtLeast(0)),
     fixed("log.cleaner.io.max.bytes.per.second", Double, Some("1.7976931348623157E308"), Any)
-        .doc("How many bytes a second compaction reads in each log directory, at most.")
+        .doc("How many bytes a second compaction reads in each log directory, at most; less than 1 counts as 1.")
         .why("No limit, as in Kafka."),
     dynamic("log.cleaner.max.compaction.lag.ms", Long, Some(FOREVER), AtLeast(1)),
     dynamic("log.cleaner.min.cleanable.ratio", Double, Some("0.5"), Ratio(0.0, 1.0)),
@@ -172,11 +174,12 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("The directories that hold the data, best one for each disk. The first of a new node also holds the metadata, and does so from then on whatever the order.")
         .why("Beside where the node was started: no root, nothing to prepare."),
     dynamic("log.flush.interval.messages", Long, Some(FOREVER), AtLeast(1)),
-    dynamic("log.flush.interval.ms", Long, None, Any),
+    dynamic("log.flush.interval.ms", Long, None, AtLeast(0))
+        .why("Not set, as in Kafka: `log.flush.scheduler.interval.ms` says it."),
     fixed("log.flush.offset.checkpoint.interval.ms", Int, Some("3000"), AtLeast(0))
         .doc("How often it is written down up to where the logs are known to be durable.")
         .why("What lies above is read again after a crash: a few seconds of writing take less than a second."),
-    fixed("log.flush.scheduler.interval.ms", Long, Some(FOREVER), Any),
+    fixed("log.flush.scheduler.interval.ms", Long, Some(FOREVER), AtLeast(0)),
     dynamic("log.index.interval.bytes", Int, Some("4096"), AtLeast(0)),
     dynamic("log.index.size.max.bytes", Int, Some("10485760"), AtLeast(4)),
     dynamic("log.local.retention.bytes", Long, Some("-2"), AtLeast(-2)),
@@ -187,17 +190,21 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("log.preallocate", Boolean, Some("false"), Any),
     dynamic("log.remote.copy.lag.bytes", Long, Some("-1"), AtLeast(-1)),
     dynamic("log.remote.copy.lag.ms", Long, Some("0"), AtLeast(-1)),
-    dynamic("log.retention.bytes", Long, Some("-1"), Any),
+    dynamic("log.retention.bytes", Long, Some("-1"), LimitFrom(0)),
     fixed("log.retention.check.interval.ms", Long, Some("300000"), AtLeast(1))
         .doc("How often old segments are looked for.")
         .why("Kafka's default: retention is late by five minutes at most."),
-    fixed("log.retention.hours", Int, Some("168"), Any),
-    fixed("log.retention.minutes", Int, None, Any),
-    dynamic("log.retention.ms", Long, None, Any),
+    fixed("log.retention.hours", Int, Some("168"), LimitFrom(1)),
+    fixed("log.retention.minutes", Int, None, LimitFrom(1))
+        .why("Not set, as in Kafka: `log.retention.hours` says it."),
+    dynamic("log.retention.ms", Long, None, LimitFrom(1))
+        .why("Not set, as in Kafka: `log.retention.minutes` says it, else `log.retention.hours`."),
     fixed("log.roll.hours", Int, Some("168"), AtLeast(1)),
     fixed("log.roll.jitter.hours", Int, Some("0"), AtLeast(0)),
-    dynamic("log.roll.jitter.ms", Long, None, Any),
-    dynamic("log.roll.ms", Long, None, Any),
+    dynamic("log.roll.jitter.ms", Long, None, AtLeast(0))
+        .why("Not set, as in Kafka: `log.roll.jitter.hours` says it."),
+    dynamic("log.roll.ms", Long, None, AtLeast(1))
+        .why("Not set, as in Kafka: `log.roll.hours` says it."),
     dynamic("log.segment.bytes", Int, Some("1073741824"), AtLeast(1_048_576)),
     dynamic("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0)),
     fixed("max.connections", Int, Some("10000"), AtLeast(1))

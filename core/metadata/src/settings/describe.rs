@@ -1,7 +1,7 @@
 //! Where a value comes from: what `DescribeConfigs` answers.
 
 use super::kept::with_kept;
-use super::setting::{INSYNC_MIN, Setting};
+use super::setting::{Allowed, INSYNC_MIN, Setting};
 use super::{broker_settings, find_broker, group_settings, topic_settings};
 use crate::parts::ConfigMap;
 
@@ -122,7 +122,7 @@ pub(super) fn resolve(setting: &Setting, overrides: &ConfigMap, layers: Layers<'
     for &(name, factor) in setting.synonyms {
         let fixed = layers.fixed.get(name).filter(|_| is_each_nodes_own(name));
         let values = [layers.broker.get(name), layers.default_broker.get(name), fixed];
-        let scaled = values.into_iter().flatten().find_map(|value| scale(setting, value, factor));
+        let scaled = values.into_iter().flatten().find_map(|value| scale(setting, value, (name, factor)));
         if let Some(value) = scaled {
             return value;
         }
@@ -136,10 +136,13 @@ fn is_each_nodes_own(name: &str) -> bool {
     name != INSYNC_MIN
 }
 
-/// A broker's value in the unit of the topic's setting. Hours and minutes below zero mean "for ever".
-fn scale(setting: &Setting, value: &str, factor: i64) -> Option<String> {
+/// A value of a broker's setting in the unit of the topic's. Any number below zero says that there is no limit, where
+/// there may be none: a topic takes only -1 for it.
+fn scale(setting: &Setting, value: &str, (name, factor): (&str, i64)) -> Option<String> {
+    let may_be_unlimited =
+        || find_broker(name).is_some_and(|broker| matches!(broker.allowed, Allowed::LimitFrom(_)));
     let scaled = match value.trim().parse::<i64>() {
-        Ok(number) if factor != 1 && number < 0 => "-1".to_owned(),
+        Ok(number) if number < 0 && may_be_unlimited() => "-1".to_owned(),
         Ok(number) if factor != 1 => number.saturating_mul(factor).to_string(),
         _ => value.to_owned(),
     };

@@ -46,7 +46,7 @@ fn section(out: &mut String, title: &str, how: &str, settings: &[Setting]) {
             "| `{}` | {} | {default} | {} | {} | {} *{}* |",
             setting.name,
             setting.kind.name(),
-            cell(&setting.allowed.to_string()),
+            cell(&setting.range()),
             changes(setting.scope),
             cell(&setting.documentation()),
             cell(setting.reason),

@@ -60,6 +60,8 @@ pub enum Allowed {
     Any,
     /// Numbers from here.
     AtLeast(i64),
+    /// Numbers from here, and those below 0, which all say that there is no limit.
+    LimitFrom(i64),
     /// Numbers from here to there, both included.
     Between(i64, i64),
     /// Numbers from here to there, both included, or this one besides.
@@ -76,6 +78,8 @@ pub enum Allowed {
     Listeners,
     /// At least one, none of them empty.
     NotEmpty,
+    /// Of this form, which whoever reads it checks.
+    Form(&'static str),
 }
 
 /// Whose setting, and when it can change.
@@ -173,6 +177,17 @@ impl Setting {
             .unwrap_or_default()
     }
 
+    /// Which values are taken, for people: never empty.
+    pub fn range(&self) -> String {
+        match (self.allowed, self.kind) {
+            (Allowed::Any, Kind::Boolean) => "true or false".to_owned(),
+            (Allowed::Any, Kind::Int | Kind::Short | Kind::Long) => "any whole number".to_owned(),
+            (Allowed::Any, Kind::Double) => "any number".to_owned(),
+            (Allowed::Any, Kind::String | Kind::List | Kind::Class | Kind::Password) => "any text".to_owned(),
+            (allowed, _) => allowed.to_string(),
+        }
+    }
+
     /// Whether its value is a secret.
     pub fn is_sensitive(&self) -> bool {
         self.kind == Kind::Password
@@ -254,6 +269,9 @@ impl Allowed {
     fn check(&self, value: &Value) -> Result<(), String> {
         match (self, value) {
             (Self::AtLeast(low), Value::Number(n)) if n < low => Err(format!("Value must be at least {low}")),
+            (Self::LimitFrom(low), Value::Number(n)) if (0..*low).contains(n) => {
+                Err(format!("Value must be at least {low}, or below 0 for no limit"))
+            }
             (Self::Between(low, high), Value::Number(n)) => between(*n, *low, *high),
             (Self::BetweenOr(low, high, besides), Value::Number(n)) if n != besides => {
                 between(*n, *low, *high).map_err(|why| format!("{why}, or {besides}"))
@@ -314,6 +332,7 @@ impl fmt::Display for Allowed {
         match self {
             Self::Any => Ok(()),
             Self::AtLeast(low) => write!(f, "{low} or more"),
+            Self::LimitFrom(low) => write!(f, "{low} or more, or below 0 for no limit"),
             Self::Between(low, high) => write!(f, "{low} to {high}"),
             Self::BetweenOr(low, high, besides) => write!(f, "{low} to {high}, or {besides}"),
             Self::Ratio(low, high) => write!(f, "{low} to {high}"),
@@ -322,6 +341,7 @@ impl fmt::Display for Allowed {
             Self::ThrottledReplicas => f.write_str("partition:broker pairs, or *"),
             Self::Listeners => f.write_str("NAME://host:port each"),
             Self::NotEmpty => f.write_str("not empty"),
+            Self::Form(form) => f.write_str(form),
         }
     }
 }

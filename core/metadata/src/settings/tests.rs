@@ -88,6 +88,8 @@ fn every_topic_setting_of_kafka_is_there_as_kafka_has_it() {
         match setting.allowed {
             Allowed::ThrottledReplicas => assert!(allowed.starts_with("[partitionId]"), "{name}"),
             Allowed::OneOf(_) | Allowed::ListOf(_) => assert!(words.ends_with(&range), "{name}: {words}"),
+            // Takes them all, as Kafka, and says what they mean.
+            Allowed::LimitFrom(0) => assert_eq!(range, "", "{name}"),
             _ => assert_eq!(words, range, "{name}"),
         }
         known += 1;
@@ -122,6 +124,10 @@ fn the_table_is_sorted_documented_and_its_defaults_are_legal() {
         assert!(table.windows(2).all(|pair| pair[0].name < pair[1].name), "sorted by name, none twice");
         for setting in table {
             assert!(!setting.documentation().is_empty() && !setting.reason.is_empty(), "{}", setting.name);
+            let is_whole = matches!(setting.kind, Kind::Int | Kind::Short | Kind::Long);
+            assert!(!setting.range().is_empty(), "{}", setting.name);
+            assert!(!is_whole || setting.allowed != Allowed::Any, "{} has no range", setting.name);
+            assert!(setting.default.is_some() || setting.reason.starts_with("Not set"), "{}", setting.name);
             if let Some(default) = setting.default {
                 assert!(setting.parse(default).is_ok(), "{}", setting.name);
             }
@@ -235,7 +241,10 @@ fn a_topic_falls_back_on_its_broker_and_then_on_the_default() {
     assert_eq!(dynamic.retention, Some(Duration::from_millis(5)));
     let own = resolve(&[("retention.ms", "-1")], &[("log.retention.ms", "5")], &minutes);
     assert_eq!(own.retention, None);
-    assert_eq!(resolve(&[], &[], &[("log.retention.hours", "-1")]).retention, None);
+    for name in ["log.retention.hours", "log.retention.minutes", "log.retention.ms"] {
+        assert_eq!(resolve(&[], &[], &[(name, "-5")]).retention, None, "{name} below zero is for ever");
+    }
+    assert_eq!(resolve(&[], &[("log.retention.bytes", "-5")], &[]).retention_bytes, None);
 }
 
 /// Two nodes that were given different ones would not agree on who may lead.

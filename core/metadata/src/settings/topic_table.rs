@@ -1,7 +1,7 @@
 //! The settings of topics, by name.
 
 use super::setting::Allowed::{
-    self, Any, AtLeast, Between, BetweenOr, ListOf, OneOf, Ratio, ThrottledReplicas,
+    self, Any, AtLeast, Between, BetweenOr, LimitFrom, ListOf, OneOf, Ratio, ThrottledReplicas,
 };
 use super::setting::Kind::{self, Boolean, Double, Int, List, Long, String};
 use super::setting::{Scope, Setting};
@@ -148,7 +148,7 @@ pub(super) const TOPIC: &[Setting] = &[
     topic("remote.storage.enable", Boolean, "false", Any)
         .doc("Whether old segments go to object storage.")
         .why("Object storage is not in use: `true` is refused."),
-    topic("retention.bytes", Long, "-1", Any)
+    topic("retention.bytes", Long, "-1", LimitFrom(0))
         .from(&[("log.retention.bytes", 1)])
         .doc("How large a partition may grow before its oldest segments are dropped; -1 is no limit.")
         .why("Kafka's default: age decides. Set it to protect a small disk."),

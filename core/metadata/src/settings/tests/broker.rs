@@ -51,6 +51,11 @@ fn a_broker_does_not_start_with_what_it_does_not_understand() {
         ("listeners", ""),
         ("log.dirs", ""),
         ("node.id", "-1"),
+        ("log.flush.interval.ms", "-1"),
+        ("log.retention.hours", "0"),
+        ("log.retention.ms", "0"),
+        ("log.roll.jitter.ms", "-1"),
+        ("log.roll.ms", "0"),
     ] {
         let wrong = BrokerSettings::parse([(name, value)]).expect_err(value);
         assert!(wrong.to_string().contains(name), "{wrong}");

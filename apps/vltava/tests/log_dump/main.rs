@@ -1,4 +1,6 @@
-//! `vltava log dump` on files that this test writes.
+//! `vltava log dump` on files that this test writes, and on those of Apache Kafka.
+
+mod kafka;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
