@@ -157,6 +157,33 @@ fn snappy_is_read_bare_and_written_framed() {
     assert!(unpack(Compression::Snappy, &later, 100_000).is_err());
 }
 
+/// Java does not read it. Without its identifier known, its beginning could pass for the size of a bare block.
+#[test]
+fn snappy_in_googles_framing_is_refused_and_not_misread() {
+    const IDENTIFIER: &[u8] = b"\xff\x06\0\0sNaPpY";
+    let frame = |plain: &[u8]| {
+        let mut out = snap::write::FrameEncoder::new(Vec::new());
+        std::io::Write::write_all(&mut out, plain).expect("a vector takes all");
+        out.into_inner().expect("a vector takes all")
+    };
+    for size in [0, 1, 12, 895, 65_536, 200_000] {
+        for plain in [noise(size), vec![7; size]] {
+            // Of nothing there is not even a beginning.
+            let framed = if size == 0 { IDENTIFIER.to_vec() } else { frame(&plain) };
+            assert!(framed.starts_with(IDENTIFIER), "{size}");
+            let block_in_ours = [
+                &pack(Compression::Snappy, b"")[..16],
+                &u32::try_from(framed.len()).expect("small").to_be_bytes(),
+                &framed,
+            ];
+            for packed in [framed.clone(), block_in_ours.concat()] {
+                let read = unpack(Compression::Snappy, &packed, 1 << 20);
+                assert_eq!(read, Err(DecompressError::Malformed("a snappy block is malformed")), "{size}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_snappy_block_that_declares_gigabytes_gets_no_memory() {
     let declares_4_gib = [0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0];

@@ -8,6 +8,7 @@ mod common;
 
 mod frames;
 mod golden;
+mod headers;
 mod oracle;
 mod round_trip;
 
@@ -78,4 +79,37 @@ fn checks() -> BTreeMap<&'static str, Check> {
     wire::every_api!(add_api);
     wire::every_data!(add_data);
     checks
+}
+
+/// Reads a body, and writes it behind a header, without the size of the whole:
+/// `(correlation id, client id, version, body)`. Only a request says who the client is.
+type Framed = fn(i32, Option<&str>, i16, &[u8]) -> Vec<u8>;
+
+/// How to make a frame of any request or response, by name.
+fn framed() -> BTreeMap<&'static str, Framed> {
+    let mut framed = BTreeMap::<&'static str, Framed>::new();
+    macro_rules! add {
+        ($key:ident, $module:ident, $request:ident, $response:ident) => {
+            framed.insert(stringify!($request), |correlation_id, client_id, version, body| {
+                let read = wire::messages::$module::$request::decode(&mut Decoder::new(body), version);
+                let read = read.expect("well-formed");
+                behind_size(wire::encode_request(correlation_id, client_id, version, &read))
+            });
+            framed.insert(stringify!($response), |correlation_id, _, version, body| {
+                let read = wire::messages::$module::$response::decode(&mut Decoder::new(body), version);
+                let read = read.expect("well-formed");
+                behind_size(wire::encode_response(correlation_id, wire::ApiKey::$key, version, &read))
+            });
+        };
+    }
+    wire::every_api!(add);
+    framed
+}
+
+fn behind_size(frame: Result<wire::Frame, EncodeError>) -> Vec<u8> {
+    let frame = frame.expect("what was decoded can be encoded");
+    assert!(frame.holes.is_empty(), "all of it was there");
+    let (size, rest) = frame.bytes.split_first_chunk::<4>().expect("a size");
+    assert_eq!(u32::from_be_bytes(*size) as usize, rest.len());
+    rest.to_vec()
 }
