@@ -25,6 +25,7 @@ mod heartbeat; // start here
 mod member;
 mod offsets;
 mod reconcile;
+mod re2;
 mod record;
 mod settings;
 mod state;

@@ -7,6 +7,7 @@ use metadata::settings::is_internal;
 use metadata::{Image, Topic};
 use regex::{Regex, RegexBuilder};
 
+use super::re2::translated;
 use super::settings::ConsumerGroupError;
 
 /// The longest pattern, in bytes: one over topic names of 249 characters needs no more.
@@ -103,13 +104,14 @@ fn compile(regex: &str) -> Result<Regex, ConsumerGroupError> {
     if regex.len() > REGEX_BYTES_MAX {
         return Err(wrong(format!("it is longer than {REGEX_BYTES_MAX} bytes")));
     }
+    let translated = translated(regex);
     let build = |pattern: &str| {
         let mut builder = RegexBuilder::new(pattern);
         builder.size_limit(REGEX_COMPILED_BYTES_MAX).dfa_size_limit(REGEX_MATCHING_BYTES_MAX);
         builder.nest_limit(REGEX_NEST_MAX).build()
     };
     // By itself first: a bracket too many must not find its other half in what is put around it.
-    build(regex).and_then(|_| build(&format!(r"\A(?:{regex})\z"))).map_err(|error| {
+    build(&translated).and_then(|_| build(&format!(r"\A(?:{translated})\z"))).map_err(|error| {
         let reason = error.to_string();
         wrong(reason.lines().last().unwrap_or_default().trim().to_owned())
     })
