@@ -100,17 +100,22 @@ pub struct FetchScope {
     pub partitions: Vec<FetchPartition>,
 }
 
-/// The session of one connection, if it has one.
-#[derive(Debug)]
-pub struct FetchSessions {
-    live: Option<Live>,
-    partitions_max: usize,
+/// The room that a broker has for the sessions of all connections.
+pub trait FetchSessionRoom {
+    /// The id of a new session of so many partitions; `None` if there is no room for it.
+    fn begin(&self, partitions: usize) -> Option<i32>;
+    /// A session is to have another number of partitions: whether there is room for as many. If not, it goes on
+    /// being counted as it was.
+    fn resize(&self, before: usize, after: usize) -> bool;
+    /// A session of so many partitions has ended.
+    fn end(&self, partitions: usize);
 }
 
-impl Default for FetchSessions {
-    fn default() -> Self {
-        Self { live: None, partitions_max: SESSION_PARTITIONS_MAX }
-    }
+/// The session of one connection, if it has one.
+#[derive(Debug, Default)]
+pub struct FetchSessions {
+    live: Option<Live>,
+    is_of_node: bool,
 }
 
 #[derive(Debug)]
@@ -130,28 +135,26 @@ const NO_SESSION: i32 = -1;
 pub const SESSION_PARTITIONS_MAX: usize = 100_000;
 
 /// The same of a node of the cluster, which follows all that others lead and has a few such sessions: what a broker
-/// cannot have many more of.
+/// cannot have many more of. They take no room from those of clients.
 pub const NODE_SESSION_PARTITIONS_MAX: usize = 1_000_000;
 
 impl FetchSessions {
     /// Those of a connection that comes from a node of the cluster.
     pub fn of_node() -> Self {
-        Self { live: None, partitions_max: NODE_SESSION_PARTITIONS_MAX }
+        Self { live: None, is_of_node: true }
     }
 
     /// Decides what a request reads.
-    ///
-    /// `new_id` gives the id of a new session, or `None` if there is no room for one.
     pub fn begin(
         &mut self,
         change: FetchChange,
-        new_id: impl FnOnce() -> Option<i32>,
+        room: &dyn FetchSessionRoom,
     ) -> Result<FetchScope, ErrorCode> {
         if !matches!(change.session_epoch, NEW_SESSION | NO_SESSION) {
-            return self.go_on(change);
+            return self.go_on(change, room);
         }
         if change.session_id != 0 && self.live.as_ref().is_some_and(|live| live.id == change.session_id) {
-            self.live = None;
+            self.end(room);
         }
         let by_id = matches!(change.partitions.first(), Some((TopicKey::Id(_), ..)));
         let mut partitions = Vec::with_capacity(change.partitions.len());
@@ -161,16 +164,18 @@ impl FetchSessions {
             let new = |(topic, partition, wanted)| FetchPartition { topic, partition, wanted, told: None };
             partitions.extend(change.partitions.into_iter().map(new));
         }
-        let wants_session = change.session_epoch == NEW_SESSION && !partitions.is_empty();
-        let room = partitions.len() <= self.partitions_max;
-        let Some(id) = (wants_session && room).then(new_id).flatten() else {
-            return Ok(FetchScope { session_id: 0, incremental: false, partitions });
-        };
+        let no_session = |partitions| Ok(FetchScope { session_id: 0, incremental: false, partitions });
+        let count = partitions.len();
+        if change.session_epoch == NO_SESSION || !(1..=self.partitions_max()).contains(&count) {
+            return no_session(partitions);
+        }
+        self.end(room);
+        let Some(id) = room.begin(self.counted(count)) else { return no_session(partitions) };
         self.live = Some(Live { id, epoch_next: 1, by_id, order: partitions.clone() });
         Ok(FetchScope { session_id: id, incremental: false, partitions })
     }
 
-    fn go_on(&mut self, change: FetchChange) -> Result<FetchScope, ErrorCode> {
+    fn go_on(&mut self, change: FetchChange, room: &dyn FetchSessionRoom) -> Result<FetchScope, ErrorCode> {
         let live = self
             .live
             .as_mut()
@@ -186,13 +191,39 @@ impl FetchSessions {
         {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
+        let before = live.order.len();
         live.change(&change.partitions, &change.forgotten);
         live.epoch_next = if live.epoch_next == i32::MAX { 1 } else { live.epoch_next + 1 };
-        if live.order.len() > self.partitions_max || live.order.is_empty() {
-            let partitions = self.live.take().map(|live| live.order).unwrap_or_default();
-            return Ok(FetchScope { session_id: 0, incremental: false, partitions });
+        let (session_id, order, after) = (live.id, live.order.clone(), live.order.len());
+        let fits = (1..=self.partitions_max()).contains(&after)
+            && (before == after || room.resize(self.counted(before), self.counted(after)));
+        if !fits {
+            self.live = None;
+            room.end(self.counted(before));
+            return Ok(FetchScope { session_id: 0, incremental: false, partitions: order });
         }
-        Ok(FetchScope { session_id: live.id, incremental: true, partitions: live.order.clone() })
+        Ok(FetchScope { session_id, incremental: true, partitions: order })
+    }
+
+    /// How many partitions the session has; 0 without one.
+    pub fn partitions(&self) -> usize {
+        self.live.as_ref().map_or(0, |live| live.order.len())
+    }
+
+    /// The session ends, if there is one.
+    pub fn end(&mut self, room: &dyn FetchSessionRoom) {
+        if let Some(live) = self.live.take() {
+            room.end(self.counted(live.order.len()));
+        }
+    }
+
+    const fn partitions_max(&self) -> usize {
+        if self.is_of_node { NODE_SESSION_PARTITIONS_MAX } else { SESSION_PARTITIONS_MAX }
+    }
+
+    /// How many partitions take room from the sessions of clients.
+    const fn counted(&self, partitions: usize) -> usize {
+        if self.is_of_node { 0 } else { partitions }
     }
 
     /// Remembers what an answer told: `told(i)` for each partition of the scope that it had, and
@@ -202,16 +233,6 @@ impl FetchSessions {
             return;
         };
         live.tell(told);
-    }
-
-    /// How many partitions the session has; 0 without one.
-    pub fn partitions(&self) -> usize {
-        self.live.as_ref().map_or(0, |live| live.order.len())
-    }
-
-    /// Whether the connection has a session.
-    pub fn is_live(&self) -> bool {
-        self.live.is_some()
     }
 }
 
@@ -298,6 +319,39 @@ mod tests {
         }
     }
 
+    /// Room for any sessions, which all get this id.
+    struct Room(Option<i32>);
+
+    impl FetchSessionRoom for Room {
+        fn begin(&self, _: usize) -> Option<i32> {
+            self.0
+        }
+
+        fn resize(&self, _: usize, _: usize) -> bool {
+            true
+        }
+
+        fn end(&self, _: usize) {}
+    }
+
+    /// Room for so many partitions in all.
+    struct Narrow(Cell<usize>);
+
+    impl FetchSessionRoom for Narrow {
+        fn begin(&self, partitions: usize) -> Option<i32> {
+            self.resize(0, partitions).then_some(7)
+        }
+
+        fn resize(&self, before: usize, after: usize) -> bool {
+            let left = (self.0.get() + before).checked_sub(after);
+            left.inspect(|&left| self.0.set(left)).is_some()
+        }
+
+        fn end(&self, partitions: usize) {
+            self.0.set(self.0.get() + partitions);
+        }
+    }
+
     fn order(scope: &FetchScope) -> Vec<(String, i64)> {
         let text = |key: &TopicKey| match key {
             TopicKey::Name(name) => name.to_string(),
@@ -309,12 +363,12 @@ mod tests {
     #[test]
     fn a_session_reads_what_it_was_told_once_and_forgets_what_it_is_told_to_forget() {
         let mut sessions = FetchSessions::default();
-        let first = sessions.begin(fetch(0, 0, &[("a", 1), ("b", 2)], &[]), || Some(7)).unwrap();
+        let first = sessions.begin(fetch(0, 0, &[("a", 1), ("b", 2)], &[]), &Room(Some(7))).unwrap();
         assert_eq!((first.session_id, first.incremental), (7, false));
-        let next = sessions.begin(fetch(7, 1, &[("a", 5), ("c", 0)], &["b"]), || None).unwrap();
+        let next = sessions.begin(fetch(7, 1, &[("a", 5), ("c", 0)], &["b"]), &Room(None)).unwrap();
         assert!(next.incremental);
         assert_eq!(order(&next), [("a".into(), 5), ("c".into(), 0)]);
-        let idle = sessions.begin(fetch(7, 2, &[], &[]), || None).unwrap();
+        let idle = sessions.begin(fetch(7, 2, &[], &[]), &Room(None)).unwrap();
         assert_eq!(order(&idle), order(&next), "an empty fetch still reads every partition of the session");
     }
 
@@ -322,12 +376,12 @@ mod tests {
     fn what_does_not_fit_the_session_is_refused_with_kafkas_codes() {
         let mut sessions = FetchSessions::default();
         assert_eq!(
-            sessions.begin(fetch(9, 3, &[], &[]), || None).unwrap_err(),
+            sessions.begin(fetch(9, 3, &[], &[]), &Room(None)).unwrap_err(),
             ErrorCode::FetchSessionIdNotFound
         );
-        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), &Room(Some(7))).unwrap();
         assert_eq!(
-            sessions.begin(fetch(7, 2, &[], &[]), || None).unwrap_err(),
+            sessions.begin(fetch(7, 2, &[], &[]), &Room(None)).unwrap_err(),
             ErrorCode::InvalidFetchSessionEpoch
         );
         let by_id = FetchChange {
@@ -336,62 +390,85 @@ mod tests {
             partitions: vec![(TopicKey::Id(Uuid([1; 16])), 0, wanted(0))],
             forgotten: vec![],
         };
-        assert_eq!(sessions.begin(by_id, || None).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
+        assert_eq!(sessions.begin(by_id, &Room(None)).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
         for epoch in [-2, i32::MIN, 9] {
-            let wrong = sessions.begin(fetch(7, epoch, &[("b", 0)], &[]), || None);
+            let wrong = sessions.begin(fetch(7, epoch, &[("b", 0)], &[]), &Room(None));
             assert_eq!(wrong.unwrap_err(), ErrorCode::InvalidFetchSessionEpoch, "{epoch}");
         }
-        assert!(sessions.begin(fetch(7, 1, &[], &[]), || None).is_ok(), "a refused fetch changes nothing");
+        assert!(sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).is_ok(), "a refused fetch changes nothing");
     }
 
     #[test]
     fn epoch_minus_one_ends_the_session_and_a_full_house_gives_none() {
         let mut sessions = FetchSessions::default();
-        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
-        let last = sessions.begin(fetch(7, -1, &[("a", 0)], &[]), || Some(8)).unwrap();
-        assert_eq!((last.session_id, sessions.is_live()), (0, false));
-        let full = sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || None).unwrap();
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), &Room(Some(7))).unwrap();
+        let last = sessions.begin(fetch(7, -1, &[("a", 0)], &[]), &Room(Some(8))).unwrap();
+        assert_eq!((last.session_id, sessions.live.is_some()), (0, false));
+        let full = sessions.begin(fetch(0, 0, &[("a", 0)], &[]), &Room(None)).unwrap();
         assert_eq!((full.session_id, full.incremental), (0, false));
+    }
+
+    #[test]
+    fn what_a_session_takes_it_gives_back() {
+        let room = Narrow(Cell::new(3));
+        let (mut one, mut other) = (FetchSessions::default(), FetchSessions::default());
+        let two = [("a", 0), ("b", 0)];
+        assert_eq!(one.begin(fetch(0, 0, &two, &[]), &room).unwrap().session_id, 7);
+        assert_eq!(other.begin(fetch(0, 0, &two, &[]), &room).unwrap().session_id, 0, "no room");
+        one.begin(fetch(7, 1, &[("c", 0)], &["a"]), &room).unwrap();
+        assert_eq!(room.0.get(), 1, "as many as before");
+        one.begin(fetch(7, 2, &[("d", 0)], &[]), &room).unwrap();
+        assert_eq!(room.0.get(), 0);
+        let over = one.begin(fetch(7, 3, &[("e", 0)], &[]), &room).unwrap();
+        assert_eq!((over.session_id, over.incremental, over.partitions.len()), (0, false, 4), "it reads all the same");
+        assert_eq!(room.0.get(), 3, "and has no session any more");
+        for _ in 0..2 {
+            other.begin(fetch(0, 0, &two, &[]), &room).unwrap();
+            assert_eq!(room.0.get(), 1, "a new session takes the place of the old one");
+        }
+        other.end(&room);
+        FetchSessions::of_node().begin(fetch(0, 0, &two, &[]), &room).unwrap();
+        assert_eq!(room.0.get(), 3);
     }
 
     #[test]
     fn a_partition_named_twice_is_read_once_and_forgotten_whole() {
         let mut sessions = FetchSessions::default();
         let twice = [("a", 1), ("b", 2), ("a", 3)];
-        let first = sessions.begin(fetch(0, 0, &twice, &[]), || Some(7)).unwrap();
+        let first = sessions.begin(fetch(0, 0, &twice, &[]), &Room(Some(7))).unwrap();
         assert_eq!(order(&first), [("a".into(), 3), ("b".into(), 2)]);
-        let next = sessions.begin(fetch(7, 1, &[("c", 1), ("c", 2)], &["a", "a"]), || None).unwrap();
+        let next = sessions.begin(fetch(7, 1, &[("c", 1), ("c", 2)], &["a", "a"]), &Room(None)).unwrap();
         assert_eq!(order(&next), [("b".into(), 2), ("c".into(), 2)]);
-        let without = sessions.begin(fetch(0, -1, &twice, &[]), || None).unwrap();
+        let without = sessions.begin(fetch(0, -1, &twice, &[]), &Room(None)).unwrap();
         assert_eq!((without.session_id, without.partitions.len()), (0, 2));
     }
 
     #[test]
     fn partitions_are_read_in_the_order_they_were_named_first() {
         let mut sessions = FetchSessions::default();
-        let first = sessions.begin(fetch(0, 0, &[("c", 1), ("a", 2), ("b", 3)], &[]), || Some(7)).unwrap();
+        let first = sessions.begin(fetch(0, 0, &[("c", 1), ("a", 2), ("b", 3)], &[]), &Room(Some(7))).unwrap();
         assert_eq!(order(&first), [("c".into(), 1), ("a".into(), 2), ("b".into(), 3)]);
         let more = [("e", 1), ("a", 5), ("d", 1), ("e", 2)];
-        let next = sessions.begin(fetch(7, 1, &more, &["c", "d", "x"]), || None).unwrap();
+        let next = sessions.begin(fetch(7, 1, &more, &["c", "d", "x"]), &Room(None)).unwrap();
         assert_eq!(order(&next), [("a".into(), 5), ("b".into(), 3), ("e".into(), 2)]);
     }
 
     #[test]
     fn the_epoch_wraps_to_one() {
         let mut sessions = FetchSessions::default();
-        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), || Some(7)).unwrap();
+        sessions.begin(fetch(0, 0, &[("a", 0)], &[]), &Room(Some(7))).unwrap();
         sessions.live.as_mut().unwrap().epoch_next = i32::MAX;
-        sessions.begin(fetch(7, i32::MAX, &[], &[]), || None).unwrap();
-        assert!(sessions.begin(fetch(7, 1, &[], &[]), || None).is_ok());
+        sessions.begin(fetch(7, i32::MAX, &[], &[]), &Room(None)).unwrap();
+        assert!(sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).is_ok());
     }
 
     #[test]
     fn a_partition_that_gave_records_waits_its_turn() {
         let mut sessions = FetchSessions::default();
-        sessions.begin(fetch(0, 0, &[("a", 0), ("b", 0), ("c", 0)], &[]), || Some(7)).unwrap();
+        sessions.begin(fetch(0, 0, &[("a", 0), ("b", 0), ("c", 0)], &[]), &Room(Some(7))).unwrap();
         let told = Told { high_watermark: 9, last_stable_offset: 9, log_start_offset: 0 };
         sessions.answered(7, &[(name("a"), 0, told, true), (name("b"), 0, told, false)]);
-        let next = sessions.begin(fetch(7, 1, &[], &[]), || None).unwrap();
+        let next = sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).unwrap();
         assert_eq!(order(&next).iter().map(|(t, _)| t.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
         assert_eq!(next.partitions[2].told, Some(told));
         assert_eq!(next.partitions[1].told, None);

@@ -14,6 +14,7 @@ use replica::{AlterIsr, Partition};
 use storage::LookupError;
 use storage::disk::DiskError;
 
+use crate::fetch_session::FetchSessionRoom;
 use crate::parked::{Parked, Waiter};
 use crate::replication::Throttle;
 
@@ -34,12 +35,10 @@ pub trait Host: Send + Sync {
     /// broker leads; see [`crate::lifecycle::Lifecycle::in_touch_until`]. A process that was stopped for a while does
     /// not know of its successors.
     fn is_in_touch(&self, now: Now) -> bool;
-    /// The id of a new fetch session; `None` if there are as many as there may be.
-    fn fetch_session_begin(&self) -> Option<i32>;
+    /// The room for fetch sessions.
+    fn fetch_sessions(&self) -> &dyn FetchSessionRoom;
     /// 128 bits that nobody can guess, for ids.
     fn random(&self) -> u128;
-    /// A fetch session has ended.
-    fn fetch_session_end(&self);
     /// The shard of the group coordinator that is this partition of `__consumer_offsets`; `None` if another broker
     /// leads it.
     fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>>;

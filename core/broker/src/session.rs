@@ -56,9 +56,7 @@ impl Session {
     /// The connection is gone, and what was parked on it was given up: forgets what it left behind in the node. If it
     /// was the peer who closed it, that may be the end of the members who spoke over it.
     pub fn on_closed(&mut self, context: &Context<'_>, is_by_peer: bool) {
-        if self.fetch.is_live() {
-            context.host.fetch_session_end();
-        }
+        self.fetch.end(context.host.fetch_sessions());
         if is_by_peer {
             api::on_hung_up(context, self);
         }

@@ -33,6 +33,7 @@ mod hosting;
 mod hosting_thread;
 mod housekeeping;
 mod log_dir;
+mod memory;
 mod node;
 mod partition;
 mod random;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base::{Now, PartitionIndex, ProducerId, TopicId};
 use broker::call::{Answer, Context};
+use broker::fetch_session::FetchSessionRoom;
 use broker::host::{Host, HostedPartition, HostedShard, LogDir, LogDirReplica};
 use broker::parked::WaiterId;
 use broker::replication::Throttle;
@@ -152,15 +153,8 @@ impl Host for Node {
         now.elapsed < self.control.in_touch_until()
     }
 
-    fn fetch_session_begin(&self) -> Option<i32> {
-        let id = self.fetch_sessions.begin()?;
-        self.metrics.state.fetch_sessions.add(1);
-        Some(id)
-    }
-
-    fn fetch_session_end(&self) {
-        self.fetch_sessions.end();
-        self.metrics.state.fetch_sessions.sub(1);
+    fn fetch_sessions(&self) -> &dyn FetchSessionRoom {
+        &self.fetch_sessions
     }
 }
 
@@ -182,30 +176,68 @@ impl ProducerIds {
     }
 }
 
-/// How many fetch sessions there are, and the number of the next.
+/// How many fetch sessions there are, with how many partitions, and the number of the next.
 #[derive(Debug)]
 pub(crate) struct FetchSessionSlots {
     used: AtomicUsize,
     max: usize,
+    partitions_left: AtomicUsize,
     next: AtomicI32,
+    metrics: Arc<Metrics>,
 }
 
 impl FetchSessionSlots {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { used: AtomicUsize::new(0), max, next: AtomicI32::new(1) }
+    pub(crate) fn new(max: usize, partitions_max: usize, metrics: Arc<Metrics>) -> Self {
+        let partitions_left = AtomicUsize::new(partitions_max);
+        Self { used: AtomicUsize::new(0), max, partitions_left, next: AtomicI32::new(1), metrics }
     }
+}
 
-    fn begin(&self) -> Option<i32> {
+impl FetchSessionRoom for FetchSessionSlots {
+    fn begin(&self, partitions: usize) -> Option<i32> {
         let taken = self
             .used
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| (used < self.max).then_some(used + 1));
         taken.ok()?;
+        if !self.resize(0, partitions) {
+            self.used.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        self.metrics.state.fetch_sessions.add(1);
         // 0 means "no session", and a negative id is not one.
         let id = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         Some(id.max(1))
     }
 
-    fn end(&self) {
+    fn resize(&self, before: usize, after: usize) -> bool {
+        let resized = |left: usize| (left + before).checked_sub(after);
+        self.partitions_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, resized).is_ok()
+    }
+
+    fn end(&self, partitions: usize) {
         self.used.fetch_sub(1, Ordering::Relaxed);
+        self.partitions_left.fetch_add(partitions, Ordering::Relaxed);
+        self.metrics.state.fetch_sessions.sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_have_room_for_so_many_and_for_so_many_partitions() {
+        let metrics = Metrics::new(telemetry::Build { version: "" }, &[]);
+        let slots = FetchSessionSlots::new(2, 100, Arc::clone(&metrics));
+        let live = || metrics.state.fetch_sessions.get();
+        let first = slots.begin(60).expect("there is room");
+        assert_eq!(slots.begin(41), None, "too many partitions");
+        assert!(slots.begin(40).is_some_and(|second| second != first));
+        assert_eq!((slots.begin(0), live()), (None, 2), "too many sessions");
+        assert!(!slots.resize(40, 41));
+        slots.end(60);
+        assert!(slots.resize(40, 100));
+        slots.end(100);
+        assert_eq!((slots.begin(100).is_some(), live()), (true, 1));
     }
 }

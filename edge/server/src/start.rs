@@ -38,7 +38,7 @@ use crate::node::{FetchSessionSlots, Node, ProducerIds};
 use crate::requests::Outbox;
 use crate::stop::{self, Started};
 use crate::table::PartitionTable;
-use crate::{ServerArgs, watch};
+use crate::{ServerArgs, memory, watch};
 
 use found::{Founded, found};
 use threads::{Beginning, Running, node_threads, start_threads};
@@ -366,8 +366,8 @@ fn end_soon() {
 }
 
 fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control: Control) -> Node {
-    // A quarter of what the machine has, each way: the rest is for the page cache, which serves reads.
-    let quarter = rustix::system::sysinfo().totalram as u64 / 4;
+    // A quarter of what there is, each way: the rest is for the page cache, which serves reads.
+    let quarter = memory::bytes_max() / 4;
     Node {
         frame_limits: FrameLimits {
             bytes_max: settings.request_bytes_max,
@@ -380,7 +380,11 @@ fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control
         producer_ids: ProducerIds::default(),
         throttles: Arc::clone(&hosting.throttles),
         coordinators: Arc::clone(&hosting.coordinators),
-        fetch_sessions: FetchSessionSlots::new(settings.fetch_sessions_max),
+        fetch_sessions: FetchSessionSlots::new(
+            settings.fetch_sessions_max,
+            usize::try_from(quarter / 4 / FETCH_PARTITION_BYTES).unwrap_or(usize::MAX),
+            Arc::clone(&hosting.metrics),
+        ),
         waiters: AtomicU64::new(1),
         complaints: Complaints::default(),
         suspects: Arc::default(),
@@ -406,6 +410,10 @@ fn http_address(text: &str) -> Result<SocketAddr, ServerError> {
     };
     resolve(host, port.parse().map_err(|_| wrong())?)
 }
+
+/// What a partition of a fetch session takes in memory at most, with its topic's name. A fetch that waits has a copy,
+/// for which its connection pays.
+const FETCH_PARTITION_BYTES: u64 = 512;
 
 /// How long a node whose metadata cannot be written may take to tell the others.
 const END_MAX: Duration = Duration::from_secs(3);

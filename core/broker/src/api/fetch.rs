@@ -85,16 +85,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     let Some(change) = change(&request, call.reply.version) else {
         return refuse(call.reply, ErrorCode::InvalidTopicException);
     };
-    let host = call.context.host;
-    let had = call.session.fetch.is_live();
-    let mut began = false;
-    let begun = call.session.fetch.begin(change, || {
-        let id = host.fetch_session_begin();
-        began = id.is_some();
-        id
-    });
-    let ended = usize::from(had) + usize::from(began) - usize::from(call.session.fetch.is_live());
-    (0..ended).for_each(|_| host.fetch_session_end());
+    let begun = call.session.fetch.begin(change, call.context.host.fetch_sessions());
     let scope = match begun {
         Ok(scope) => scope,
         Err(code) => return refuse(call.reply, code),

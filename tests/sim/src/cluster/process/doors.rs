@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::{Now, PartitionIndex, ProducerId, TimestampMs, TopicId};
+use broker::fetch_session::FetchSessionRoom;
 use broker::host::{Host, HostedPartition, HostedShard, LogDir};
 use broker::replication::Throttle;
 
@@ -69,6 +70,18 @@ impl Doors {
     }
 }
 
+impl FetchSessionRoom for Doors {
+    fn begin(&self, _: usize) -> Option<i32> {
+        i32::try_from(self.count()).ok()
+    }
+
+    fn resize(&self, _: usize, _: usize) -> bool {
+        true
+    }
+
+    fn end(&self, _: usize) {}
+}
+
 impl Host for Doors {
     fn shard(&self, partition: PartitionIndex) -> Option<Arc<dyn HostedShard>> {
         self.shard_cell(partition).map(|shard| shard as Arc<dyn HostedShard>)
@@ -109,15 +122,13 @@ impl Host for Doors {
         now.elapsed < *lock(&self.in_touch_until)
     }
 
-    fn fetch_session_begin(&self) -> Option<i32> {
-        i32::try_from(self.count()).ok()
+    fn fetch_sessions(&self) -> &dyn FetchSessionRoom {
+        self
     }
 
     fn random(&self) -> u128 {
         u128::from(self.salt) << 64 | u128::from(self.count())
     }
-
-    fn fetch_session_end(&self) {}
 
     fn leader_throttle(&self, _act: &mut dyn FnMut(&mut Throttle)) {
         // Nobody limits replication in this world.
