@@ -276,6 +276,10 @@ impl DiskFile for MemoryFile {
         self.disk.enter("sync", &self.path).map(drop)
     }
 
+    fn reread(&self, _: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+
     fn descriptor(&self) -> Option<i32> {
         None
     }

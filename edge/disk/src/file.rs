@@ -7,12 +7,17 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::fs::{Advice, fadvise};
 use storage::disk::{DiskError, DiskFile, OpenMode};
 
 use crate::health::{DirHealth, disk_error};
 
 /// The kernel takes no more parts than this in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1_024;
+
+/// The kernel forgets the pages of a file in pieces of this at most, and only whole ones: large folios, which are no
+/// larger than a huge page.
+const PIECE_BYTES: u64 = 2 << 20;
 
 #[derive(Debug)]
 pub(crate) struct FsFile {
@@ -71,6 +76,14 @@ impl DiskFile for FsFile {
         // The kernel tells of an error once. Another barrier on the same file may have taken it, and
         // retired the directory, while this one was told that all is well.
         self.health.check("sync", &self.path)
+    }
+
+    fn reread(&self, position: u64) -> Result<(), DiskError> {
+        // Only what is clean can be forgotten.
+        self.sync()?;
+        let whole_pieces = position & !(PIECE_BYTES - 1);
+        fadvise(&self.file, whole_pieces, None, Advice::DontNeed)
+            .map_err(|error| disk_error("forget", &self.path, &error.into()))
     }
 
     fn descriptor(&self) -> Option<i32> {

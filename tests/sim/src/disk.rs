@@ -228,6 +228,16 @@ impl SimDisk {
         state.tree.contents(file).map(|contents| contents.cached().to_vec())
     }
 
+    /// What reads of a file give once all that is dirty is written and nothing is cached any more.
+    pub fn peek_uncached(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let file = state.tree.file(path).ok()?;
+        let mut contents = state.tree.contents(file)?.clone();
+        contents.sync();
+        contents.forget_cached(0);
+        Some(contents.cached().to_vec())
+    }
+
     /// What a power cut would certainly leave of a file; `None` if its name may be gone.
     pub fn on_media(&self, path: &Path) -> Option<Vec<u8>> {
         self.lock().tree.on_media(path).map(<[u8]>::to_vec)

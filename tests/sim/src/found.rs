@@ -72,6 +72,8 @@ pub enum Found {
         content: Result<Vec<u8>, String>,
         /// What it knows when it is recovered once more, if that was tried.
         again: Option<State>,
+        /// Up to where its records are on the media.
+        on_media: Offset,
     },
     /// Durable records are damaged, says the log.
     Quarantined {
@@ -90,8 +92,8 @@ pub enum Found {
 impl Restart {
     /// Whether what was found is a prefix of what was written, long enough.
     pub fn judge(&self) -> Result<(), String> {
-        let (state, content) = match &self.found {
-            Found::Opened { state, content, .. } => (state, content),
+        let (state, content, on_media) = match &self.found {
+            Found::Opened { state, content, on_media, .. } => (state, content, *on_media),
             Found::Quarantined { .. } if self.harmed => return Ok(()),
             Found::Quarantined { error, .. } => return Err(format!("nothing is damaged, and yet: {error}")),
             Found::Refused { error } => return Err(format!("cannot be opened: {error}")),
@@ -106,6 +108,9 @@ impl Restart {
         }
         if end > self.history.end || !self.history.is_boundary(end) {
             return Err(format!("the log ends at {end}, where no batch that was written ends"));
+        }
+        if on_media < end && !self.harmed {
+            return Err(format!("the log ends at {end}, and on the media at {on_media}"));
         }
         // Damage that recovery had no reason to meet is the reader's to find, by the checksum.
         let known = if self.harmed { end.min(self.intact) } else { end };

@@ -20,6 +20,8 @@ pub enum Plant {
     NamesNotSynced,
     /// A barrier that fails is tried again, and believed when it then says yes.
     FailedSyncRetried,
+    /// A start after a barrier that failed believes what the page cache shows.
+    CacheBelieved,
     /// A write that fails is taken for one that came through.
     WriteErrorIgnored,
     /// Bytes that cannot be read are taken for bytes that are not there.
@@ -42,10 +44,11 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::AckBeforeSync,
         Self::NamesNotSynced,
         Self::FailedSyncRetried,
+        Self::CacheBelieved,
         Self::WriteErrorIgnored,
         Self::ReadErrorIsEnd,
         Self::ChecksumsSkipped,
@@ -69,6 +72,7 @@ impl Plant {
                 plant @ (Self::AckBeforeSync
                 | Self::NamesNotSynced
                 | Self::FailedSyncRetried
+                | Self::CacheBelieved
                 | Self::WriteErrorIgnored
                 | Self::ReadErrorIsEnd
                 | Self::ChecksumsSkipped),
@@ -164,6 +168,10 @@ impl DiskFile for CarelessFile {
             Plant::FailedSyncRetried => self.file.sync().or_else(|_| self.file.sync()),
             _ => self.file.sync(),
         }
+    }
+
+    fn reread(&self, position: u64) -> Result<(), DiskError> {
+        if self.plant == Plant::CacheBelieved { Ok(()) } else { self.file.reread(position) }
     }
 
     fn descriptor(&self) -> Option<i32> {

@@ -34,7 +34,7 @@ impl World {
         }
         let history = self.history();
         let rotten = harm(self, &history);
-        let harmed = (power_is_cut && self.disk.has_lied()) || rotten.is_some();
+        let harmed = self.disk.has_lied() || rotten.is_some();
         let restart = self.come_up(stop, history, harmed, &mut promised_end);
         self.take_over(restart, rotten);
     }
@@ -81,7 +81,8 @@ impl World {
                 troubles -= 1;
                 self.trouble_recovery();
             }
-            let intact = intact(&self.disk, &self.keeper.partition_dir(), &history);
+            let dir = self.keeper.partition_dir();
+            let intact = intact(&self.disk, &dir, &history, SimDisk::peek_uncached);
             let found = self.open(&history);
             let (halted, struck) = (self.disk.halted(), self.disk.has_struck());
             // An error is never taken for damage: only a start that was refused is tried again.
@@ -92,11 +93,12 @@ impl World {
             }
             self.log = None;
             if halted == Some(Halt::Power) || self.disk.has_failed_to_sync() {
-                self.disk.restore_power(self.options.cut);
                 *must_end = self.promised.durable.min(*must_end);
-                harmed |= self.disk.has_lied();
-            } else {
-                self.disk.kill_process();
+            }
+            harmed |= self.disk.has_lied();
+            match halted {
+                Some(Halt::Power) => self.disk.restore_power(self.options.cut),
+                Some(Halt::Process) | None => self.disk.kill_process(),
             }
         };
         let must_end = *must_end;
@@ -167,7 +169,7 @@ impl World {
             Ok(log) => self.opened(log, history),
             Err(error @ OpenError::Quarantined { .. }) => {
                 let is_changed = |(path, bytes): &(PathBuf, Vec<u8>)| {
-                    let after = self.disk.peek(path).unwrap_or_default();
+                    let after = self.disk.peek_uncached(path).unwrap_or_default();
                     // What lies above the recovery point was a torn end, and may be cut.
                     after.len() < bytes_below(history, path, known.recovery_point).min(bytes.len())
                         || !bytes.starts_with(&after)
@@ -186,11 +188,13 @@ impl World {
         let content = read(&log);
         self.disk.hold_faults(false);
         self.log = Some(log);
+        let dir = self.keeper.partition_dir();
+        let on_media = intact(&self.disk, &dir, history, SimDisk::on_media);
         let intact = content
             .as_ref()
             .is_ok_and(|content| *content == history.bytes(state.edges.start, state.edges.end));
         let again = (intact && self.random.chance(300)).then(|| self.recover_again()).flatten();
-        Found::Opened { state, content, again }
+        Found::Opened { state, content, again, on_media }
     }
 
     /// Recovers a second time, as after a kill right behind the first.
@@ -305,8 +309,13 @@ impl World {
     }
 }
 
-/// Up to where the files of a partition hold what was written.
-fn intact(disk: &SimDisk, dir: &Path, history: &Model) -> Offset {
+/// Up to where the files of a partition hold what was written, as one looks at them.
+fn intact(
+    disk: &SimDisk,
+    dir: &Path,
+    history: &Model,
+    look: impl Fn(&SimDisk, &Path) -> Option<Vec<u8>>,
+) -> Offset {
     let mut segments: Vec<(Offset, PathBuf)> = disk
         .files()
         .into_iter()
@@ -320,7 +329,7 @@ fn intact(disk: &SimDisk, dir: &Path, history: &Model) -> Offset {
     let mut end = segments.first().map_or(Offset::ZERO, |(base, _)| *base);
     for (place, (base, path)) in segments.iter().enumerate() {
         let next = segments.get(place + 1).map_or(history.end, |(next, _)| *next);
-        let bytes = disk.peek(path).unwrap_or_default();
+        let bytes = look(disk, path).unwrap_or_default();
         let mut position = 0;
         for batch in history.from(*base).iter().take_while(|batch| batch.next() <= next) {
             let stored = bytes.get(position..position + batch.bytes.len());
@@ -344,5 +353,5 @@ fn bytes_below(history: &Model, path: &Path, offset: Offset) -> usize {
 /// All files of records and their bytes.
 fn record_files(disk: &SimDisk) -> Vec<(PathBuf, Vec<u8>)> {
     let logs = disk.files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "log"));
-    logs.filter_map(|path| disk.peek(&path).map(|bytes| (path, bytes))).collect()
+    logs.filter_map(|path| disk.peek_uncached(&path).map(|bytes| (path, bytes))).collect()
 }

@@ -122,12 +122,7 @@ impl World {
             self.pending = Pending::Nothing;
             return;
         }
-        // A barrier that failed retires the directory until the machine itself starts anew: only then
-        // is what can be read what is on the media.
-        let stop = match self.disk.has_failed_to_sync() {
-            true => Stop::PowerCut,
-            false => self.random.pick(&[Stop::Killed, Stop::PowerCut]),
-        };
+        let stop = self.random.pick(&[Stop::Killed, Stop::PowerCut]);
         self.restart(stop, |_, _| None);
     }
 

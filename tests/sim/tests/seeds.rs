@@ -48,6 +48,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::AckBeforeSync, 20),
     (Plant::NamesNotSynced, 200),
     (Plant::FailedSyncRetried, 6000),
+    (Plant::CacheBelieved, 6000),
     (Plant::WriteErrorIgnored, 400),
     (Plant::ReadErrorIsEnd, 1000),
     (Plant::ChecksumsSkipped, 400),

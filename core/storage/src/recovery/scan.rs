@@ -3,7 +3,7 @@
 use base::{LeaderEpoch, Offset, TimestampMs};
 use records::BatchHeader;
 
-use crate::disk::DiskError;
+use crate::disk::{DiskError, DiskFile};
 use crate::home::Home;
 use crate::recovery::Known;
 use crate::scan::{BatchWalk, Damage, HeaderWalk, ScanError};
@@ -50,9 +50,21 @@ impl Batches {
         let total = segment.bytes;
         let growth = self.rewind(context, segment)?;
         let file = segment.file(context.home)?.clone();
+        if let Some(position) = self.first_unsure(file.as_ref(), segment.bytes, total)? {
+            file.reread(position)?;
+        }
         let mut walk = BatchWalk::new(file.as_ref(), segment.bytes, total);
         let mut batch = || walk.next().map(|found| found.map(|found| found.header));
         self.take(context, (segment, growth), next, &mut batch)
+    }
+
+    /// Where in a file, from an index entry on, the first batch lies that may not be on media; `None` if all are.
+    fn first_unsure(&self, file: &dyn DiskFile, from: u32, total: u32) -> Result<Option<u64>, DiskError> {
+        match HeaderWalk::new(file, from, total).reaching(self.known.recovery_point) {
+            Ok(found) => Ok(found.map(|found| found.position.into())),
+            Err(ScanError::Damaged { position, .. }) => Ok(Some(position.into())),
+            Err(ScanError::Disk(error)) => Err(error),
+        }
     }
 
     /// The damage that lies between a segment and the next, if the next does not go on where it ends.

@@ -257,6 +257,10 @@ impl DiskFile for PowerFile {
         Ok(())
     }
 
+    fn reread(&self, _: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+
     fn descriptor(&self) -> Option<i32> {
         None
     }

@@ -1,9 +1,11 @@
 use std::io::IoSlice;
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::fs::{Advice, fadvise};
 use storage::disk::Failed;
 
 use super::*;
+use crate::warm::is_cached;
 
 fn disk() -> (tempfile::TempDir, FsDisk) {
     let dir = tempfile::tempdir().unwrap();
@@ -171,6 +173,30 @@ fn a_failed_barrier_retires_the_directory() {
     let error = file.sync().unwrap_err();
     assert_eq!((error.operation, error.failed), ("sync", Failed::Directory));
     assert_eq!(disk.health().retired(), Some(&error));
+}
+
+#[test]
+fn what_is_reread_comes_from_the_disk() {
+    let (_dir, disk) = disk();
+    let file = disk.open(Path::new("log"), OpenMode::Create).unwrap();
+    let bytes: Vec<u8> = (0..6 << 20).map(|at: u32| (at >> 12) as u8).collect();
+    write(&*file, &[&bytes], 0).unwrap();
+    let cached = || [0, 4 << 20].map(|at| is_cached(&*file, at, 1 << 20));
+    assert_eq!(cached(), [true; 2]);
+    // A file system in memory, as /tmp may be, forgets nothing.
+    file.sync().unwrap();
+    fadvise(disk_file(&disk, "log"), 0, None, Advice::DontNeed).unwrap();
+    let forgets = !cached()[0];
+    write(&*file, &[&bytes], 0).unwrap();
+    file.reread(4 << 20 | 5).unwrap();
+    assert_eq!(cached(), [true, !forgets], "what was not asked for stays");
+    let mut again = vec![0; bytes.len()];
+    assert_eq!(file.read_at(&mut again, 0).unwrap(), bytes.len());
+    assert!(again == bytes, "what was dirty is not lost");
+}
+
+fn disk_file(disk: &FsDisk, name: &str) -> File {
+    File::open(disk.root().join(name)).unwrap()
 }
 
 fn pipe_end() -> std::os::fd::OwnedFd {

@@ -329,6 +329,10 @@ impl DiskFile for FragileFile {
         Ok(())
     }
 
+    fn reread(&self, _: u64) -> Result<(), DiskError> {
+        Ok(())
+    }
+
     fn descriptor(&self) -> Option<i32> {
         None
     }

@@ -108,6 +108,12 @@ impl Contents {
         }
     }
 
+    /// Reads from `position` on show what the media has. Nothing is dirty.
+    pub(super) fn forget_cached(&mut self, position: usize) {
+        let sectors = self.cached.len().div_ceil(SECTOR_BYTES);
+        (position / SECTOR_BYTES..sectors).for_each(|sector| self.evict(sector));
+    }
+
     /// A barrier after which one sector is not on the media although the drive said so.
     pub(super) fn sync_but_one(&mut self, random: &mut Random) -> Option<Range<usize>> {
         self.commit_lens(self.lens.len());

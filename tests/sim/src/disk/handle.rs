@@ -139,6 +139,12 @@ impl DiskFile for SimFile {
         Ok(())
     }
 
+    fn reread(&self, position: u64) -> Result<(), DiskError> {
+        self.sync()?;
+        self.contents_mut(&mut self.disk.lock(), Operation::Sync)?.forget_cached(position as usize);
+        Ok(())
+    }
+
     fn descriptor(&self) -> Option<i32> {
         None
     }

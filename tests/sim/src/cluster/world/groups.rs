@@ -24,7 +24,6 @@ use crate::cluster::client::producer::Target;
 use crate::cluster::groups::{Mark, Place};
 use crate::cluster::invariants::{i11_commits, i11_one_owner, i11_shards};
 use crate::cluster::net::{ConnId, Place as NetPlace};
-use crate::cluster::options::Protocol;
 use crate::cluster::process::PartitionKey;
 use crate::cluster::quorum::node_of;
 use crate::random::Random;
@@ -376,11 +375,7 @@ impl World {
                 owned += member.owned().map_or(0, BTreeSet::len);
             }
             let parts: i32 = self.targets().iter().map(|target| target.partitions).sum();
-            // A member whose place is kept and that was to give something up to another may come back without it, and
-            // nobody says that all should meet again: so it is with Kafka, too.
-            let is_classic = group.protocol != Protocol::Consumer;
-            let has_orphans = group.is_static && group.is_cooperative && is_classic;
-            if !has_orphans && group.members > 0 && owned != parts as usize {
+            if group.members > 0 && owned != parts as usize {
                 return Some(format!("{owned} of {parts} partitions have an owner in {}", group.name));
             }
             let told = self.overheard.told.get(&group.name).copied().unwrap_or(0);

@@ -77,18 +77,25 @@ impl World {
 
     /// The process of a node ends; its machine goes on.
     pub(crate) fn end(&mut self, node: usize, is_clean: bool) {
-        if self.nodes[node].disk.has_failed_to_sync() {
-            // Its cache pretends to have on the disk what is not there: nobody starts it again as it is.
+        // Its cache pretends to have on the disk what is not there: what was not flushed may be lost without the
+        // power, too.
+        let may_lose = self.nodes[node].disk.has_failed_to_sync();
+        if may_lose && self.random.chance(500) {
             return self.cut_power(node);
         }
         let Some(process) = self.nodes[node].process.take() else { return };
         self.say(format_args!("node {node} ends its life {}", process.life));
-        if is_clean {
+        if is_clean && !may_lose {
             self.truth.orderly.insert((node, process.life));
         }
         drop(process);
         self.nodes[node].disk.kill_process();
-        self.gone(node, if is_clean { How::InOrder } else { How::Killed });
+        let how = match (may_lose, is_clean) {
+            (true, _) => How::PowerCut,
+            (false, true) => How::InOrder,
+            (false, false) => How::Killed,
+        };
+        self.gone(node, how);
         let after = self.random.below(self.options.outage_us) + 10_000;
         self.start_later(node, after);
     }
