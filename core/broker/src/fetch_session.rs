@@ -395,7 +395,10 @@ mod tests {
             let wrong = sessions.begin(fetch(7, epoch, &[("b", 0)], &[]), &Room(None));
             assert_eq!(wrong.unwrap_err(), ErrorCode::InvalidFetchSessionEpoch, "{epoch}");
         }
-        assert!(sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).is_ok(), "a refused fetch changes nothing");
+        assert!(
+            sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).is_ok(),
+            "a refused fetch changes nothing"
+        );
     }
 
     #[test]
@@ -420,7 +423,11 @@ mod tests {
         one.begin(fetch(7, 2, &[("d", 0)], &[]), &room).unwrap();
         assert_eq!(room.0.get(), 0);
         let over = one.begin(fetch(7, 3, &[("e", 0)], &[]), &room).unwrap();
-        assert_eq!((over.session_id, over.incremental, over.partitions.len()), (0, false, 4), "it reads all the same");
+        assert_eq!(
+            (over.session_id, over.incremental, over.partitions.len()),
+            (0, false, 4),
+            "it reads all the same"
+        );
         assert_eq!(room.0.get(), 3, "and has no session any more");
         for _ in 0..2 {
             other.begin(fetch(0, 0, &two, &[]), &room).unwrap();
@@ -446,7 +453,8 @@ mod tests {
     #[test]
     fn partitions_are_read_in_the_order_they_were_named_first() {
         let mut sessions = FetchSessions::default();
-        let first = sessions.begin(fetch(0, 0, &[("c", 1), ("a", 2), ("b", 3)], &[]), &Room(Some(7))).unwrap();
+        let first =
+            sessions.begin(fetch(0, 0, &[("c", 1), ("a", 2), ("b", 3)], &[]), &Room(Some(7))).unwrap();
         assert_eq!(order(&first), [("c".into(), 1), ("a".into(), 2), ("b".into(), 3)]);
         let more = [("e", 1), ("a", 5), ("d", 1), ("e", 2)];
         let next = sessions.begin(fetch(7, 1, &more, &["c", "d", "x"]), &Room(None)).unwrap();

@@ -24,8 +24,8 @@ mod fence;
 mod heartbeat; // start here
 mod member;
 mod offsets;
-mod reconcile;
 mod re2;
+mod reconcile;
 mod record;
 mod settings;
 mod state;

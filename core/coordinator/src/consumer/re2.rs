@@ -158,7 +158,9 @@ impl Rest<'_> {
             None => return false,
             Some('\\') => self.escape(out),
             // Angles have a meaning only behind a backslash.
-            Some(char) if char.is_ascii_punctuation() && !matches!(char, '<' | '>') => out.extend(['\\', char]),
+            Some(char) if char.is_ascii_punctuation() && !matches!(char, '<' | '>') => {
+                out.extend(['\\', char])
+            }
             Some(char) => out.push(char),
         }
         true
@@ -207,8 +209,17 @@ mod tests {
     #[test]
     fn what_both_have_is_left() {
         let same = [
-            "", "a|b", "(?i)orders-.*", r"orders\.[a-z]{2,3}", r"\d+\w*\s?", "(?P<a>x)(?:y)", r"\x41\x{42}\p{Greek}\PN",
-            "a{2}{3}", r"^a$\A\z\b", "a}b]c", "é+",
+            "",
+            "a|b",
+            "(?i)orders-.*",
+            r"orders\.[a-z]{2,3}",
+            r"\d+\w*\s?",
+            "(?P<a>x)(?:y)",
+            r"\x41\x{42}\p{Greek}\PN",
+            "a{2}{3}",
+            r"^a$\A\z\b",
+            "a}b]c",
+            "é+",
         ];
         for pattern in same {
             assert_eq!(translated(pattern), pattern);
@@ -217,7 +228,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_stays_wrong() {
-        for pattern in [r"\", r"\1", r"\8", r"\E", r"\Z", "(", "[", "[]", "[^]", "[a", r"[a\", "[z-a]", "a**?*("] {
+        for pattern in
+            [r"\", r"\1", r"\8", r"\E", r"\Z", "(", "[", "[]", "[^]", "[a", r"[a\", "[z-a]", "a**?*("]
+        {
             assert!(regex::Regex::new(&translated(pattern)).is_err(), "{pattern} as {}", translated(pattern));
         }
     }
