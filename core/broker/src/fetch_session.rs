@@ -104,6 +104,8 @@ pub struct FetchScope {
 pub trait FetchSessionRoom {
     /// The id of a new session of so many partitions; `None` if there is no room for it.
     fn begin(&self, partitions: usize) -> Option<i32>;
+    /// The id of a new session of a node of the cluster, which takes no room.
+    fn begin_of_node(&self) -> i32;
     /// A session is to have another number of partitions: whether there is room for as many. If not, it goes on
     /// being counted as it was.
     fn resize(&self, before: usize, after: usize) -> bool;
@@ -170,7 +172,8 @@ impl FetchSessions {
             return no_session(partitions);
         }
         self.end(room);
-        let Some(id) = room.begin(self.counted(count)) else { return no_session(partitions) };
+        let id = if self.is_of_node { Some(room.begin_of_node()) } else { room.begin(count) };
+        let Some(id) = id else { return no_session(partitions) };
         self.live = Some(Live { id, epoch_next: 1, by_id, order: partitions.clone() });
         Ok(FetchScope { session_id: id, incremental: false, partitions })
     }
@@ -196,10 +199,10 @@ impl FetchSessions {
         live.epoch_next = if live.epoch_next == i32::MAX { 1 } else { live.epoch_next + 1 };
         let (session_id, order, after) = (live.id, live.order.clone(), live.order.len());
         let fits = (1..=self.partitions_max()).contains(&after)
-            && (before == after || room.resize(self.counted(before), self.counted(after)));
+            && (before == after || self.is_of_node || room.resize(before, after));
         if !fits {
             self.live = None;
-            room.end(self.counted(before));
+            self.give_back(before, room);
             return Ok(FetchScope { session_id: 0, incremental: false, partitions: order });
         }
         Ok(FetchScope { session_id, incremental: true, partitions: order })
@@ -213,17 +216,18 @@ impl FetchSessions {
     /// The session ends, if there is one.
     pub fn end(&mut self, room: &dyn FetchSessionRoom) {
         if let Some(live) = self.live.take() {
-            room.end(self.counted(live.order.len()));
+            self.give_back(live.order.len(), room);
+        }
+    }
+
+    fn give_back(&self, partitions: usize, room: &dyn FetchSessionRoom) {
+        if !self.is_of_node {
+            room.end(partitions);
         }
     }
 
     const fn partitions_max(&self) -> usize {
         if self.is_of_node { NODE_SESSION_PARTITIONS_MAX } else { SESSION_PARTITIONS_MAX }
-    }
-
-    /// How many partitions take room from the sessions of clients.
-    const fn counted(&self, partitions: usize) -> usize {
-        if self.is_of_node { 0 } else { partitions }
     }
 
     /// Remembers what an answer told: `told(i)` for each partition of the scope that it had, and
@@ -327,6 +331,10 @@ mod tests {
             self.0
         }
 
+        fn begin_of_node(&self) -> i32 {
+            9
+        }
+
         fn resize(&self, _: usize, _: usize) -> bool {
             true
         }
@@ -340,6 +348,10 @@ mod tests {
     impl FetchSessionRoom for Narrow {
         fn begin(&self, partitions: usize) -> Option<i32> {
             self.resize(0, partitions).then_some(7)
+        }
+
+        fn begin_of_node(&self) -> i32 {
+            9
         }
 
         fn resize(&self, before: usize, after: usize) -> bool {
@@ -434,8 +446,12 @@ mod tests {
             assert_eq!(room.0.get(), 1, "a new session takes the place of the old one");
         }
         other.end(&room);
-        FetchSessions::of_node().begin(fetch(0, 0, &two, &[]), &room).unwrap();
-        assert_eq!(room.0.get(), 3);
+        room.0.set(0);
+        let mut node = FetchSessions::of_node();
+        assert_eq!(node.begin(fetch(0, 0, &two, &[]), &room).unwrap().session_id, 9);
+        assert_eq!(node.begin(fetch(9, 1, &[("c", 0)], &[]), &room).unwrap().partitions.len(), 3);
+        node.end(&room);
+        assert_eq!(room.0.get(), 0);
     }
 
     #[test]

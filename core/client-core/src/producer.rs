@@ -41,7 +41,7 @@ use records::{ClosedBatch, Compression, Scratch};
 use crate::chance::Chance;
 use crate::cluster::{Address, Cluster};
 use crate::inquiry::Inquiry;
-use crate::links::{ConnectionId, Links, NetEffect};
+use crate::links::{ConnectionId, Links, NetEffect, Peer};
 
 pub use append::{Appended, Destination, NewRecord};
 pub use batch::BatchId;
@@ -161,6 +161,8 @@ enum Asked {
 /// What a Produce request carries.
 #[derive(Debug)]
 struct Produced {
+    /// Whom.
+    peer: Peer,
     parts: Vec<(Place, BatchId)>,
     /// The topics by number, with the ids that they were sent under.
     ids: Vec<(u32, Uuid)>,

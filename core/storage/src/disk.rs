@@ -110,7 +110,7 @@ pub trait DiskFile: Send + Sync + Debug {
     fn set_len(&self, len: u64) -> Result<(), DiskError>;
     /// Makes bytes and length durable: `fdatasync`.
     fn sync(&self) -> Result<(), DiskError>;
-    /// Lets reads from `position` on show what the media has: what is dirty is written, and what is cached
+    /// Lets reads from `position` on show what the media has, or is still to get: what is cached and was written is
     /// forgotten. After a barrier that failed, the page cache goes on showing what the media never got, and the next
     /// barrier says that all is well (Rebello et al., "Can Applications Recover from fsync Failures?", 2020).
     fn reread(&self, position: u64) -> Result<(), DiskError>;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
+use rustix::param::page_size;
 use storage::disk::{DiskError, DiskFile, OpenMode};
 
 use crate::health::{DirHealth, disk_error};
@@ -15,9 +16,12 @@ use crate::health::{DirHealth, disk_error};
 /// The kernel takes no more parts than this in one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1_024;
 
-/// The kernel forgets the pages of a file in pieces of this at most, and only whole ones: large folios, which are no
-/// larger than a huge page.
-const PIECE_BYTES: u64 = 2 << 20;
+/// The kernel forgets the pages of a file in whole pieces, large folios, which are no larger than a huge page: as many
+/// pages as one of them has entries, of 8 bytes, in a table of pages.
+fn piece_bytes() -> u64 {
+    let page = page_size() as u64;
+    page.saturating_mul(page / 8)
+}
 
 #[derive(Debug)]
 pub(crate) struct FsFile {
@@ -79,9 +83,8 @@ impl DiskFile for FsFile {
     }
 
     fn reread(&self, position: u64) -> Result<(), DiskError> {
-        // Only what is clean can be forgotten.
-        self.sync()?;
-        let whole_pieces = position & !(PIECE_BYTES - 1);
+        // What is dirty stays, and is no lie: the next barrier writes it, or fails.
+        let whole_pieces = position & !(piece_bytes() - 1);
         fadvise(&self.file, whole_pieces, None, Advice::DontNeed)
             .map_err(|error| disk_error("forget", &self.path, &error.into()))
     }

@@ -81,6 +81,8 @@ fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(Offset, String)>, OpenEr
 
 fn read_file(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, OpenError> {
     let file = disk.open(path, OpenMode::Read)?;
+    // The cache may show what a flush that failed never wrote (ADR 0035).
+    file.reread(0)?;
     let len = file.len()?;
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     let read = file.read_at(&mut bytes, 0)?;

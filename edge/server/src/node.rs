@@ -204,9 +204,13 @@ impl FetchSessionRoom for FetchSessionSlots {
             return None;
         }
         self.metrics.state.fetch_sessions.add(1);
+        Some(self.begin_of_node())
+    }
+
+    fn begin_of_node(&self) -> i32 {
         // 0 means "no session", and a negative id is not one.
         let id = self.next.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-        Some(id.max(1))
+        id.max(1)
     }
 
     fn resize(&self, before: usize, after: usize) -> bool {

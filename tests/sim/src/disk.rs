@@ -130,10 +130,15 @@ impl SimDisk {
         self.lock().faults.has_struck()
     }
 
-    /// Whether a barrier has failed since the power was last off: what the page cache shows may then
+    /// Whether a barrier has failed since the last start or power cut: what the page cache shows may then
     /// never have reached the media, and no later barrier will say so.
     pub fn has_failed_to_sync(&self) -> bool {
         self.lock().sync_failed
+    }
+
+    /// Whoever came up has read again what lay behind such a barrier, or written it anew.
+    pub fn is_believed_again(&self) {
+        self.lock().sync_failed = false;
     }
 
     /// The faults that have struck since the last [`SimDisk::disarm`]: which operation on which file.
@@ -228,12 +233,11 @@ impl SimDisk {
         state.tree.contents(file).map(|contents| contents.cached().to_vec())
     }
 
-    /// What reads of a file give once all that is dirty is written and nothing is cached any more.
+    /// What reads of a file give once nothing is cached any more but what is dirty.
     pub fn peek_uncached(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();
         let file = state.tree.file(path).ok()?;
         let mut contents = state.tree.contents(file)?.clone();
-        contents.sync();
         contents.forget_cached(0);
         Some(contents.cached().to_vec())
     }

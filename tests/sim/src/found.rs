@@ -109,11 +109,11 @@ impl Restart {
         if end > self.history.end || !self.history.is_boundary(end) {
             return Err(format!("the log ends at {end}, where no batch that was written ends"));
         }
-        if on_media < end && !self.harmed {
-            return Err(format!("the log ends at {end}, and on the media at {on_media}"));
-        }
         // Damage that recovery had no reason to meet is the reader's to find, by the checksum.
         let known = if self.harmed { end.min(self.intact) } else { end };
+        if on_media < known {
+            return Err(format!("the log ends at {end}, and on the media at {on_media}"));
+        }
         let expected = self.history.bytes(start.min(known), known);
         match content {
             Ok(content) if content.starts_with(&expected) => Ok(()),

@@ -184,6 +184,9 @@ impl World {
     fn opened(&mut self, log: Log, history: &Model) -> Found {
         let read = |log: &Log| World::read_all(log, log.start(), 1 << 20).map_err(|error| error.to_string());
         let state = World::state(&log);
+        if !self.disk.has_struck() {
+            self.disk.is_believed_again();
+        }
         self.disk.hold_faults(true);
         let content = read(&log);
         self.disk.hold_faults(false);

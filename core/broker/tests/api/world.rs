@@ -158,6 +158,10 @@ impl FetchSessionRoom for Doors {
         Some(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
+    fn begin_of_node(&self) -> i32 {
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn resize(&self, _: usize, _: usize) -> bool {
         true
     }

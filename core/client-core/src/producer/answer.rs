@@ -9,14 +9,11 @@ use wire::messages::init_producer_id::InitProducerIdResponse;
 use wire::messages::metadata::MetadataResponse;
 use wire::messages::produce::{LeaderIdAndEpoch, PartitionProduceResponse, ProduceResponse};
 
-use super::batch::Closed;
+use super::batch::{Closed, HURRIES_MAX};
 use super::{Acks, Asked, BatchId, DeliveryError, Effect, Place, Produced, Producer, Written};
 use crate::cluster::Leader;
 use crate::link::Answer;
 use crate::links::{ConnectionId, Peer};
-
-/// How often a batch may be refused and still be sent sooner than after the usual wait.
-const HURRIES_MAX: u32 = 4;
 
 impl Producer {
     pub(super) fn on_answer(
@@ -51,7 +48,7 @@ impl Producer {
             Asked::Produce(_) => match answer.read::<ProduceResponse<'_>>() {
                 (Asked::Produce(asked), Ok(said)) => {
                     self.links.throttle(peer, now, said.throttle_time_ms);
-                    return self.on_produced(asked, (peer, &said), (now, effects));
+                    return self.on_produced(asked, &said, (now, effects));
                 }
                 (about, _) => about,
             },
@@ -71,19 +68,30 @@ impl Producer {
                 Asked::Produce(asked) => {
                     // The leader may be another by now.
                     self.metadata.is_wanted = true;
-                    let refusal = Refusal::of(ErrorCode::NetworkException);
-                    for part in asked.parts {
-                        self.on_refused(part, refusal, now, effects);
-                    }
+                    self.on_nothing_said(asked.peer, asked.parts, (now, effects));
                 }
             }
         }
     }
 
+    /// What a broker says nothing about, it may have written or not.
+    fn on_nothing_said(
+        &mut self,
+        peer: Peer,
+        parts: Vec<(Place, BatchId)>,
+        (now, effects): (Now, &mut Effects<Effect>),
+    ) {
+        for part in parts {
+            let by = self.refused_by(part.0, peer, &LeaderIdAndEpoch::default());
+            let refusal = Refusal { code: ErrorCode::NetworkException, message: None, by };
+            self.on_refused(part, refusal, now, effects);
+        }
+    }
+
     fn on_produced(
         &mut self,
-        Produced { mut parts, ids }: Produced,
-        (peer, said): (Peer, &ProduceResponse<'_>),
+        Produced { peer, mut parts, ids }: Produced,
+        said: &ProduceResponse<'_>,
         (now, effects): (Now, &mut Effects<Effect>),
     ) {
         for topic in &said.responses {
@@ -103,10 +111,7 @@ impl Producer {
                 self.on_part(asked, part, (peer, said), (now, effects));
             }
         }
-        // What the broker says nothing about, it may have written or not.
-        for part in parts {
-            self.on_refused(part, Refusal::of(ErrorCode::NetworkException), now, effects);
-        }
+        self.on_nothing_said(peer, parts, (now, effects));
     }
 
     fn on_part(
@@ -143,7 +148,7 @@ impl Producer {
         let index = PartitionIndex(place.partition as i32);
         let nodes = said.node_endpoints.iter().map(|node| (node.node_id, node.host, node.port));
         if self.cluster.absorb_hint(&name, index, leader, nodes) {
-            self.topics.partition(place).lead(leader.broker);
+            self.topics.partition(place).lead(leader);
             self.learn_brokers();
         }
     }
@@ -278,17 +283,13 @@ struct Refusal<'a> {
 enum By {
     /// Another leads by now, who has refused nothing yet.
     LeaderBefore,
-    /// It leads, says somebody who knows a later epoch than it does: it will know in a moment.
+    /// It leads, as somebody said, and does not know yet, or is not ready: it will be in a moment.
     LeaderToBe,
     /// It leads as far as anybody knows, or nobody says who does.
     Anybody,
 }
 
 impl Refusal<'_> {
-    const fn of(code: ErrorCode) -> Self {
-        Self { code, message: None, by: By::Anybody }
-    }
-
     /// Whether the batch may have been written all the same.
     fn leaves_doubt(&self, acks: Acks) -> bool {
         match self.code {

@@ -4,8 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{BrokerId, ErrorCode, Now, ProducerEpoch, Sequence};
+use base::{BrokerId, ErrorCode, LeaderEpoch, Now, ProducerEpoch, Sequence};
 use records::{BatchBuilder, ClosedBatch};
+
+use crate::cluster::Leader;
+
+/// How often a batch may be refused and still be sent sooner than after the usual wait.
+pub(super) const HURRIES_MAX: u32 = 4;
 
 /// How long after its last acknowledgement a broker is trusted to know a producer. Brokers forget those
 /// that were silent for `producer.id.expiration.ms`, which is a day unless chosen; nobody says so.
@@ -64,6 +69,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) leader: Option<BrokerId>,
+    leader_epoch: LeaderEpoch,
     pub(crate) open: Option<Open>,
     /// In the order of their records.
     pub(crate) waiting: VecDeque<Closed>,
@@ -83,9 +89,10 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    pub(crate) const fn new(leader: Option<BrokerId>) -> Self {
+    pub(crate) const fn new(leader: Leader) -> Self {
         Self {
-            leader,
+            leader: leader.broker,
+            leader_epoch: leader.epoch,
             open: None,
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -98,12 +105,15 @@ impl Partition {
         }
     }
 
-    /// Who leads it. One that is new has refused nothing yet: it is asked at once.
-    pub(crate) fn lead(&mut self, leader: Option<BrokerId>) {
-        if leader.is_some() && leader != self.leader {
+    /// Who leads it, since when. One of a later epoch has refused nothing yet: it is asked at once, unless brokers go
+    /// on naming each other.
+    pub(crate) fn lead(&mut self, leader: Leader) {
+        let is_later = leader.broker.is_some() && leader.epoch > self.leader_epoch;
+        let failures = self.waiting.front().map_or(0, |batch| batch.failures);
+        if is_later && failures <= HURRIES_MAX {
             self.retry_at = Duration::ZERO;
         }
-        self.leader = leader;
+        (self.leader, self.leader_epoch) = (leader.broker, leader.epoch);
     }
 
     /// How many batches are not done.

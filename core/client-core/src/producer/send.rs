@@ -246,7 +246,7 @@ impl Producer {
         self.counters.requests += 1;
         let asking = Asking {
             version,
-            about: Asked::Produce(Produced { parts: cargo.parts, ids }),
+            about: Asked::Produce(Produced { peer, parts: cargo.parts, ids }),
             fills: cargo.fills,
             is_answered: self.settings.acks != Acks::None,
         };

@@ -197,9 +197,9 @@ impl Topic {
         }
         for (index, leader) in said.partitions.iter().enumerate() {
             match self.partitions.get_mut(index) {
-                Some(partition) => partition.lead(leader.broker),
+                Some(partition) => partition.lead(*leader),
                 None => {
-                    let mut partition = Partition::new(leader.broker);
+                    let mut partition = Partition::new(*leader);
                     partition.epoch = epoch;
                     self.partitions.push(partition);
                 }

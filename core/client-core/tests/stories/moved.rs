@@ -92,3 +92,20 @@ fn brokers_that_send_it_back_and_forth_are_not_asked_without_end() {
         assert!(epoch < 10, "it never rests");
     }
 }
+
+/// Both answer that the other leads, and neither knows since when.
+#[test]
+fn brokers_that_name_each_other_in_their_metadata_are_not_asked_without_end() {
+    let (mut stage, mut refused, _) = on_their_way();
+    stage.leader_epoch = Some(-1);
+    for round in 0..10 {
+        stage.leader = 2 - round % 2;
+        stage.answer(&refused, ErrorCode::NotLeaderOrFollower, -1);
+        stage.pass(Duration::ZERO);
+        match stage.sent.pop_front() {
+            Some(again) => refused = again,
+            None => return,
+        }
+    }
+    panic!("it never rests");
+}

@@ -64,6 +64,8 @@ pub(crate) struct Stage {
     pub(crate) topic_id: Uuid,
     /// Who leads all of it.
     pub(crate) leader: i32,
+    /// Since when, as the metadata say, if not since it was its turn.
+    pub(crate) leader_epoch: Option<i32>,
     /// Who leads, and since when, as the broker says when it refuses a batch.
     pub(crate) hint: Option<LeaderIdAndEpoch>,
     /// What the broker says of the topic.
@@ -83,6 +85,8 @@ pub(crate) struct Stage {
     /// What was asked for a producer's id and was not answered.
     owed: Option<To>,
     hosts: BTreeMap<ConnectionId, Arc<str>>,
+    /// Questions behind batches that wait for their answer.
+    behind: Vec<(ConnectionId, Vec<u8>)>,
     /// What was asked of the cluster: the topics, and whether they are to be created.
     pub(crate) asked: Vec<(Vec<String>, bool)>,
 }
@@ -102,6 +106,7 @@ impl Stage {
             partitions: 1,
             topic_id: Uuid([1; 16]),
             leader: 1,
+            leader_epoch: None,
             hint: None,
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
@@ -112,6 +117,7 @@ impl Stage {
             producer_id: 7,
             owed: None,
             hosts: BTreeMap::new(),
+            behind: Vec::new(),
             asked: Vec::new(),
         }
     }
@@ -206,6 +212,9 @@ impl Stage {
         let throttle_time_ms = self.throttle_time_ms;
         let said = ProduceResponse { responses: vec![topic], throttle_time_ms, ..Default::default() };
         self.reply((sent.connection, sent.correlation_id, ApiKey::Produce, sent.version), &said);
+        std::mem::take(&mut self.behind)
+            .into_iter()
+            .for_each(|(connection, frame)| self.hear(connection, frame));
         self.perform();
     }
 
@@ -251,7 +260,7 @@ impl Stage {
                     }
                     Effect::Net(NetEffect::Send { connection, outgoing }) => {
                         if self.is_heard(connection) {
-                            self.hear(connection, &outgoing);
+                            self.hear(connection, bytes_of(&outgoing));
                         }
                     }
                     Effect::Net(NetEffect::Close { .. }) | Effect::TryAgain => {}
@@ -273,12 +282,15 @@ impl Stage {
     }
 
     /// The broker answers at once, save what the story answers.
-    fn hear(&mut self, connection: ConnectionId, outgoing: &Outgoing) {
-        let frame = bytes_of(outgoing);
+    fn hear(&mut self, connection: ConnectionId, frame: Vec<u8>) {
         let (header, mut body) = decode_request_header(&frame).expect("the client writes requests");
         let key = ApiKey::from_i16(header.api_key).expect("it was decoded");
         let to = (connection, header.correlation_id, key, header.api_version);
         match key {
+            // Answers come in the order of the requests.
+            ApiKey::Metadata if self.sent.iter().any(|sent| sent.connection == connection) => {
+                self.behind.push((connection, frame));
+            }
             ApiKey::ApiVersions => self.reply(to, &versions()),
             ApiKey::Metadata => {
                 let request = MetadataRequest::decode(&mut body, header.api_version).expect("it is one");
@@ -287,7 +299,7 @@ impl Stage {
                 let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
                     partition_index,
                     leader_id: self.leader,
-                    leader_epoch: self.leader - 1,
+                    leader_epoch: self.leader_epoch.unwrap_or(self.leader - 1),
                     ..Default::default()
                 });
                 let partitions: Vec<_> = partitions.collect();

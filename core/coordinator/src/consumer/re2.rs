@@ -18,7 +18,7 @@ use std::str::Chars;
 
 /// The same pattern for the `regex` crate.
 pub(super) fn translated(pattern: &str) -> String {
-    let mut rest = Rest { chars: pattern.chars().peekable() };
+    let mut rest = Rest { chars: pattern.chars().peekable(), may_have_names: true };
     let mut out = String::with_capacity(pattern.len() + 16);
     while let Some(char) = rest.chars.next() {
         match char {
@@ -38,6 +38,8 @@ pub(super) fn translated(pattern: &str) -> String {
 /// What is left to read.
 struct Rest<'a> {
     chars: Peekable<Chars<'a>>,
+    /// Whether `:]` may come yet, which ends a name in brackets.
+    may_have_names: bool,
 }
 
 impl Rest<'_> {
@@ -71,13 +73,25 @@ impl Rest<'_> {
             Some(digit @ '0'..='7') => self.octal(digit, out),
             Some(named @ ('p' | 'P' | 'x')) => {
                 out.extend(['\\', named]);
-                if self.starts_with("{") {
-                    let name = self.upto("}");
-                    out.extend([name.as_str(), "}"]);
+                if self.takes("{") {
+                    self.braced(out);
+                } else if named != 'x' {
+                    out.extend(self.chars.next());
                 }
             }
             Some(other) => out.extend(['\\', other]),
             None => out.push('\\'),
+        }
+    }
+
+    /// Up to the brace that closes, if there is one.
+    fn braced(&mut self, out: &mut String) {
+        out.push('{');
+        for char in self.chars.by_ref() {
+            out.push(char);
+            if char == '}' {
+                break;
+            }
         }
     }
 
@@ -121,18 +135,15 @@ impl Rest<'_> {
         let mut is_first = true;
         while is_first || !self.takes("]") {
             is_first = false;
-            if self.starts_with("[:") && self.is_named() {
-                let name = self.upto(":]");
-                out.extend([name.as_str(), ":]"]);
+            if self.starts_with("[:") && self.has_name_end() {
+                self.name(out);
                 continue;
             }
-            if !self.member(out) {
-                return;
-            }
-            let is_range = self.starts_with("-") && !self.starts_with("-]");
+            let Some(item) = self.member(out) else { return };
+            let is_range = item == Item::Char && self.starts_with("-") && !self.starts_with("-]");
             if is_range && self.takes("-") {
                 out.push('-');
-                if !self.member(out) {
+                if self.member(out).is_none() {
                     return;
                 }
             }
@@ -140,31 +151,61 @@ impl Rest<'_> {
         out.push(']');
     }
 
-    /// Whether a name like `[:alpha:]` has an end.
-    fn is_named(&self) -> bool {
-        let mut ahead = Rest { chars: self.chars.clone() };
-        while ahead.chars.peek().is_some() {
-            if ahead.takes(":]") {
-                return true;
+    /// Whether a name like `[:alpha:]` has an end. Without one the bracket stands for itself, and so do all behind it.
+    fn has_name_end(&mut self) -> bool {
+        let mut ahead = self.chars.clone();
+        let mut before = None;
+        while self.may_have_names {
+            match ahead.next() {
+                Some(']') if before == Some(':') => return true,
+                None => self.may_have_names = false,
+                char => before = char,
             }
-            ahead.chars.next();
         }
         false
     }
 
-    /// One character in brackets, or what stands for several; whether there was any.
-    fn member(&mut self, out: &mut String) -> bool {
-        match self.chars.next() {
-            None => return false,
-            Some('\\') => self.escape(out),
-            // Angles have a meaning only behind a backslash.
-            Some(char) if char.is_ascii_punctuation() && !matches!(char, '<' | '>') => {
-                out.extend(['\\', char])
-            }
-            Some(char) => out.push(char),
+    /// A name in brackets. One that does not exist is made one that `regex` refuses, too: it would take it for brackets
+    /// in brackets.
+    fn name(&mut self, out: &mut String) {
+        const NAMES: &[&str] = &[
+            "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+            "space", "upper", "word", "xdigit",
+        ];
+        let name = self.upto(":]");
+        let text = name.trim_start_matches("[:");
+        let is_known = NAMES.contains(&text.strip_prefix('^').unwrap_or(text));
+        if is_known {
+            out.extend([name.as_str(), ":]"]);
+        } else {
+            out.push_str(r"\p{no such name}");
         }
-        true
     }
+
+    /// One character in brackets, or what stands for several; `None` if there is nothing.
+    fn member(&mut self, out: &mut String) -> Option<Item> {
+        let char = self.chars.next()?;
+        if char == '\\' {
+            let is_set = matches!(self.chars.peek(), Some('d' | 'D' | 's' | 'S' | 'w' | 'W' | 'p' | 'P'));
+            self.escape(out);
+            return Some(if is_set { Item::Set } else { Item::Char });
+        }
+        // Angles have a meaning only behind a backslash.
+        if char.is_ascii_punctuation() && !matches!(char, '<' | '>') {
+            out.push('\\');
+        }
+        out.push(char);
+        Some(Item::Char)
+    }
+}
+
+/// What stands in brackets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    /// One character, which may begin a range.
+    Char,
+    /// Several, as `\d`: a `-` behind it stands for itself.
+    Set,
 }
 
 #[cfg(test)]
@@ -180,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_only_re2_has_is_understood() {
-        let all: [(&str, &[&str], &[&str]); 18] = [
+        let all: [(&str, &[&str], &[&str]); 21] = [
             (r"\Qa.b\E", &["a.b"], &["axb"]),
             (r"\Qa.b\E.*", &["a.b", "a.bcd"], &["axb"]),
             (r"\Qa\\E", &[r"a\"], &["a"]),
@@ -197,6 +238,9 @@ mod tests {
             ("[a&&b]", &["a", "b", "&"], &["ab"]),
             ("[a~~b]", &["a", "b", "~"], &[]),
             ("[+--]", &["+", ",", "-"], &["."]),
+            (r"[\w-.]+", &["a-b.c", "_"], &["a b"]),
+            (r"[\d-_]", &["1", "-", "_"], &["A"]),
+            (r"[\pL-z]", &["b", "-", "z"], &["1"]),
             ("[]a]", &["]", "a"], &["b"]),
             (r"[[:alpha:]_\pN\-]", &["x", "_", "7", "-"], &["."]),
         ];
@@ -228,9 +272,24 @@ mod tests {
 
     #[test]
     fn what_is_wrong_stays_wrong() {
-        for pattern in
-            [r"\", r"\1", r"\8", r"\E", r"\Z", "(", "[", "[]", "[^]", "[a", r"[a\", "[z-a]", "a**?*("]
-        {
+        for pattern in [
+            r"\",
+            r"\1",
+            r"\8",
+            r"\E",
+            r"\Z",
+            "(",
+            "[",
+            "[]",
+            "[^]",
+            "[a",
+            r"[a\",
+            "[z-a]",
+            "[[:nix:]]",
+            r"\x{41",
+            r"\p{Greek",
+            "a**?*(",
+        ] {
             assert!(regex::Regex::new(&translated(pattern)).is_err(), "{pattern} as {}", translated(pattern));
         }
     }

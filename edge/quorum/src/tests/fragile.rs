@@ -57,6 +57,16 @@ impl Random {
 struct Contents {
     written: Vec<u8>,
     media: Vec<u8>,
+    /// Whether the next barrier has something to do. It has nothing after one that failed.
+    is_dirty: bool,
+}
+
+impl Contents {
+    fn sync(&mut self) {
+        if std::mem::take(&mut self.is_dirty) {
+            self.media.clone_from(&self.written);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +78,9 @@ struct State {
     /// Operations until the power goes.
     left: usize,
     done: usize,
+    /// The barrier of a file that fails, if that is the change that has this number.
+    fails_at: Option<usize>,
+    has_failed: bool,
     forgets: Forgets,
     gone: Arc<Notify>,
 }
@@ -117,6 +130,18 @@ impl FragileDisk {
         self.0.lock().forgets = what;
     }
 
+    /// The change of this number fails if it is the barrier of a file; the file looks as if it had not.
+    pub(crate) fn fail_barrier(&self, number: usize) {
+        self.0.lock().fails_at = Some(number);
+    }
+
+    /// The process starts again, and the machine does not. Whether a barrier had failed.
+    pub(crate) fn start_again(&self) -> bool {
+        let mut state = self.0.lock();
+        (state.fails_at, state.left) = (None, usize::MAX);
+        state.has_failed
+    }
+
     /// How many changes there were.
     pub(crate) fn changes(&self) -> usize {
         self.0.lock().done
@@ -151,7 +176,7 @@ impl FragileDisk {
         for (path, id) in names {
             let bytes = state.files[id].survivors(&mut random);
             left.names.insert(path, left.files.len());
-            left.files.push(Contents { media: bytes.clone(), written: bytes });
+            left.files.push(Contents { media: bytes.clone(), written: bytes, is_dirty: false });
         }
         left.names_on_media = left.names.clone();
         Self(Arc::new(Mutex::new(left)))
@@ -168,7 +193,7 @@ impl State {
 
 impl Contents {
     fn survivors(&self, mut random: impl FnMut() -> u64) -> Vec<u8> {
-        let Self { written, media } = self;
+        let Self { written, media, .. } = self;
         let cut = |random: u64| usize::try_from(random).unwrap_or(0) % (written.len() + 1);
         match random() % 4 {
             _ if written == media => written.clone(),
@@ -287,6 +312,7 @@ impl DiskFile for FragileFile {
     fn write_at(&self, parts: &[IoSlice<'_>], position: u64) -> Result<(), DiskError> {
         self.disk.change("write", &self.path)?;
         let mut state = self.disk.0.lock();
+        state.files[self.id].is_dirty = true;
         let bytes = &mut state.files[self.id].written;
         let mut at = usize::try_from(position).expect("small");
         for part in parts {
@@ -315,21 +341,34 @@ impl DiskFile for FragileFile {
 
     fn set_len(&self, len: u64) -> Result<(), DiskError> {
         self.disk.change("set_len", &self.path)?;
-        self.disk.0.lock().files[self.id].written.resize(usize::try_from(len).expect("small"), 0);
+        let mut state = self.disk.0.lock();
+        let contents = &mut state.files[self.id];
+        contents.is_dirty = true;
+        contents.written.resize(usize::try_from(len).expect("small"), 0);
         Ok(())
     }
 
     fn sync(&self) -> Result<(), DiskError> {
         self.disk.change("sync", &self.path)?;
         let mut state = self.disk.0.lock();
+        if state.fails_at == Some(state.done) {
+            state.files[self.id].is_dirty = false;
+            // Whoever hears of it stops.
+            (state.left, state.has_failed) = (0, true);
+            return Err(error("sync", &self.path, "input/output error", Failed::Directory));
+        }
         if !state.forgets.has(&self.path) {
-            let Contents { written, media } = &mut state.files[self.id];
-            media.clone_from(written);
+            state.files[self.id].sync();
         }
         Ok(())
     }
 
     fn reread(&self, _: u64) -> Result<(), DiskError> {
+        let mut state = self.disk.0.lock();
+        let Contents { written, media, is_dirty } = &mut state.files[self.id];
+        if !*is_dirty {
+            written.clone_from(media);
+        }
         Ok(())
     }
 

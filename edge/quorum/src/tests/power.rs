@@ -277,6 +277,35 @@ fn what_the_consensus_library_may_answer_is_there() {
     assert!(lost.is_empty(), "{:#?}", lost[0]);
 }
 
+/// The process is started again after a flush that failed, and shown what the media never got: what it answers from
+/// then on has to be there when the power goes.
+#[test]
+fn after_a_flush_that_failed_the_disk_is_believed() {
+    for act in [write_all, answer_all] {
+        let whole = FragileDisk::new(usize::MAX);
+        act(&whole);
+        let mut failed = 0;
+        for number in 1..=whole.changes() {
+            let disk = FragileDisk::new(usize::MAX);
+            disk.fail_barrier(number);
+            let reported = act(&disk);
+            if !disk.start_again() {
+                continue;
+            }
+            failed += 1;
+            let found = open::open(Arc::new(disk.clone()), Path::new("data"), 1);
+            let found = found.unwrap_or_else(|error| panic!("{number}: {error}"));
+            let lost = losses(&reported, &found);
+            assert!(lost.is_empty(), "{number}: {lost:#?}");
+            let (last, vote) = (found.memory.last(), found.memory.vote);
+            drop(found);
+            let left = open_on(&disk.survivors(|| 0)).map(|left| (left.memory.last(), left.memory.vote));
+            assert_eq!(left, Some((last, vote)), "{number}");
+        }
+        assert!(failed > 10, "{failed}");
+    }
+}
+
 /// Were votes not synced, the two tests above would tell.
 #[test]
 fn votes_that_are_not_synced_are_missed() {

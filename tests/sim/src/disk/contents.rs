@@ -108,10 +108,11 @@ impl Contents {
         }
     }
 
-    /// Reads from `position` on show what the media has. Nothing is dirty.
+    /// Reads from `position` on show what the media has, but for what is dirty.
     pub(super) fn forget_cached(&mut self, position: usize) {
         let sectors = self.cached.len().div_ceil(SECTOR_BYTES);
-        (position / SECTOR_BYTES..sectors).for_each(|sector| self.evict(sector));
+        let clean = (position / SECTOR_BYTES..sectors).filter(|sector| !self.dirty.contains(sector));
+        clean.collect::<Vec<_>>().into_iter().for_each(|sector| self.evict(sector));
     }
 
     /// A barrier after which one sector is not on the media although the drive said so.

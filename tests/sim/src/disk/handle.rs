@@ -140,8 +140,9 @@ impl DiskFile for SimFile {
     }
 
     fn reread(&self, position: u64) -> Result<(), DiskError> {
-        self.sync()?;
-        self.contents_mut(&mut self.disk.lock(), Operation::Sync)?.forget_cached(position as usize);
+        let mut state = self.disk.lock();
+        self.check(&state, Operation::Read, false)?;
+        self.contents_mut(&mut state, Operation::Read)?.forget_cached(position as usize);
         Ok(())
     }
 

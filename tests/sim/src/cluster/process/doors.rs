@@ -75,6 +75,10 @@ impl FetchSessionRoom for Doors {
         i32::try_from(self.count()).ok()
     }
 
+    fn begin_of_node(&self) -> i32 {
+        i32::try_from(self.count()).unwrap_or(i32::MAX)
+    }
+
     fn resize(&self, _: usize, _: usize) -> bool {
         true
     }
