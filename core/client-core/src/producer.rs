@@ -161,7 +161,6 @@ enum Asked {
 /// What a Produce request carries.
 #[derive(Debug)]
 struct Produced {
-    /// Whom.
     peer: Peer,
     parts: Vec<(Place, BatchId)>,
     /// The topics by number, with the ids that they were sent under.
