@@ -27,6 +27,8 @@ pub(crate) enum Event {
     Load { node: usize, life: u32, shard: PartitionIndex, epoch: LeaderEpoch },
     /// A process goes on compacting, or begins.
     Compact { node: usize, life: u32 },
+    /// A node finds that nobody listens where another should.
+    Suspect { by: usize, suspect: usize },
     /// The quorum looks whether it can commit, or has to elect.
     Quorum,
     /// The quorum tells a node something.

@@ -26,6 +26,8 @@ impl World {
         let weights: Vec<u32> = self.options.troubles.iter().map(|(_, weight)| *weight).collect();
         let (trouble, _) = self.options.troubles[self.random.weighted(&weights)];
         self.cause(trouble);
+        // A connection that broke, an address that is another's by now: not all who are found dead are.
+        self.suspect_later(self.now_us as usize % self.nodes.len(), 50);
         let rest = self.random.below(2 * self.options.trouble_every_us) + 1;
         self.queue.push(self.now_us + rest, Event::Trouble);
     }

@@ -104,6 +104,8 @@ pub(crate) struct World {
     pub(crate) disks: Random,
     /// When logs are compacted and read into shards: apart from all else that is drawn, too.
     pub(crate) compactions: Random,
+    /// Who finds whom dead, and when; in every other run.
+    pub(crate) suspicions: Option<Random>,
     /// What clients and coordinators say to each other.
     pub(crate) overheard: groups::Overheard,
     known: usize,
@@ -163,6 +165,7 @@ impl World {
             rotten: Vec::new(),
             disks: Random::stream(seed, "replaced disks"),
             compactions: Random::stream(seed, "compactions"),
+            suspicions: Some(Random::stream(seed, "suspicions")).filter(|_| seed % 2 == 1),
             overheard: groups::Overheard::default(),
             known: 0,
             is_loud: std::env::var_os("VLTAVA_SIM_LOUD").is_some(),
@@ -298,6 +301,7 @@ impl World {
                 self.step(node, life, |process, now| process.load_on(now, shard, epoch));
             }
             Event::Compact { node, life } => self.compact(node, life),
+            Event::Suspect { by, suspect } => self.suspect(by, suspect),
             Event::Quorum => self.look_at_quorum(),
             Event::Tell(node) => self.tell(node),
             Event::Client(client) => {
@@ -318,6 +322,7 @@ impl World {
             | Event::FlushEnds { node, .. }
             | Event::Load { node, .. }
             | Event::Compact { node, .. }
+            | Event::Suspect { by: node, .. }
             | Event::Tell(node) => Some(*node),
             Event::Arrive(conn, way) => match self.net.receiver(*conn, *way)? {
                 Place::Node(node) => Some(node),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::BrokerEpoch;
+use controller::{BrokerSuspected, Command};
 use storage::dirs::LogDirError;
 
 use super::{Event, World};
@@ -144,11 +145,34 @@ impl World {
         self.say(format_args!("the disk of node {node} is replaced"));
     }
 
+    /// Perhaps another node finds, a while later, that nobody listens where this one should (ADR 0018).
+    pub(crate) fn suspect_later(&mut self, suspect: usize, per_thousand: u32) {
+        let nodes = self.nodes.len();
+        let Some(random) = self.suspicions.as_mut().filter(|_| self.is_troubled) else { return };
+        if random.chance(per_thousand) {
+            let (by, at) = (random.index(nodes), self.now_us + random.below(100_000));
+            self.queue.push(at, Event::Suspect { by, suspect });
+        }
+    }
+
+    /// A node tells the controller that another is dead. It may be mistaken, or late: there may be a next life of it
+    /// by now.
+    pub(crate) fn suspect(&mut self, by: usize, suspect: usize) {
+        let image = self.quorum.image();
+        let Some(found) = image.broker(broker(suspect)).filter(|_| by != suspect) else { return };
+        let (suspect, epoch, by_id) = (found.id, found.epoch, broker(by));
+        self.say(format_args!("node {by} finds {suspect} dead"));
+        let command = Command::BrokerSuspected(BrokerSuspected { suspect, epoch, by: by_id });
+        let life = self.nodes[by].life;
+        self.step(by, life, |process, now| process.ask(now, &command));
+    }
+
     /// Nobody is there any more: the other ends of its connections hear of it, sooner or later.
     pub(super) fn gone(&mut self, node: usize, how: How) {
         self.quorum.on_down(node);
         self.truth.on_down(node, how, &self.quorum.image());
         self.nodes[node].paused_until = 0;
+        self.suspect_later(node, 500);
         for (conn, way) in self.net.of(Place::Node(node)) {
             let is_silent = how == How::PowerCut && self.random.chance(self.options.silent_per_thousand);
             if is_silent {
