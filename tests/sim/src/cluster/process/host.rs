@@ -318,11 +318,20 @@ impl Process {
             let settings = Arc::new(self.topic_settings(&topic));
             let own = self.partition_settings(&settings);
             let log = tiny(log_settings(&settings, self.settings.producer_id_expiration));
-            for cell in self.cells.values().filter(|cell| cell.key.0 == topic.id) {
-                if *cell.settings() != *settings {
-                    cell.set_settings(Arc::clone(&settings));
-                    cell.act(|it, out| it.reconfigure(log.clone(), own, out));
-                }
+            let is_lax = !flush_policy(&settings).counts_durable();
+            let cells =
+                self.cells.values().filter(|cell| cell.key.0 == topic.id && *cell.settings() != *settings);
+            for cell in cells {
+                // Before it counts what is not on the disk; where that cannot be noted, it goes on as it was.
+                let noted = is_lax.then(|| cell.name.clone());
+                let is_noted = self.homes[cell.home].dir.note_lax(noted).is_ok();
+                let own = if is_noted {
+                    own
+                } else {
+                    PartitionSettings { policy: replica::FlushPolicy::Ack, ..own }
+                };
+                cell.set_settings(Arc::clone(&settings));
+                cell.act(|it, out| it.reconfigure(log.clone(), own, out));
             }
         }
     }
