@@ -19,6 +19,16 @@ pub(crate) enum Place {
     Client(usize),
 }
 
+impl Place {
+    /// The node that it is, if it is one.
+    pub(crate) const fn node(self) -> Option<usize> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Client(_) => None,
+        }
+    }
+}
+
 /// A connection. Its owner numbers those that it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConnId {

@@ -324,14 +324,8 @@ impl World {
             | Event::Compact { node, .. }
             | Event::Suspect { by: node, .. }
             | Event::Tell(node) => Some(*node),
-            Event::Arrive(conn, way) => match self.net.receiver(*conn, *way)? {
-                Place::Node(node) => Some(node),
-                Place::Client(_) => None,
-            },
-            Event::Open(conn) => match conn.owner {
-                Place::Node(node) => Some(node),
-                Place::Client(_) => None,
-            },
+            Event::Arrive(conn, way) => self.net.receiver(*conn, *way)?.node(),
+            Event::Open(conn) => conn.owner.node(),
             Event::Start(_) | Event::Quorum | Event::Client(_) | Event::Trouble => None,
         }
     }
