@@ -99,7 +99,7 @@ pub struct StateMetrics {
     pub parked_fetch: Gauge,
     /// DeleteRecords requests that wait for the new start of a log to be durable.
     pub parked_delete_records: Gauge,
-    /// Fetch sessions.
+    /// Fetch sessions of clients.
     pub fetch_sessions: Gauge,
 }
 
@@ -332,7 +332,7 @@ impl Metrics {
                 ([("api", "DeleteRecords")], state.parked_delete_records.get()),
             ],
         )?;
-        page.gauge("vltava_fetch_sessions", "Fetch sessions.", state.fetch_sessions.get())?;
+        page.gauge("vltava_fetch_sessions", "Fetch sessions of clients.", state.fetch_sessions.get())?;
         page.counters(
             "vltava_clients_connected",
             "Connections by the software that clients say they are.",

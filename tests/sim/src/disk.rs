@@ -137,7 +137,7 @@ impl SimDisk {
     }
 
     /// Whoever came up has read again what lay behind such a barrier, or written it anew.
-    pub fn is_believed_again(&self) {
+    pub fn believe_again(&self) {
         self.lock().sync_failed = false;
     }
 

@@ -185,7 +185,7 @@ impl World {
         let read = |log: &Log| World::read_all(log, log.start(), 1 << 20).map_err(|error| error.to_string());
         let state = World::state(&log);
         if !self.disk.has_struck() {
-            self.disk.is_believed_again();
+            self.disk.believe_again();
         }
         self.disk.hold_faults(true);
         let content = read(&log);

@@ -155,12 +155,12 @@ impl Producer {
 
     /// What the one who refused a batch is to its partition, as far as is known by now.
     fn refused_by(&self, place: Place, peer: Peer, hint: &LeaderIdAndEpoch) -> By {
-        let topic = self.topics.get(place.topic);
-        let led = self.cluster.topic(&topic.name).and_then(|it| it.partitions.get(place.partition as usize));
-        let Some(Leader { broker: Some(leader), epoch }) = led else { return By::Anybody };
-        match peer {
-            Peer::Broker(id) if id != *leader => By::LeaderBefore,
-            Peer::Broker(_) if (0..=epoch.0).contains(&hint.leader_epoch) => By::LeaderToBe,
+        let partition = &self.topics.get(place.topic).partitions[place.partition as usize];
+        match (peer, partition.leader) {
+            (Peer::Broker(id), Some(leader)) if id != leader => By::LeaderBefore,
+            (Peer::Broker(_), Some(_)) if (0..=partition.leader_epoch.0).contains(&hint.leader_epoch) => {
+                By::LeaderToBe
+            }
             _ => By::Anybody,
         }
     }

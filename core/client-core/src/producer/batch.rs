@@ -69,7 +69,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) leader: Option<BrokerId>,
-    leader_epoch: LeaderEpoch,
+    pub(crate) leader_epoch: LeaderEpoch,
     pub(crate) open: Option<Open>,
     /// In the order of their records.
     pub(crate) waiting: VecDeque<Closed>,
