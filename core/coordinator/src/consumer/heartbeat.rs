@@ -116,7 +116,8 @@ impl ConsumerGroup {
         let interval = next_beat(draft.state(), soft.changed, &after, context);
         let reply = reply(&entered, &after, request, interval);
         let reconciled = soft.reconciled(entered.before.as_ref(), &after, draft.state(), context.now);
-        soft.heard(&entered.id, &after, next.is_some(), context);
+        // What it has to give back is told to one that joins again as if for the first time.
+        soft.heard(&entered.id, &after, next.is_some() || entered.joins_again, context);
         let record =
             |it| ConsumerGroupRecord::CurrentMemberAssignment(entered.id.clone(), Some(Arc::new(it)));
         let records = draft.finish(next.map(record));
@@ -325,13 +326,13 @@ impl Soft {
         (self.assigned, self.changed) = (Some(now), Some(now));
     }
 
-    /// A member was heard, and has this; whether that is another step than before.
-    pub(super) fn heard(&mut self, id: &MemberId, member: &Member, stepped: bool, context: &Context<'_>) {
+    /// A member was heard, and has this; whether it has all its time from now on to give back what it should not have.
+    pub(super) fn heard(&mut self, id: &MemberId, member: &Member, begins: bool, context: &Context<'_>) {
         let now = context.now.elapsed;
         self.sessions.set(id, now + session_timeout(member, context.settings));
         if member.current.state != MemberState::UnrevokedPartitions {
             self.revocations.clear(id);
-        } else if stepped {
+        } else if begins {
             self.revocations.set(id, now + rebalance_timeout(member));
         }
     }

@@ -130,6 +130,20 @@ fn a_slow_member_is_out_when_it_had_its_time() {
     assert_eq!(stage.beat("b"), "b@3 t[0,1]");
 }
 
+/// What it has to give back was told to the process before it, if to any.
+#[test]
+fn a_slow_member_that_joins_again_has_all_its_time() {
+    let mut stage = Stage::with(&[("t", 2)]);
+    stage.join("a", &["t"]);
+    stage.join("b", &["t"]);
+    stage.slow_beat("a");
+    assert_eq!(stage.wait(9000), []);
+    stage.join("a", &["t"]);
+    assert_eq!(stage.wait(9000), []);
+    assert_eq!(stage.beat("a"), "a@2 t[0]");
+    assert_eq!(stage.beat("b"), "b@2 t[1]");
+}
+
 #[test]
 fn a_lost_answer_is_said_again() {
     let mut stage = Stage::with(&[("t", 4)]);
