@@ -101,8 +101,9 @@ pub(super) fn doc_tests(root: &Path, has_binary: bool, time_max: Duration) -> Ou
 
 fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output) -> Outcome {
     let started = Instant::now();
-    // The error of a test has its words from the test: where it was made tells nobody anything.
-    command.env("VLTAVA_BIN", released(root, "vltava")).env("RUST_LIB_BACKTRACE", "0");
+    // The error of a test has its words from the test: where it was made tells nobody anything. A property that fails
+    // panics hundreds of times until it is small, which takes ten minutes with a backtrace each time.
+    command.env("VLTAVA_BIN", released(root, "vltava")).env("RUST_BACKTRACE", "0");
     let mut count = Count::default();
     let (failed, note) = match finish(command, time_max, output, &mut count) {
         // A program may die without a word about the test that killed it.
