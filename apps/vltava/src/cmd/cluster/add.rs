@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::super::admin::{confirm, tell};
 use super::movement::cordon;
-use super::progress::vote;
+use super::progress::{lag, vote, when_caught_up};
 use super::survey::{Survey, ids};
 
 /// Let a node vote that follows the cluster so far, or take a drained one back
@@ -59,9 +59,9 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
     voters.extend(replaced.is_none().then_some(id));
     voters.sort_unstable();
     let asks = !arguments.dry_run && !arguments.yes;
+    let lag = lag(&quorum, (id, node.directory));
     tell((as_json, asks), out, |out| {
-        let lag = quorum.high_watermark.0 - node.log_end.0;
-        writeln!(out, "node {id} at {}:{} is {} records behind", endpoint.1, endpoint.2, lag.max(0))?;
+        writeln!(out, "node {id} at {}:{} is {lag} records behind", endpoint.1, endpoint.2)?;
         show_voters((&before, &voters), out)?;
         if let Some(voter) = replaced {
             let (lost, has) = (voter.directory, node.directory);
@@ -70,7 +70,8 @@ pub(super) fn run(admin: &Admin, arguments: &Arguments, as_json: bool, out: &mut
         if is_drained {
             writeln!(out, "it is drained, and gets new replicas again")?;
         }
-        Ok(writeln!(out, "it votes as soon as it has those records; partitions are not moved for it")?)
+        let when = when_caught_up(admin, (id, node.directory), lag)?;
+        Ok(writeln!(out, "it can vote {when}; partitions are not moved for it")?)
     })?;
     if !arguments.dry_run {
         if asks {

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use base::BrokerId;
+use base::{BrokerId, Uuid};
 use client::Admin;
-use client::admin::NewVoter;
+use client::admin::{NewVoter, QuorumDescription};
 
 use super::survey;
 use crate::interrupt;
@@ -103,13 +103,36 @@ pub(super) fn vote(admin: &Admin, voter: NewVoter) -> Result<()> {
             }
             // Nobody may lead just now.
             let Ok(quorum) = admin.describe_quorum().wait() else { continue };
-            let mut all = quorum.voters.iter().chain(&quorum.observers);
-            let node = all.find(|it| it.id == id && it.directory == directory);
-            let lag = node.map_or(0, |node| quorum.high_watermark.0 - node.log_end.0).max(0) as u64;
+            let lag = lag(&quorum, (id, directory));
             let lag_first = *lag_first.get_or_insert(lag);
             line.show(&behind(id, (lag_first, lag), began.elapsed()));
         }
     })
+}
+
+/// How many of the committed records a node lacks.
+pub(super) fn lag(quorum: &QuorumDescription, (id, directory): (BrokerId, Uuid)) -> u64 {
+    let mut all = quorum.voters.iter().chain(&quorum.observers);
+    let node = all.find(|it| it.id == id && it.directory == directory);
+    node.map_or(0, |node| quorum.high_watermark.0 - node.log_end.0).max(0) as u64
+}
+
+/// In words, when a node that lacks so many records has them, as fast as it gets them now.
+pub(super) fn when_caught_up(admin: &Admin, node: (BrokerId, Uuid), lag_first: u64) -> Result<String> {
+    if lag_first == 0 {
+        return Ok("at once".to_owned());
+    }
+    let began = Instant::now();
+    thread::sleep(LOOK_INTERVAL);
+    let lag = lag(&admin.describe_quorum().wait()?, node);
+    Ok(when((lag_first, lag), began.elapsed()))
+}
+
+fn when((lag_first, lag): (u64, u64), elapsed: Duration) -> String {
+    if lag == 0 {
+        return "at once".to_owned();
+    }
+    format!("in {}", left(lag, lag_first.saturating_sub(lag) as f64 / elapsed.as_secs_f64()))
 }
 
 fn behind(id: BrokerId, (lag_first, lag): (u64, u64), elapsed: Duration) -> String {
@@ -243,6 +266,9 @@ mod tests {
         assert!(said.ends_with("some time left"), "{said}");
         let said = behind(BrokerId(4), (9_000, 3_000), Duration::from_secs(2));
         assert_eq!(said, "node 4 is 3000 records behind, 1 s left");
+        assert_eq!(when((9_000, 3_000), Duration::from_secs(2)), "in 1 s");
+        assert_eq!(when((9_000, 9_000), Duration::from_secs(2)), "in some time");
+        assert_eq!(when((9_000, 0), Duration::from_secs(2)), "at once");
         assert_eq!((spell(90), spell(91), spell(7300)), ("90 s".into(), "2 min".into(), "2 h 1 min".into()));
     }
 }
