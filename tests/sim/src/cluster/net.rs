@@ -4,7 +4,8 @@
 //!   Connect ─▶ Opening ─▶ Open ── frames in order, each way its own delay ──▶ End, or Broken
 //! ```
 //!
-//! Frames of one connection arrive in order or not at all. What is sent over a link that is cut waits, as
+//! Frames of one connection arrive in order or not at all. Where links are slow, those of all connections from one
+//! machine to another wait for each other. What is sent over a link that is cut waits, as
 //! it does with TCP, until the link is whole again or the connection is given up. A frame that was on its
 //! way when its sender gave the connection up still arrives.
 
@@ -63,6 +64,15 @@ pub(crate) enum Parcel {
     End,
 }
 
+impl Parcel {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Frame(frame) => frame.len() as u64,
+            Self::End => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) to: Place,
@@ -102,6 +112,8 @@ pub(crate) struct Delays {
     /// In a thousand frames, how many take `late_us` more.
     pub(crate) late_per_thousand: u32,
     pub(crate) late_us: u64,
+    /// What each KiB takes of a link, which carries one thing after the other; 0 if that is no time.
+    pub(crate) kib_us: u64,
 }
 
 /// All links and connections.
@@ -109,18 +121,20 @@ pub(crate) struct Delays {
 pub(crate) struct Network {
     pub(crate) conns: BTreeMap<ConnId, Conn>,
     cut: BTreeSet<(Place, Place)>,
+    /// Until when a link carries what was sent over it.
+    taken_us: BTreeMap<(Place, Place), u64>,
     random: Random,
     delays: Delays,
 }
 
 impl Network {
     pub(crate) fn new(random: Random, delays: Delays) -> Self {
-        Self { conns: BTreeMap::new(), cut: BTreeSet::new(), random, delays }
+        Self { conns: BTreeMap::new(), cut: BTreeSet::new(), taken_us: BTreeMap::new(), random, delays }
     }
 
     /// How long something takes over a link.
     pub(crate) fn delay(&mut self) -> u64 {
-        let Delays { least_us, mean_us, late_per_thousand, late_us } = self.delays;
+        let Delays { least_us, mean_us, late_per_thousand, late_us, kib_us: _ } = self.delays;
         // The sum of two even draws: most are near the mean, some are quick.
         let spread = self.random.below(mean_us + 1) + self.random.below(mean_us + 1);
         let late = if self.random.chance(late_per_thousand) { self.random.below(late_us + 1) } else { 0 };
@@ -161,21 +175,29 @@ impl Network {
         self.conns.insert(id, conn);
     }
 
+    /// From where to where something travels.
+    fn ends(&self, id: ConnId, way: Way) -> Option<(Place, Place)> {
+        let to = self.conns.get(&id)?.to;
+        Some(if way == Way::Out { (id.owner, to) } else { (to, id.owner) })
+    }
+
     /// Who is at the receiving end.
     pub(crate) fn receiver(&self, id: ConnId, way: Way) -> Option<Place> {
-        let conn = self.conns.get(&id)?;
-        Some(if way == Way::Out { conn.to } else { id.owner })
+        self.ends(id, way).map(|(_, to)| to)
     }
 
     /// Sends a parcel behind those that were sent before; when it arrives at the earliest.
     pub(crate) fn send(&mut self, now_us: u64, id: ConnId, way: Way, parcel: Parcel) -> Option<u64> {
         let delay = self.delay();
+        let (from, to) = self.ends(id, way)?;
         let lane = self.conns.get_mut(&id)?.lane(way);
         if lane.is_deaf || lane.has_ended {
             return None;
         }
         lane.has_ended = matches!(parcel, Parcel::End);
-        lane.last_us = lane.last_us.max(now_us + delay);
+        let taken_us = self.taken_us.entry((from, to)).or_default();
+        *taken_us = now_us.max(*taken_us) + parcel.bytes() * self.delays.kib_us / 1024;
+        lane.last_us = lane.last_us.max(*taken_us + delay);
         lane.parcels.push_back((lane.last_us, parcel));
         Some(lane.last_us)
     }
@@ -210,12 +232,8 @@ impl Network {
 
     /// What has arrived, if the link is whole.
     pub(crate) fn take(&mut self, now_us: u64, id: ConnId, way: Way) -> Option<Parcel> {
-        let conn = self.conns.get(&id)?;
-        let (from, to) = match way {
-            Way::Out => (id.owner, conn.to),
-            Way::Back => (conn.to, id.owner),
-        };
-        if self.is_cut(from, to) || !conn.is_open {
+        let (from, to) = self.ends(id, way)?;
+        if self.is_cut(from, to) || !self.conns.get(&id)?.is_open {
             return None;
         }
         let lane = self.conns.get_mut(&id)?.lane(way);

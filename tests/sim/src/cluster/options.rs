@@ -186,6 +186,7 @@ impl Options {
                 mean_us: random.pick(&[100, 1_000, 5_000]),
                 late_per_thousand: random.pick(&[0, 10, 50]),
                 late_us: random.pick(&[50_000, 1_000_000]),
+                kib_us: 0,
             },
             temper: draw_temper(random),
             times: draw_times(random),
@@ -200,7 +201,7 @@ impl Options {
         };
         let chance = |of: &str| Random::stream(seed, of).chance(250);
         let drawn = if chance("rot") { drawn.of_rot(seed) } else { drawn };
-        let mut drawn = drawn.of_uneven_clocks(seed);
+        let mut drawn = drawn.of_uneven_clocks(seed).of_slow_links(seed);
         // Whatever else happens, disks hang or do not give what they have, topics come and go, and somebody changes what
         // others are set to.
         let all: u32 = drawn.troubles.iter().map(|(_, weight)| *weight).sum();
@@ -223,6 +224,15 @@ impl Options {
         let mut random = Random::stream(seed, "paces");
         if random.chance(250) {
             self.paces = (0..self.nodes).map(|_| random.pick(&[900, 999, 1000, 1000, 1001, 1100])).collect();
+        }
+        self
+    }
+
+    /// In one seed of four, links carry 4 MB, 200 or 50 kB a second.
+    fn of_slow_links(mut self, seed: u64) -> Self {
+        let mut random = Random::stream(seed, "bandwidth");
+        if random.chance(250) {
+            self.delays.kib_us = random.pick(&[250, 5_000, 20_000]);
         }
         self
     }
@@ -335,7 +345,7 @@ impl Options {
             cut: PowerCut { kept_per_thousand: 0, torn: false, rubbish: false },
             paces: Vec::new(),
             silent_per_thousand: 0,
-            delays: Delays { least_us: 5_000, mean_us: 0, late_per_thousand: 0, late_us: 0 },
+            delays: Delays { least_us: 5_000, mean_us: 0, late_per_thousand: 0, late_us: 0, kib_us: 0 },
             temper: Temper {
                 commit_us: 0,
                 tell_us: 1_000,
