@@ -165,6 +165,15 @@ impl History {
         }
     }
 
+    /// All that a node had is gone.
+    fn on_replica_lost(&mut self, node: usize, replica: &Replica) {
+        self.on_replaced.insert(node, replica.view.durable);
+        if self.counts_durable() {
+            // It had what it said that it had, and may be about to be in sync, or not known yet to be it no more.
+            self.doubtful.insert(node);
+        }
+    }
+
     /// Notes who is counted on no more because it cannot reach the directory of its replica.
     pub(crate) fn on_given_up(&mut self, was: &Partition, is: &Partition, image: &Image) {
         let is_counted: BTreeSet<usize> = counted_on(is).collect();
@@ -259,11 +268,7 @@ impl Truth {
     pub(crate) fn on_disk_replaced(&mut self, node: usize, image: &Image) {
         for (key, history) in &mut self.histories {
             let Some(replica) = self.replicas.remove(&(*key, node)) else { continue };
-            history.on_replaced.insert(node, replica.view.durable);
-            if history.counts_durable() {
-                // It had what it said that it had, and may be about to be in sync.
-                history.doubtful.insert(node);
-            }
+            history.on_replica_lost(node, &replica);
             history.doubt(node, true, image.partition(key.0, key.1).map(|it| &**it));
         }
     }
@@ -272,7 +277,7 @@ impl Truth {
     pub(crate) fn on_begun_anew(&mut self, node: usize, key: PartitionKey) {
         let known = self.replicas.remove(&(key, node));
         if let (Some(known), Some(history)) = (known, self.histories.get_mut(&key)) {
-            history.on_replaced.insert(node, known.view.durable);
+            history.on_replica_lost(node, &known);
         }
     }
 
