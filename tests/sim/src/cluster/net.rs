@@ -87,6 +87,8 @@ struct Lane {
     /// Each with the time at which it arrives at the earliest.
     parcels: VecDeque<(u64, Parcel)>,
     last_us: u64,
+    /// Until when the link carries what was sent.
+    taken_us: u64,
     /// Whether the receiver is gone.
     is_deaf: bool,
     /// Whether the sender has said its last.
@@ -112,7 +114,7 @@ pub(crate) struct Delays {
     /// In a thousand frames, how many take `late_us` more.
     pub(crate) late_per_thousand: u32,
     pub(crate) late_us: u64,
-    /// What each KiB takes of a link, which carries one thing after the other; 0 if that is no time.
+    /// What each KiB takes of a link, which the connections that use it share; 0 if that is no time.
     pub(crate) kib_us: u64,
 }
 
@@ -121,15 +123,13 @@ pub(crate) struct Delays {
 pub(crate) struct Network {
     pub(crate) conns: BTreeMap<ConnId, Conn>,
     cut: BTreeSet<(Place, Place)>,
-    /// Until when a link carries what was sent over it.
-    taken_us: BTreeMap<(Place, Place), u64>,
     random: Random,
     delays: Delays,
 }
 
 impl Network {
     pub(crate) fn new(random: Random, delays: Delays) -> Self {
-        Self { conns: BTreeMap::new(), cut: BTreeSet::new(), taken_us: BTreeMap::new(), random, delays }
+        Self { conns: BTreeMap::new(), cut: BTreeSet::new(), random, delays }
     }
 
     /// How long something takes over a link.
@@ -189,17 +189,33 @@ impl Network {
     /// Sends a parcel behind those that were sent before; when it arrives at the earliest.
     pub(crate) fn send(&mut self, now_us: u64, id: ConnId, way: Way, parcel: Parcel) -> Option<u64> {
         let delay = self.delay();
-        let (from, to) = self.ends(id, way)?;
+        let kib_us = match self.delays.kib_us {
+            0 => 0,
+            alone => alone * self.sharers(now_us, id, way)?,
+        };
         let lane = self.conns.get_mut(&id)?.lane(way);
         if lane.is_deaf || lane.has_ended {
             return None;
         }
         lane.has_ended = matches!(parcel, Parcel::End);
-        let taken_us = self.taken_us.entry((from, to)).or_default();
-        *taken_us = now_us.max(*taken_us) + parcel.bytes() * self.delays.kib_us / 1024;
-        lane.last_us = lane.last_us.max(*taken_us + delay);
+        lane.taken_us = now_us.max(lane.taken_us) + parcel.bytes() * kib_us / 1024;
+        lane.last_us = lane.last_us.max(lane.taken_us + delay);
         lane.parcels.push_back((lane.last_us, parcel));
         Some(lane.last_us)
+    }
+
+    /// How many connections share a link while one of them sends over it: as TCP does it, none waits until
+    /// what another was given is through.
+    fn sharers(&self, now_us: u64, id: ConnId, way: Way) -> Option<u64> {
+        let link = self.ends(id, way)?;
+        let lanes = self
+            .conns
+            .iter()
+            .flat_map(|(&id, conn)| [(id, Way::Out, &conn.out), (id, Way::Back, &conn.back)]);
+        let busy = lanes.filter(|&(other, its_way, lane)| {
+            (other, its_way) != (id, way) && lane.taken_us > now_us && self.ends(other, its_way) == Some(link)
+        });
+        Some(1 + busy.count() as u64)
     }
 
     /// Nothing that is sent this way from here on arrives before `until_us`.

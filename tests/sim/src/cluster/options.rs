@@ -228,11 +228,18 @@ impl Options {
         self
     }
 
-    /// In one seed of four, links carry 4 MB, 200 or 50 kB a second.
+    /// In one seed of four, links carry 4 MB, 200 or 50 kB a second. Followers are set up for it: an answer
+    /// that takes longer than they wait would be asked for again and again.
     fn of_slow_links(mut self, seed: u64) -> Self {
         let mut random = Random::stream(seed, "bandwidth");
         if random.chance(250) {
             self.delays.kib_us = random.pick(&[250, 5_000, 20_000]);
+            let fetcher = &mut self.times.fetcher;
+            fetcher.response_bytes_max = fetcher.response_bytes_max.min(32 << 10);
+            fetcher.partition_bytes_max = fetcher.partition_bytes_max.min(16 << 10);
+            // Some others share the link.
+            let answer = Duration::from_micros(32 * self.delays.kib_us * 4);
+            self.times.patience = self.times.patience.max(answer);
         }
         self
     }
