@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::disk::DiskFile;
 use crate::log::{Log, LookupError};
 use crate::recent::Spot;
-use crate::scan::{Damage, HeaderWalk, ScanError};
+use crate::scan::{BatchWalk, Damage, HeaderWalk, ScanError};
 
 /// How many segments one plan reaches over at most.
 const SLICES_MAX: usize = 8;
@@ -136,6 +136,9 @@ impl Log {
         let segment = &self.segments[index];
         let end = Spot { offset: self.segment_end(index), position: segment.bytes };
         let Some(from) = self.reaching(index, plan.next)? else { return Ok(true) };
+        if from.offset > plan.next {
+            self.check_gap(index, plan.next, from)?;
+        }
         let limit = match upto < end.offset {
             true => self.reaching(index, upto)?.unwrap_or(end),
             false => end,
@@ -161,6 +164,24 @@ impl Log {
             plan.next = to.offset;
         }
         Ok(to == end)
+    }
+
+    /// A read is to begin behind what was asked for. Compaction left a gap there, or the batch that has it is not
+    /// what was written any more, and says that it ends before: its checksum tells.
+    fn check_gap(&self, index: usize, asked: Offset, from: Spot) -> Result<(), ScanError> {
+        if asked >= self.gaps_below {
+            let damage = Damage::Gap { expected: asked, found: from.offset };
+            return Err(ScanError::Damaged { position: from.position, damage });
+        }
+        let before = if from.position > 0 { Some(index) } else { index.checked_sub(1) };
+        let Some(segment) = before.map(|index| &self.segments[index]) else { return Ok(()) };
+        let mut walk = segment.walk_to(&self.home, asked)?;
+        let mut last = None;
+        while let Some(found) = walk.next()?.filter(|found| found.header.last_offset() < asked) {
+            last = Some(found);
+        }
+        let Some(last) = last else { return Ok(()) };
+        BatchWalk::new(segment.file(&self.home)?.as_ref(), last.position, last.end()).next().map(drop)
     }
 
     /// The first batch of a segment that reaches `target` or beyond.

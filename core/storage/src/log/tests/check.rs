@@ -71,3 +71,39 @@ fn what_is_missing_at_the_end_of_a_segment_is_found() {
     let last = *bases.iter().rfind(|base| **base < log.segments[1].base).expect("there is one");
     assert!(log.check_plan(last).and_then(Check::run).is_err());
 }
+
+/// Whoever asks for what it has would be sent to the next one: records would be passed over, and nobody told.
+#[test]
+fn a_batch_that_says_it_ends_before_it_does_is_not_passed_over() {
+    const LAST_OFFSET_DELTA: usize = 23;
+    for (has_gaps, byte, mask) in [(false, 0, 0x80), (true, 0, 0x80), (false, 3, 2), (true, 3, 2)] {
+        let disk = MemoryDisk::new();
+        let (mut log, bases) = written(&disk);
+        if has_gaps {
+            log.allow_gaps(log.end()).expect("memory");
+        }
+        let mut damages = 0;
+        for &base in &bases {
+            let segment = &log.segments[log.segment_of(base)];
+            let path = file(&log, FileKind::Log, segment.base.0);
+            let spot = segment.reaching(&log.home, base).expect("memory").expect("it is there");
+            let good = disk.contents(&path).expect("it is there");
+            let mut bad = good.clone();
+            bad[spot.position as usize + LAST_OFFSET_DELTA + byte] ^= mask;
+            disk.put(&path, bad);
+            (0..2).for_each(|_| log.rest());
+            for asked in base.0..base.0 + 3 {
+                let what = format!("{asked} is asked for, {base} rotted, {has_gaps}");
+                match log.plan_read(Offset(asked), log.end(), 4000, true) {
+                    // The checksum of what is read tells.
+                    Ok(plan) => assert!(plan.first.0 <= asked, "{what}: it begins at {}", plan.first),
+                    Err(ReadError::Lookup(LookupError::Damaged { .. })) => damages += 1,
+                    Err(error) => panic!("{what}: {error}"),
+                }
+            }
+            disk.put(&path, good);
+            (0..2).for_each(|_| log.rest());
+        }
+        assert!(damages > 10, "{damages} damages, {has_gaps}");
+    }
+}
