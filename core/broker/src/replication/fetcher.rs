@@ -26,6 +26,9 @@ const VERSION: i16 = 18;
 /// topic, which counts like another, and a broker takes no more than twice as much from anybody.
 const NAMED_MAX: usize = 50_000;
 
+/// How much of the usual time a partition is left alone at first whose leader may not know yet that it leads.
+const FIRST_REST_SHARE: u32 = 10;
+
 /// Comes before every partition.
 const BEFORE_ALL: PartitionKey = (TopicId(Uuid([0; 16])), PartitionIndex(-1));
 
@@ -42,7 +45,8 @@ pub struct FetcherLimits {
     pub response_bytes_max: i32,
     /// `replica.fetch.max.bytes`, of one partition.
     pub partition_bytes_max: i32,
-    /// `replica.fetch.backoff.ms`: how long a partition that was refused is left alone.
+    /// `replica.fetch.backoff.ms`: how long a partition that was refused is left alone; a tenth of it, and twice as
+    /// long each time, by who may not know yet that it leads.
     pub backoff: Duration,
 }
 
@@ -105,6 +109,8 @@ pub struct Fetcher {
     turn: Option<PartitionKey>,
     /// What to leave alone for a while, of what is wanted.
     resting: BTreeMap<PartitionKey, Rest>,
+    /// For how long what was refused was left alone the last time, if it was for the same.
+    refused: BTreeMap<PartitionKey, Duration>,
     session: Session,
 }
 
@@ -149,6 +155,7 @@ impl Fetcher {
             changed: BTreeSet::new(),
             turn: None,
             resting: BTreeMap::new(),
+            refused: BTreeMap::new(),
             session: Session::NEW,
         }
     }
@@ -165,6 +172,9 @@ impl Fetcher {
             return;
         }
         self.resting.remove(&key);
+        if self.wanted.get(&key) != fetch.as_ref() {
+            self.refused.remove(&key);
+        }
         match fetch {
             Some(fetch) => self.wanted.insert(key, fetch),
             None => self.wanted.remove(&key),
@@ -373,17 +383,45 @@ impl Fetcher {
             LeaderAnswer::OutOfRange { .. } => true,
             LeaderAnswer::Refused(_) => false,
         };
+        let may_not_know = may_not_know_yet(&answer);
         let Next { fetch, has_failed, rests_until } = each(key, answer);
         // Who was told to go on elsewhere and does not would be told the same at once.
         if (has_failed || is_redirected) && fetch == NextFetch::Ask(asked) {
-            let until = now.elapsed.saturating_add(self.limits.backoff);
+            let until = now.elapsed.saturating_add(self.refusal_rest(key, may_not_know));
             self.resting.insert(key, Rest { until, is_held: false });
             self.changed.insert(key);
             return;
         }
+        self.refused.remove(&key);
         self.set(key, fetch);
         self.hold(key, rests_until);
     }
+
+    /// For how long to leave a partition alone that was refused. A leader that was named a moment ago may hear of it
+    /// later than its followers: producers wait until it has them.
+    fn refusal_rest(&mut self, key: PartitionKey, may_not_know: bool) -> Duration {
+        let backoff = self.limits.backoff;
+        let rest = match self.refused.get(&key) {
+            _ if !may_not_know => backoff,
+            None => backoff / FIRST_REST_SHARE,
+            Some(last) => (*last * 2).min(backoff),
+        };
+        self.refused.insert(key, rest);
+        rest
+    }
+}
+
+/// Whether a broker says so that has yet to hear that it leads.
+fn may_not_know_yet(answer: &LeaderAnswer<'_>) -> bool {
+    matches!(
+        answer,
+        LeaderAnswer::Refused(
+            ErrorCode::NotLeaderOrFollower
+                | ErrorCode::UnknownLeaderEpoch
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::UnknownTopicOrPartition
+        )
+    )
 }
 
 fn answer<'a>(asked: &FollowerFetch, data: &'a PartitionData<'_>) -> LeaderAnswer<'a> {

@@ -267,6 +267,24 @@ fn who_leads_no_more_answers_neither_followers_nor_producers() {
     assert_eq!(follower.ends(), [(0, 0), (0, 0)]);
 }
 
+/// It was named a moment ago, and its followers have heard of it before it did.
+#[test]
+fn a_leader_that_may_not_know_yet_is_asked_again_soon_and_less_and_less_often() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    let id = world.image().topic("t").unwrap().id;
+    let change = PartitionChange::of(id, PartitionIndex(0));
+    world.replay(MetadataRecord::PartitionChange(PartitionChange { leader: Some(BrokerId(2)), ..change }));
+    let rests = [(); 6].map(|()| {
+        assert!(follower.ask(&mut world).is_none());
+        let until = follower.fetcher.deadline().expect("it is refused");
+        let rest = until - world.now.elapsed;
+        world.now.elapsed = until;
+        rest.as_millis()
+    });
+    assert_eq!(rests, [10, 20, 40, 80, 100, 100]);
+}
+
 #[test]
 fn a_leader_that_forgot_the_session_is_told_everything_again() {
     let mut world = leader(&["t"], &[("flush.policy", "os")]);
