@@ -15,7 +15,7 @@ use storage::Known;
 use storage::checkpoint::PartitionOffsets;
 use storage::dirs::{Checkpoints, LogDir, LogDirError, Owner};
 use storage::disk::{Disk, DiskError};
-use storage::layout::{CLEAN_SHUTDOWN_FILE, partition_dir};
+use storage::layout::partition_dir;
 
 use crate::plant::Plant;
 
@@ -63,9 +63,6 @@ impl Keeper {
             clean: dir.clean_shutdown().is_some(),
             adopted: false,
         };
-        if known.clean && self.plant == Some(Plant::CleanMarkerKept) {
-            self.disk.replace(&Path::new(LOG_DIR).join(CLEAN_SHUTDOWN_FILE), b"{}")?;
-        }
         self.dir = Some(dir);
         Ok(known)
     }

@@ -30,8 +30,6 @@ pub enum Plant {
     ChecksumsSkipped,
     /// The checkpoint says more than is on the media: up to the end of the log.
     CheckpointAhead,
-    /// The marker of an orderly stop is left in place while the log is used.
-    CleanMarkerKept,
     /// The log is cut before the checkpoint is lowered.
     CutBeforeCheckpoint,
     /// The checkpoint is not read: damage to durable records looks like a torn end.
@@ -44,7 +42,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 12] = [
         Self::AckBeforeSync,
         Self::NamesNotSynced,
         Self::FailedSyncRetried,
@@ -53,7 +51,6 @@ impl Plant {
         Self::ReadErrorIsEnd,
         Self::ChecksumsSkipped,
         Self::CheckpointAhead,
-        Self::CleanMarkerKept,
         Self::CutBeforeCheckpoint,
         Self::CheckpointIgnored,
         Self::LogStartForgotten,

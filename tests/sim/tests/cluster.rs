@@ -63,7 +63,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::UncleanElected, 20),
     (Plant::QuorumForgets, 5),
     (Plant::DeposedIsHeard, 5),
-    (Plant::DamageKept, 10),
+    (Plant::DamageKept, 20),
 ];
 
 #[test]

@@ -53,7 +53,6 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::ReadErrorIsEnd, 1000),
     (Plant::ChecksumsSkipped, 400),
     (Plant::CheckpointAhead, 200),
-    (Plant::CleanMarkerKept, 400),
     (Plant::CutBeforeCheckpoint, 1000),
     (Plant::CheckpointIgnored, 200),
     (Plant::LogStartForgotten, 100),

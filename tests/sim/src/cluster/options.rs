@@ -197,6 +197,7 @@ impl Options {
             2 => drawn.of_who_comes_back(),
             3 => drawn.of_many_leaders(),
             4 => drawn.of_failing_disks(),
+            5 => drawn.of_rotting_disks(),
             _ => drawn,
         };
         let chance = |of: &str| Random::stream(seed, of).chance(250);
@@ -297,7 +298,7 @@ impl Options {
             (Trouble::Kill, 20),
             (Trouble::MoveLeaders, 10),
         ];
-        (self.troubled_us, self.trouble_every_us, self.outage_us) = (15_000_000, 500_000, 1_500_000);
+        (self.troubled_us, self.trouble_every_us, self.outage_us) = (15_000_000, 200_000, 1_500_000);
         self
     }
 
