@@ -76,13 +76,14 @@ impl Log {
     /// it, and as many behind it as a reader is given at once. Nothing if the log has no such record.
     pub fn check_plan(&self, from: Offset) -> Result<Check, LookupError> {
         let plan = self.plan_read(from, self.end, CHECK_BYTES, true);
-        let slices = match plan {
-            Ok(plan) => plan.slices,
-            Err(ReadError::OutOfRange { .. }) => Default::default(),
+        let (slices, first) = match plan {
+            Ok(plan) => (plan.slices, plan.first),
+            Err(ReadError::OutOfRange { .. }) => (Default::default(), from),
             Err(ReadError::Lookup(error)) => return Err(error),
         };
         let slices = slices.into_iter().map(|slice| (self.segment_with(&slice), slice)).collect();
-        Ok(Check { slices, expected: self.expected(from) })
+        // What is asked for may lie in a gap.
+        Ok(Check { slices, expected: self.expected(from.max(first)) })
     }
 
     /// The base offset of the segment that a slice is of.

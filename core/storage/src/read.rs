@@ -94,13 +94,24 @@ impl Log {
         let mut plan = ReadPlan { slices: SmallVec::new(), first: from, next: from, bytes: 0 };
         let mut index = self.segment_of(from);
         while plan.next < upto && index < self.segments.len() && plan.slices.len() < SLICES_MAX {
-            let must = at_least_one && plan.slices.is_empty();
-            let room = bytes_max.saturating_sub(plan.bytes);
-            let more = self.plan_segment(index, upto, (room, must), &mut plan);
-            if !more.map_err(LookupError::of(self.segments[index].base))? {
-                break;
+            let damaged = LookupError::of(self.segments[index].base);
+            if let Some(begin) = self.reaching(index, plan.next).map_err(&damaged)? {
+                match self.check_gap(plan.next, begin.offset) {
+                    // Who comes for the rest is told.
+                    Err(_) if plan.bytes > 0 => break,
+                    checked => checked?,
+                }
+                let must = at_least_one && plan.slices.is_empty();
+                let room = bytes_max.saturating_sub(plan.bytes);
+                let more = self.plan_segment(index, (begin, upto), (room, must), &mut plan);
+                if !more.map_err(damaged)? {
+                    break;
+                }
             }
             index += 1;
+        }
+        if plan.bytes == 0 && index == self.segments.len() {
+            self.check_gap(from, upto)?;
         }
         Ok(plan)
     }
@@ -125,20 +136,16 @@ impl Log {
         }
     }
 
-    /// Adds what one segment has; whether the next one may have more.
+    /// Adds what one segment has from a batch of it on; whether the next one may have more.
     fn plan_segment(
         &self,
         index: usize,
-        upto: Offset,
+        (from, upto): (Spot, Offset),
         (room, must): (u32, bool),
         plan: &mut ReadPlan,
     ) -> Result<bool, ScanError> {
         let segment = &self.segments[index];
         let end = Spot { offset: self.segment_end(index), position: segment.bytes };
-        let Some(from) = self.reaching(index, plan.next)? else { return Ok(true) };
-        if from.offset > plan.next {
-            self.check_gap(index, plan.next, from)?;
-        }
         let limit = match upto < end.offset {
             true => self.reaching(index, upto)?.unwrap_or(end),
             false => end,
@@ -166,22 +173,31 @@ impl Log {
         Ok(to == end)
     }
 
-    /// A read is to begin behind what was asked for. Compaction left a gap there, or the batch that has it is not
-    /// what was written any more, and says that it ends before: its checksum tells.
-    fn check_gap(&self, index: usize, asked: Offset, from: Spot) -> Result<(), ScanError> {
-        if asked >= self.gaps_below {
-            let damage = Damage::Gap { expected: asked, found: from.offset };
-            return Err(ScanError::Damaged { position: from.position, damage });
+    /// If nothing has what was asked for, up to `found`, where the next batch begins or the log ends: compaction left a
+    /// gap there, or the batch that has it is not what was written any more, and says that it ends before. Its
+    /// checksum tells.
+    fn check_gap(&self, asked: Offset, found: Offset) -> Result<(), LookupError> {
+        if found <= asked {
+            return Ok(());
         }
-        let before = if from.position > 0 { Some(index) } else { index.checked_sub(1) };
-        let Some(segment) = before.map(|index| &self.segments[index]) else { return Ok(()) };
-        let mut walk = segment.walk_to(&self.home, asked)?;
-        let mut last = None;
-        while let Some(found) = walk.next()?.filter(|found| found.header.last_offset() < asked) {
-            last = Some(found);
+        // A cut that failed may have left none.
+        let Some(segment) = self.segments.get(self.segment_of(asked)) else { return Ok(()) };
+        let checked = || {
+            let mut walk = segment.walk_to(&self.home, asked)?;
+            let mut before = None;
+            while let Some(found) = walk.next()?.filter(|found| found.header.last_offset() < asked) {
+                before = Some(found);
+            }
+            let Some(before) = before else { return Ok((segment.base, 0)) };
+            BatchWalk::new(segment.file(&self.home)?.as_ref(), before.position, before.end()).next()?;
+            Ok((before.header.next_offset(), before.end()))
+        };
+        let (expected, position) = checked().map_err(LookupError::of(segment.base))?;
+        if expected < self.gaps_below {
+            return Ok(());
         }
-        let Some(last) = last else { return Ok(()) };
-        BatchWalk::new(segment.file(&self.home)?.as_ref(), last.position, last.end()).next().map(drop)
+        let damage = Damage::Gap { expected, found };
+        Err(LookupError::Damaged { segment: segment.base, position, damage })
     }
 
     /// The first batch of a segment that reaches `target` or beyond.

@@ -10,7 +10,7 @@
 //!
 //! | stop | records | decision |
 //! | --- | --- | --- |
-//! | clean | end where the file and the recovery point do | believe it |
+//! | clean | end where the file and the recovery point do, if one is known | believe it |
 //! | clean | do not | as after an unclean stop |
 //! | unclean | bad below the recovery point, or missing | quarantine, leave the records as they are |
 //! | unclean | bad above it | cut there, drop everything behind, make that durable |
@@ -329,9 +329,10 @@ impl Opening {
             Ok(_) | Err(ScanError::Damaged { .. }) => return Ok(None),
             Err(ScanError::Disk(error)) => return Err(error.into()),
         };
-        // An orderly stop writes down where it ends. The headers of the last batches are believed without
+        // An orderly stop writes down where the log ends. The headers of the last batches are believed without
         // their checksums, so this is what finds a wrong one among them.
-        if resumed.end != self.batches.known.recovery_point {
+        let point = self.batches.known.recovery_point;
+        if point != Offset::ZERO && resumed.end != point {
             return Ok(None);
         }
         let mut segments = Vec::with_capacity(found.len());

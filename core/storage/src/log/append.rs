@@ -153,7 +153,7 @@ impl Log {
             return self.append_stored(now, batch);
         }
         self.check_append(batch.bytes().len(), batch.leader_epoch())?;
-        if self.gaps_below <= end {
+        if self.gaps_below < found {
             self.sync_before_gap()?;
             // Durable before the batch is there: a start would cut it off otherwise.
             self.changing(|log| log.allow_gaps(ahead_of(found)))?;
