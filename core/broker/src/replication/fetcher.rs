@@ -109,7 +109,7 @@ pub struct Fetcher {
     turn: Option<PartitionKey>,
     /// What to leave alone for a while, of what is wanted.
     resting: BTreeMap<PartitionKey, Rest>,
-    /// For how long what was refused was left alone the last time, if it was for the same.
+    /// For how long what may not be known yet was left alone the last time, if it is still asked for the same.
     refused: BTreeMap<PartitionKey, Duration>,
     session: Session,
 }
@@ -401,11 +401,11 @@ impl Fetcher {
     /// later than its followers: producers wait until it has them.
     fn refusal_rest(&mut self, key: PartitionKey, may_not_know: bool) -> Duration {
         let backoff = self.limits.backoff;
-        let rest = match self.refused.get(&key) {
-            _ if !may_not_know => backoff,
-            None => backoff / FIRST_REST_SHARE,
-            Some(last) => (*last * 2).min(backoff),
-        };
+        if !may_not_know {
+            self.refused.remove(&key);
+            return backoff;
+        }
+        let rest = self.refused.get(&key).map_or(backoff / FIRST_REST_SHARE, |last| (*last * 2).min(backoff));
         self.refused.insert(key, rest);
         rest
     }

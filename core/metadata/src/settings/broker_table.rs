@@ -268,7 +268,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How many bytes of requests may wait at a time, over all connections; -1 is a quarter of the memory.")
         .why("Always bounded: a full budget stops reading sockets and loses nothing."),
     fixed("replica.fetch.backoff.ms", Int, Some("100"), AtLeast(0))
-        .doc("How long a follower leaves a partition alone that its leader refused.")
+        .doc("How long a follower leaves a partition alone that its leader refused; a tenth of it first, and twice as long each time, if the leader may not know yet that it leads.")
         .why("The metadata that explain it come sooner than that. Kafka's default is 1000."),
     fixed("replica.fetch.max.bytes", Int, Some("1048576"), AtLeast(0))
         .doc("The most record bytes of one partition in an answer to a follower; a larger batch comes all the same.")
