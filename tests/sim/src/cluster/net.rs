@@ -4,8 +4,8 @@
 //!   Connect ─▶ Opening ─▶ Open ── frames in order, each way its own delay ──▶ End, or Broken
 //! ```
 //!
-//! Frames of one connection arrive in order or not at all. Where links are slow, those of all connections from one
-//! machine to another wait for each other. What is sent over a link that is cut waits, as
+//! Frames of one connection arrive in order or not at all. Where links are slow, the
+//! connections from one machine to another share them. What is sent over a link that is cut waits, as
 //! it does with TCP, until the link is whole again or the connection is given up. A frame that was on its
 //! way when its sender gave the connection up still arrives.
 
@@ -233,6 +233,7 @@ impl Network {
         for lane in [&mut conn.out, &mut conn.back] {
             let kept = random.index(lane.parcels.len() + 1);
             lane.parcels.truncate(kept);
+            lane.taken_us = 0;
         }
     }
 
@@ -240,7 +241,7 @@ impl Network {
     pub(crate) fn deafen(&mut self, id: ConnId, way: Way) {
         if let Some(conn) = self.conns.get_mut(&id) {
             let lane = conn.lane(way);
-            lane.is_deaf = true;
+            (lane.is_deaf, lane.taken_us) = (true, 0);
             lane.parcels.clear();
             self.forget_dead(id);
         }
