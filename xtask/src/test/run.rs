@@ -243,7 +243,9 @@ struct Why {
 impl Why {
     fn read(&mut self, line: &str) {
         let is_error = line.starts_with("Error: ") || line == "Caused by:";
-        if is_error || (line.starts_with("thread '") && line.contains("panicked at")) {
+        // What a story says stands below its name.
+        let is_name = line.starts_with("---- ") && line.ends_with(" ----");
+        if is_error || is_name || (line.starts_with("thread '") && line.contains("panicked at")) {
             self.left = WHY_LINES_MAX;
         } else if line.is_empty() || line.starts_with("test ") || line.starts_with("stack backtrace:") {
             self.left = 0;
@@ -275,6 +277,10 @@ mod tests {
             "stack backtrace:",
             "   0: somewhere",
             "test seeds ... FAILED",
+            "---- java::life ----",
+            "it never joined",
+            "",
+            "failures:",
         ] {
             count.read(line);
         }
@@ -284,6 +290,8 @@ mod tests {
             "    it had to",
             "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
             "assertion failed: false",
+            "---- java::life ----",
+            "it never joined",
         ];
         assert_eq!(count.why.lines, kept);
     }
