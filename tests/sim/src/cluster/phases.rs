@@ -94,6 +94,7 @@ impl World {
             }
         }
         self.quorum.calm();
+        self.net.calm();
         self.calm_members();
         core.iter().for_each(|node| self.make_well(*node));
         let ends: BTreeMap<PartitionKey, _> =
@@ -166,6 +167,7 @@ impl World {
         self.say(format_args!("all is well from here on"));
         self.mend(|_, _| true);
         self.quorum.calm();
+        self.net.calm();
         for node in 0..self.nodes.len() {
             if self.nodes[node].process.as_ref().is_some_and(Process::needs_repair) {
                 // Its disk was repaired: somebody starts it again.
