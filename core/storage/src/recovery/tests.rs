@@ -118,6 +118,10 @@ fn an_orderly_stop_is_believed_only_if_the_files_look_like_it() {
         let whole = believed.then_some(10).or(end.filter(|&end| end == 10));
         assert_eq!(opened.ok().map(|(log, _)| log.end().0), whole, "{name}");
     }
+    // Without a recovery point, as where its file was taken away, there is nothing to compare with.
+    let known = Known { clean: true, ..unclean(Offset::ZERO) };
+    let (log, recovered) = open(&ten_batches().0, LogSettings::default(), known).expect("good");
+    assert_eq!((log.end(), recovered), (Offset(10), Recovered { clean: true, ..Recovered::default() }));
 }
 
 #[test]
