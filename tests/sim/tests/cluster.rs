@@ -63,7 +63,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::UncleanElected, 20),
     (Plant::QuorumForgets, 20),
     (Plant::DeposedIsHeard, 20),
-    (Plant::DamageKept, 20),
+    (Plant::DamageKept, 60),
 ];
 
 #[test]
