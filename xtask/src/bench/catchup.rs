@@ -35,7 +35,7 @@ const LOAD: f64 = 0.25;
 const TURN: Duration = Duration::from_secs(5);
 const TURN_WARM_UP: Duration = Duration::from_millis(500);
 /// Turns before the broker is killed, and while it is away.
-const TURNS_BEFORE: usize = 2;
+const TURNS_BEFORE: usize = 4;
 const TURNS_AWAY: usize = 1;
 /// From one interval whose times are told apart to the next.
 const INTERVAL_MS: u64 = 100;
@@ -60,10 +60,8 @@ const SIDES: [Side; 3] = [Side::Vltava("os"), Side::Vltava("ack"), Side::Kafka];
 pub(super) fn catch_up(bench: &Bench) -> Result<Vec<Section>> {
     let mut section = section(bench);
     for run in 0..bench.options.runs {
-        // The others take minutes.
-        let sides = if run == 0 { &SIDES[..] } else { &SIDES[..1] };
         let limit = limits(&bench.site, bench.options.missed_mib << 20)?;
-        super::in_turn(run, sides, |side| turn(bench, &mut section, (run, side), limit))?;
+        super::in_turn(run, &SIDES, |side| turn(bench, &mut section, (run, side), limit))?;
     }
     for column in [OS, ACK] {
         section.want(column, RAISED, Bound::AtMost(2.0));
@@ -240,8 +238,7 @@ fn section(bench: &Bench) -> Section {
          after each process's first {} ms. All is in sync when Metadata says so of each partition; what was copied \
          until then is what the files of its log have grown by. What the machine can do is measured in each run, \
          too: the same bytes out of a file through `sendfile`, a socket and a checksum into another file, and \
-         nothing else. The clusters are warmed as those of Produce are. What is not Vltava with flush.policy=os \
-         is measured once.",
+         nothing else. The clusters are warmed as those of Produce are.",
         Client::Ours.producer_settings(ACKS).join(" "),
         bench.options.missed_mib,
         TURN.as_secs(),

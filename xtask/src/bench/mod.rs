@@ -283,7 +283,7 @@ fn seconds_of_cluster(options: &Options, part: Part) -> f64 {
         Part::Produce | Part::ThreeProducers => runs * (75.0 + 8.0 * million),
         Part::Consume => runs * (30.0 + 4.5 * million),
         Part::Failover => 200.0 + 31.0 * f64::from(options.rounds),
-        Part::CatchUp => (runs + 2.0) * (35.0 + 28.0 * options.missed_mib as f64 / 1024.0),
+        Part::CatchUp => runs * (165.0 + 70.0 * options.missed_mib as f64 / 1024.0),
         _ => 0.0,
     }
 }
