@@ -43,21 +43,20 @@ impl DirHealth {
     /// An error of a change to names. The disk is at fault, and the directory retired, unless the
     /// error is about the names themselves or about this process.
     pub(crate) fn judge(&self, operation: &'static str, path: &Path, error: io::Error) -> DiskError {
-        const DISK_FAULTS: [Errno; 8] = [
-            Errno::IO,
-            Errno::NOSPC,
-            Errno::DQUOT,
-            Errno::ROFS,
-            Errno::NODEV,
-            Errno::NXIO,
-            Errno::UCLEAN,
-            Errno::SHUTDOWN,
-        ];
-        match Errno::from_io_error(&error) {
-            Some(errno) if DISK_FAULTS.contains(&errno) => self.retire(operation, path, error),
-            _ => disk_error(operation, path, &error),
+        let has_no_room = matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::DQUOT));
+        if has_no_room || is_of_medium(&error) {
+            self.retire(operation, path, error)
+        } else {
+            disk_error(operation, path, &error)
         }
     }
+}
+
+/// Whether an error says that the disk below is at fault, not what was asked of it.
+pub(crate) fn is_of_medium(error: &io::Error) -> bool {
+    const FAULTS: [Errno; 6] =
+        [Errno::IO, Errno::ROFS, Errno::NODEV, Errno::NXIO, Errno::UCLEAN, Errno::SHUTDOWN];
+    Errno::from_io_error(error).is_some_and(|errno| FAULTS.contains(&errno))
 }
 
 /// An error of one file, or of this process; the directory is as good as before.

@@ -11,6 +11,7 @@ mod fs_disk; // start here
 mod health;
 
 mod lock; // one process per directory
+pub mod probe; // a directory that could not be opened
 
 mod flush_pool; // group commit
 mod warm; // cold reads

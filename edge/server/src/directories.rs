@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition, Uuid};
 use broker::directories::{Found, LastStop, last_stop};
-use disk::{DirLock, FlushPool, FsDisk, LockError};
+use disk::{DirLock, FlushPool, FsDisk, LockError, probe};
 use metadata::settings::BrokerSettings;
 use quorum::METADATA_TOPIC;
 use storage::checkpoint::{parse_epochs, read_partition_metadata};
@@ -21,7 +21,7 @@ use storage::layout::{
     DirName, EPOCHS_FILE, FileKind, FileName, META_PROPERTIES_FILE, parse_dir_name, parse_file_name,
 };
 use telemetry::Metrics;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::log_dir::{LogDirectory, Parts};
 use crate::random::random;
@@ -43,6 +43,8 @@ pub(crate) struct Directories {
     pub(crate) all: Vec<Directory>,
     /// The place of the one with the metadata log.
     pub(crate) home: usize,
+    /// Those that the node goes without, since their disks fail.
+    pub(crate) failing: Vec<PathBuf>,
 }
 
 /// Why a log directory cannot be used.
@@ -81,6 +83,18 @@ pub enum DirectoryError {
     /// Its threads cannot be started.
     #[error("cannot start the flush threads: {0}")]
     Threads(io::Error),
+    /// Its disk fails, and the node cannot go without it.
+    #[error(
+        "{0}; the disk fails, and the metadata of this node is there, or may be: repair it. If it is lost for good, and \
+         the rest of the cluster has what is here: give this node empty log directories, and it is filled by the others"
+    )]
+    Failing(Box<DirectoryError>),
+}
+
+impl DirectoryError {
+    fn with_advice(self) -> Self {
+        Self::Failing(Box::new(self))
+    }
 }
 
 /// Who opens the directories.
@@ -96,6 +110,7 @@ struct Opening<'a> {
 pub(crate) struct Locked {
     locks: Vec<DirLock>,
     home: usize,
+    failing: Vec<PathBuf>,
     /// The cluster that they belong to; `None` if none was used before.
     pub(crate) cluster_id: Option<String>,
     /// Whether the node came to that cluster by joining it, and has some of its metadata.
@@ -106,18 +121,45 @@ pub(crate) struct Locked {
 
 impl Locked {
     /// Takes the directories of the settings. All of them belong to one cluster: that of the first that was
-    /// used before.
+    /// used before. One whose disk fails is gone without, if it cannot be the one with the metadata.
     pub(crate) fn lock(settings: &BrokerSettings) -> Result<Self, DirectoryError> {
-        let locks = settings.log_dirs.iter().map(|root| lock(root)).collect::<Result<Vec<_>, _>>()?;
-        let roots = settings.log_dirs.iter().map(|root| look(root)).collect::<Result<Vec<_>, _>>()?;
-        let home = metadata_home::choose(&roots)?;
+        let (mut locks, mut roots, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for root in &settings.log_dirs {
+            match lock(root).and_then(|lock| Ok((lock, look(root)?))) {
+                Ok((lock, root)) => {
+                    locks.push(lock);
+                    roots.push(root);
+                }
+                Err(error) if probe::failing(root).is_some() => failed.push((root, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        let home = match (metadata_home::choose(&roots), failed.is_empty()) {
+            (Ok(home), true) => home,
+            (Ok(home), false) if metadata_home::is_sure(&roots, home) => home,
+            (Err(why), true) | (Err(why @ HomeError::Several { .. }), false) => return Err(why.into()),
+            // What is missing may be on the disk that fails.
+            _ => return Err(failed.swap_remove(0).1.with_advice()),
+        };
+        let failing = failed.into_iter().map(|(root, error)| without(root, &error)).collect();
         let first_used =
             std::iter::once(&roots[home]).chain(&roots).find_map(|root| root.properties.as_ref());
         let cluster_id = first_used.map(|known| known.cluster_id.clone());
         let Root { properties, has_log, .. } = &roots[home];
         let joins = properties.as_ref().is_some_and(|properties| properties.joins);
-        Ok(Self { locks, home, cluster_id, has_joined: joins && *has_log, is_joining: joins && !*has_log })
+        let (has_joined, is_joining) = (joins && *has_log, joins && !*has_log);
+        Ok(Self { locks, home, failing, cluster_id, has_joined, is_joining })
     }
+}
+
+/// Says that the node goes without a directory.
+fn without(root: &Path, error: &DirectoryError) -> PathBuf {
+    error!(
+        dir = %root.display(), %error,
+        "started without a log directory, since its disk fails: what it had is filled again by others that lead, if \
+         there are any, or waits until the disk is repaired and the node started again"
+    );
+    root.to_owned()
 }
 
 impl Directories {
@@ -128,24 +170,33 @@ impl Directories {
         settings: &BrokerSettings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, DirectoryError> {
-        let Locked { locks, home, cluster_id: used, .. } = locked;
+        let Locked { locks, home, mut failing, cluster_id: used, .. } = locked;
         let opening = Opening { settings, metrics, cluster_id, is_new_cluster: used.is_none() };
         let mut all: Vec<Option<Directory>> = locks.iter().map(|_| None).collect();
         let mut locks: Vec<Option<DirLock>> = locks.into_iter().map(Some).collect();
         // The one with the metadata first: the others say which one that is.
         let others = (0..all.len()).filter(|place| *place != home);
         for place in std::iter::once(home).chain(others) {
-            let root = &settings.log_dirs[place];
-            let metadata_directory = all[home].as_ref().map(|home| home.dir.id);
             let lock = locks[place].take().expect("each place comes once");
-            let directory = opening.open(root, lock, metadata_directory)?;
+            let root = lock.dir().to_owned();
+            let metadata_directory = all[home].as_ref().map(|home| home.dir.id);
+            let directory = match opening.open(&root, lock, metadata_directory) {
+                Ok(directory) => directory,
+                Err(error) if place != home && probe::failing(&root).is_some() => {
+                    failing.push(without(&root, &error));
+                    continue;
+                }
+                Err(error) if probe::failing(&root).is_some() => return Err(error.with_advice()),
+                Err(error) => return Err(error),
+            };
             if all.iter().flatten().any(|known| known.dir.id == directory.dir.id) {
                 let error = LogDirError::Copy { path: root.clone() };
-                return Err(DirectoryError::Unusable { root: root.clone(), error });
+                return Err(DirectoryError::Unusable { root, error });
             }
             all[place] = Some(directory);
         }
-        Ok(Self { all: all.into_iter().flatten().collect(), home })
+        let home = all[..home].iter().flatten().count();
+        Ok(Self { all: all.into_iter().flatten().collect(), home, failing })
     }
 
     /// What the last stop left.

@@ -1,6 +1,7 @@
 //! The node: everything its connections share.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -36,6 +37,8 @@ pub(crate) struct Node {
     pub(crate) image: Arc<ArcSwap<Image>>,
     pub(crate) partitions: Arc<PartitionTable>,
     pub(crate) dirs: Vec<Arc<LogDirectory>>,
+    /// Log directories that it goes without, since their disks fail.
+    pub(crate) dirs_failing: Vec<PathBuf>,
     pub(crate) control: Control,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
@@ -134,6 +137,13 @@ impl Host for Node {
                 dirs[at].replicas.push(LogDirReplica { name: cell.name.clone(), bytes, lag });
             }
         }
+        dirs.extend(self.dirs_failing.iter().map(|path| LogDir {
+            path: path.display().to_string(),
+            failed: true,
+            bytes_total: None,
+            bytes_usable: None,
+            replicas: Vec::new(),
+        }));
         dirs
     }
 

@@ -5,6 +5,7 @@ mod registration;
 mod threads;
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
@@ -269,7 +270,7 @@ fn begin(
     let lanes = threads.lanes();
     let limits = (fetcher_limits(&settings), Arc::clone(&hosting.throttles));
     let followers = Followers::new(identity, table, hosting.clock, limits, lanes);
-    let node = Arc::new(node(settings, cluster_id, &hosting, control.clone()));
+    let node = Arc::new(node(settings, cluster_id, &hosting, control.clone(), directories.failing.clone()));
     watch::all(&node, listener);
     if let Some(cluster) = &cluster {
         let _ = cluster.service.set(ClusterService {
@@ -365,7 +366,13 @@ fn end_soon() {
     }
 }
 
-fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control: Control) -> Node {
+fn node(
+    settings: BrokerSettings,
+    cluster_id: String,
+    hosting: &Hosting,
+    control: Control,
+    dirs_failing: Vec<PathBuf>,
+) -> Node {
     // A quarter of what there is, each way: the rest is for the page cache, which serves reads.
     let quarter = memory::bytes_max() / 4;
     Node {
@@ -391,6 +398,7 @@ fn node(settings: BrokerSettings, cluster_id: String, hosting: &Hosting, control
         image: Arc::clone(&hosting.image),
         partitions: Arc::clone(&hosting.table),
         dirs: hosting.dirs.clone(),
+        dirs_failing,
         control,
         clock: hosting.clock,
         cluster_id,

@@ -286,6 +286,44 @@ fn a_directory_that_is_gone_for_two_starts_is_missed_both_times() {
     life.stop();
 }
 
+/// As a disk that answers with errors: the node starts without it, as it goes on without one that fails later.
+#[test]
+fn a_directory_whose_disk_fails_is_gone_without_unless_it_has_the_metadata() {
+    let site = Site::new();
+    let life = site.start(&["a", "b"]);
+    let topic = life.create("t", 2).id;
+    life.fill(topic, 2, 5);
+    let in_b = (0..2).find(|partition| life.dir_of(topic, *partition).starts_with(site.at("b"))).unwrap();
+    life.stop();
+    // What is at its beginning belongs to nobody, so reading there is an input/output error.
+    let fail = |file: &str| {
+        fs::rename(site.at(file), site.at("kept")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", site.at(file)).unwrap();
+    };
+    let mend = |file: &str| fs::rename(site.at("kept"), site.at(file)).unwrap();
+    for file in ["b/meta.properties", "b/replication-offset-checkpoint"] {
+        fail(file);
+        let life = site.start(&["b", "a"]);
+        assert_eq!((life.offline(), life.bounds(topic, in_b)), (1, None), "{file}");
+        assert_eq!(life.bounds(topic, 1 - in_b), Some((0, 5)));
+        let b = site.at("b").display().to_string();
+        let gone_without = format!("log directory {b} fails: its node started without it");
+        assert!(life.warnings().contains(&gone_without), "{:?}", life.warnings());
+        let dirs = life.started.node.log_dirs();
+        assert_eq!(dirs.iter().filter(|dir| dir.failed).map(|dir| &dir.path).collect::<Vec<_>>(), [&b]);
+        life.stop();
+        mend(file);
+    }
+    fail("a/meta.properties");
+    let refusal = site.refusal(&["a", "b"]);
+    assert!(refusal.contains("Input/output error") && refusal.contains("repair it"), "{refusal}");
+    mend("a/meta.properties");
+    let life = site.start(&["a", "b"]);
+    assert_eq!((life.offline(), life.bounds(topic, in_b)), (0, Some((0, 5))));
+    assert_eq!(life.warnings(), [""; 0]);
+    life.stop();
+}
+
 #[test]
 fn without_the_directory_of_the_metadata_a_node_does_not_start() {
     let site = Site::new();

@@ -39,7 +39,8 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
             Box::new(move |node| budget(node).bytes_max()),
         );
     }
-    let retired = "Whether a log directory was given up after a failed write.";
+    let retired =
+        "Whether a log directory was given up after a failed write, or could not be used at the start.";
     let full = "Whether a log directory takes no records, for want of room.";
     let free = "Bytes that the file system of a log directory has left, when it was looked at last.";
     let size = "Bytes of the file system of a log directory.";
@@ -59,6 +60,10 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         gauge("vltava_compaction_partitions_aside", aside, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| node.dirs[place].compaction.dirty_bytes_max.load(Ordering::Relaxed);
         gauge("vltava_compaction_dirty_bytes_max", dirty, &[("dir", path.as_str())], Box::new(read));
+    }
+    for path in &node.dirs_failing {
+        let path = path.display().to_string();
+        gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(|_| 1));
     }
     replication(node);
     groups(node);
@@ -189,6 +194,10 @@ fn warnings(node: &Node) -> Vec<String> {
     let mut warnings: Vec<String> = retired
         .map(|dir| format!("log directory {} was given up after a failed write", dir.path.display()))
         .collect();
+    let failing = node.dirs_failing.iter();
+    warnings.extend(
+        failing.map(|path| format!("log directory {} fails: its node started without it", path.display())),
+    );
     let full = node.dirs.iter().filter(|dir| !dir.has_room());
     warnings.extend(full.map(|dir| format!("log directory {} is full", dir.path.display())));
     let offline = node.metrics.state.partitions_offline.get();

@@ -118,6 +118,15 @@ pub fn choose(roots: &[Root<'_>]) -> Result<usize, HomeError> {
     }
 }
 
+/// Whether the one that was chosen has the metadata whatever is in directories that cannot be looked at: it has a
+/// log, and nobody says that it is elsewhere.
+pub fn is_sure(roots: &[Root<'_>], home: usize) -> bool {
+    let id_of = |root: &Root<'_>| root.properties.as_ref().map(|known| known.directory_id);
+    let Some(home) = roots.get(home).filter(|home| home.has_log) else { return false };
+    let named = roots.iter().filter_map(|root| Some(root.properties.as_ref()?.metadata_directory));
+    named.filter(|id| !id.is_zero()).all(|id| id_of(home) == Some(id))
+}
+
 #[cfg(test)]
 mod tests {
     use base::BrokerId;
@@ -147,6 +156,19 @@ mod tests {
         assert_eq!(choose(&[root("new"), home()]), Ok(1), "a disk was added");
         let two = [home(), Root { has_log: true, ..used("c", 3, 3) }];
         assert!(matches!(choose(&two), Err(HomeError::Several { .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_has_the_metadata_unless_all_others_agree_that_it_is_elsewhere() {
+        let home = || Root { has_log: true, ..used("b", 2, 2) };
+        assert!(is_sure(&[used("a", 1, 2), home()], 1));
+        assert!(
+            is_sure(&[root("new"), Root { has_log: true, ..used("b", 2, 0) }], 1),
+            "a crash ended the first start"
+        );
+        assert!(!is_sure(&[used("a", 1, 3), home()], 1), "it is old");
+        assert!(!is_sure(&[used("a", 1, 1), root("b")], 0), "the log may be where nobody can look");
+        assert!(!is_sure(&[], 0));
     }
 
     #[test]
