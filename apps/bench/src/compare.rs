@@ -2,8 +2,8 @@
 
 use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
 use crate::statistics::{
-    Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples, p_max_of_several,
-    runs_for_one_of,
+    Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples, from_nothing,
+    p_max_of_several, runs_for_one_of,
 };
 
 /// Two reports, compared.
@@ -93,7 +93,8 @@ impl Differences {
         for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
             let (a, b) = (before.values(figure), after.values(figure));
             let spreads = Spread::of(&a).zip(Spread::of(&b));
-            let compared = compare_samples(&a, &b, figure.better, self.matters);
+            let compared = compare_samples(&a, &b, figure.better, self.matters)
+                .or_else(|| from_nothing(&a, &b, figure.better));
             let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
             let (point, system) = (point.label(), system.clone());
             self.lines.push(Line { point, system, figure, before, after, found, is_sure: false });
@@ -202,7 +203,7 @@ impl Differences {
                 line.figure.title.to_owned(),
                 shown(&line.before),
                 shown(&line.after),
-                format!("{:.2} ×", line.found.ratio),
+                line.factor(),
                 interval.unwrap_or_default(),
                 line.verdict(),
             ]);
@@ -217,6 +218,10 @@ impl Line {
         (self.found.ratio < 1.0) == (self.figure.better == Better::Higher)
     }
 
+    fn factor(&self) -> String {
+        if self.found.ratio.is_finite() { format!("{:.2} ×", self.found.ratio) } else { "from 0".to_owned() }
+    }
+
     fn verdict(&self) -> String {
         let differs = matches!(self.found.judgement, Judgement::Better | Judgement::Worse);
         let doubt = if differs && !self.is_sure { ", perhaps by chance" } else { "" };
@@ -226,7 +231,7 @@ impl Line {
     /// Which figure of whom, and how many times what it was.
     pub fn in_words(&self) -> String {
         let place = format!("{} {}", self.system, self.point);
-        format!("{}: {}, {:.2} ×", place.trim_end(), self.figure.title, self.found.ratio)
+        format!("{}: {}, {}", place.trim_end(), self.figure.title, self.factor())
     }
 }
 

@@ -151,12 +151,15 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Value {
     })
 }
 
-/// A time for people, in a unit that fits it.
+/// A time for people, in a unit that fits it, rounded to three digits or to whole ones.
 pub fn in_words(nanos: u64) -> String {
-    match nanos {
-        0..10_000 => format!("{nanos} ns"),
-        10_000..10_000_000 => format!("{} µs", nanos / 1_000),
-        10_000_000..100_000_000_000 => format!("{} ms", nanos / 1_000_000),
-        _ => format!("{} s", nanos / 1_000_000_000),
-    }
+    let (unit, name) = match nanos {
+        0..10_000 => return format!("{nanos} ns"),
+        10_000..10_000_000 => (1e3, "µs"),
+        10_000_000..100_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let value = nanos as f64 / unit;
+    // 99.95 is rounded to 100.
+    if value < 99.95 { format!("{value:.1} {name}") } else { format!("{value:.0} {name}") }
 }

@@ -159,12 +159,61 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
+    use crate::load::Second;
+    use crate::meter::Measured;
+
+    /// What lies in each tag of a log, and of what is in none.
+    fn by_tag(path: &Path) -> BTreeMap<String, Histogram<u64>> {
+        let text = std::fs::read(path).expect("it is there");
+        let (mut found, mut deserializer) = (BTreeMap::new(), Deserializer::new());
+        for entry in IntervalLogIterator::new(&text) {
+            let LogEntry::Interval(interval) = entry.expect("each line can be read") else { continue };
+            let bytes = BASE64_STANDARD.decode(interval.encoded_histogram()).expect("it is base64");
+            let part: Histogram<u64> = deserializer.deserialize(&mut &bytes[..]).expect("it is a histogram");
+            let tag = interval.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
+            found.entry(tag).or_insert_with(histogram).add(&part).expect("they have the same bounds");
+        }
+        found
+    }
+
+    /// Also what came behind the last whole second.
+    #[test]
+    fn the_seconds_of_a_run_are_all_of_it() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let mut runs = Runs::create(folder.path(), "a b").expect("it can be written");
+        runs.run = "vltava.acks=all, x.run1".to_owned();
+        let (mut written, mut read) = (histogram(), histogram());
+        for (at, is_whole) in [(0, true), (1, true), (2, true), (3, false)] {
+            let mut measured = [Measured::default(), Measured::default()];
+            measured[0].response.saturating_record(1_000_000 * (at + 1));
+            measured[1].response.saturating_record(3_000_000 * (at + 1));
+            if at > 0 {
+                written.add(&measured[0].response).expect("they have the same bounds");
+                read.add(&measured[1].response).expect("they have the same bounds");
+            }
+            let (from, to) = (at as f64, at as f64 + if is_whole { 1.0 } else { 0.2 });
+            let second = Second { from, to, is_warmup: at == 0, ..Second::default() };
+            let window = Window { second: &second, written: &measured[0], read: &measured[1], is_whole };
+            runs.tell(&Event::Second { part: "", window: &window }).expect("it can be written");
+        }
+        runs.finish().expect("it can be written");
+        let mut found = by_tag(&folder.path().join("a_b.hlog"));
+        assert_eq!(found.remove("vltava.acks=all__x.run1.acknowledged"), Some(written));
+        assert_eq!(found.remove("vltava.acks=all__x.run1.read"), Some(read));
+        let warmup: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(
+            warmup,
+            ["vltava.acks=all__x.run1.acknowledged.warmup", "vltava.acks=all__x.run1.read.warmup"]
+        );
+    }
 
     #[test]
     fn what_was_written_is_read_without_loss() {

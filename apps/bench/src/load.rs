@@ -226,8 +226,10 @@ impl<'a> Stage<'a> {
 
     /// What the cluster promises, and what it does not say.
     fn stamp(&self) -> (Stamp, Option<String>) {
+        // The settings of a driver or a workload may say something else than its own word for it.
+        let settled = self.clients.properties().into_iter().find(|(name, _)| *name == "acks");
         let mut stamp = Stamp {
-            acks: self.target.workload.acks.clone(),
+            acks: settled.map_or_else(|| self.target.workload.acks.clone(), |(_, acks)| acks),
             replication_factor: self.target.replicas(),
             client_settings: self.clients.changed(),
             ..Stamp::default()

@@ -57,7 +57,7 @@ pub fn results(report: &Report) -> Vec<(String, Value)> {
 
 fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &RunReport) -> Value {
     let workload = &point.workload;
-    let producers = u32::from(workload.producers) / workload.topics.max(1);
+    let per_topic = |all: u32| (all / workload.topics.max(1)).max(1);
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| all.insert(name.to_owned(), value);
     put("workload", report.name.clone().into());
@@ -65,8 +65,8 @@ fn result(report: &Report, point: &PointReport, system: &SystemReport, run: &Run
     put("messageSize", message_bytes(workload, run).into());
     put("topics", workload.topics.into());
     put("partitions", workload.partitions.into());
-    put("producersPerTopic", producers.max(1).into());
-    put("consumersPerTopic", workload.consumers.into());
+    put("producersPerTopic", per_topic(workload.producers.into()).into());
+    put("consumersPerTopic", per_topic(workload.consumers.into()).into());
     series(run, f64::from(workload.subscriptions), &mut put);
     for times in [
         latency("publishLatency", |second| second.response_ns, run.written.as_ref()),

@@ -130,9 +130,9 @@ impl Used {
     }
 
     /// Processor time that neither the clients nor the brokers used: the system's own work for them, and whatever
-    /// else ran.
+    /// else ran. Not known where brokers are that nobody started here: they may be part of it.
     pub fn cpu_seconds_of_others(&self) -> Option<f64> {
-        let of_brokers = self.brokers.map_or(0.0, |brokers| brokers.cpu_seconds);
+        let of_brokers = self.brokers?.cpu_seconds;
         Some((self.host?.cpu_seconds - self.client.cpu_seconds - of_brokers).max(0.0))
     }
 }

@@ -245,6 +245,22 @@ pub fn compare(a: &[f64], b: &[f64], better: Better, matters: f64) -> Option<Com
     Some(Comparison { ratio, interval, p, judgement })
 }
 
+/// Compares with a sample that was nothing in the median, if the second is something: no factor says how much more
+/// that is.
+pub fn from_nothing(a: &[f64], b: &[f64], better: Better) -> Option<Comparison> {
+    if Spread::of(a)?.median != 0.0 || Spread::of(b)?.median == 0.0 {
+        return None;
+    }
+    let p = mann_whitney(a, b);
+    let judgement = match (a.len().min(b.len()) < RUNS_MIN, p > P_MAX, better) {
+        (true, ..) => Judgement::TooFewRuns,
+        (_, true, _) => Judgement::Same,
+        (.., Better::Higher) => Judgement::Better,
+        (.., Better::Lower) => Judgement::Worse,
+    };
+    Some(Comparison { ratio: f64::INFINITY, interval: None, p, judgement })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,6 +348,18 @@ mod tests {
         }
         assert!(held >= 176, "{held} of 200");
         assert_eq!(ratio_interval(&[], &[1.0], 1), None);
+    }
+
+    #[test]
+    fn what_was_nothing_becomes_worse_without_a_factor() {
+        let (none, some) = ([0.0; 5], [7.0, 8.0, 9.0, 10.0, 11.0]);
+        assert_eq!(compare(&none, &some, Better::Lower, 0.03), None);
+        let found = from_nothing(&none, &some, Better::Lower).expect("it is something now");
+        assert_eq!((found.judgement, found.ratio), (Judgement::Worse, f64::INFINITY));
+        let few = from_nothing(&none[..3], &some[..3], Better::Lower).map(|found| found.judgement);
+        assert_eq!(few, Some(Judgement::TooFewRuns));
+        assert_eq!(from_nothing(&none, &none, Better::Lower), None);
+        assert_eq!(from_nothing(&some, &none, Better::Lower), None);
     }
 
     #[test]

@@ -188,9 +188,7 @@ impl Suite<'_> {
                 if let Some(export) = self.export {
                     export.on_window(window);
                 }
-                if window.is_whole {
-                    tell(Event::Second { part, window });
-                }
+                tell(Event::Second { part, window });
             };
             self.paced(target, &mut show)
         });
@@ -236,7 +234,10 @@ impl Suite<'_> {
             None => load::run(target, show),
         };
         if let Some(export) = self.export {
-            export.on_done(!done.as_ref().is_ok_and(|outcome| outcome.verdict.is_clean()));
+            let may_give_up = target.workload.may_give_up;
+            let is_good =
+                |outcome: &Outcome| outcome.verdict.is_clean() && (outcome.failed == 0 || may_give_up);
+            export.on_done(!done.as_ref().is_ok_and(is_good));
         }
         done
     }
@@ -252,9 +253,7 @@ impl Suite<'_> {
     fn version_of(&self, driver: &Driver) -> Option<String> {
         match driver.system {
             System::Vltava => Some(format!("vltava {}", self.version)),
-            System::Kafka => {
-                self.site.kafka.as_ref().map(|kafka| format!("Apache Kafka {}", kafka.version()))
-            }
+            System::Kafka => self.site.kafka.as_ref().map(|kafka| kafka.version()),
             System::Bootstrap => None,
         }
     }

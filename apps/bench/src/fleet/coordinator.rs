@@ -19,6 +19,7 @@ use crate::histogram::in_words;
 use crate::load::{
     Clock, Outcome, Phase, Second, Share, Shift, Show, Stage, Target, WorkerClock, steady_from,
 };
+use crate::schedule::wait_until;
 
 /// Workers that are connected.
 pub struct Fleet {
@@ -142,6 +143,8 @@ impl Fleet {
             Order::Start { at: shift.here(began), shift_ns: shift.nanos() }
         })?;
         let gathering = Gathering::new(self.links.len(), job(0).run, target.workload);
+        // What brokers use until then is not of the run.
+        wait_until(began, || self.clock.now());
         let merged = self.gather(gathering, stage, target, &phase, show)?;
         Ok((merged, began))
     }

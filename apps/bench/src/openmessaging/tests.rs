@@ -58,6 +58,9 @@ fn a_result_is_one_of_theirs() {
     let flow = FlowReport::of(&Flow { measured, seconds: 2.0 });
     let mut report =
         report(Workload { consumers: 1, subscriptions: 2, ..Workload::default() }, &[("a b/c", &[10.0])]);
+    let of_many = Workload { topics: 100, producers: 100, consumers: 200, ..Workload::default() };
+    let of_many = &results(&self::report(of_many, &[("a", &[10.0])]))[0].1;
+    assert_eq!((&of_many["producersPerTopic"], &of_many["consumersPerTopic"]), (&json!(1), &json!(2)));
     let run = &mut report.points[0].systems[0].runs[0];
     (run.written, run.read, run.failed) = (Some(flow.clone()), Some(flow), 4);
     run.seconds =

@@ -4,7 +4,7 @@ use super::{Grid, Report, RunReport};
 use crate::load::Second;
 
 /// What is answered so long after something was done is its doing, unless more was done by then.
-const FELT_SECONDS: f64 = 15.0;
+const FELT_SECONDS: f64 = 60.0;
 
 impl Report {
     /// What was done to brokers in each run, with the longest that a record then waited for its acknowledgement:

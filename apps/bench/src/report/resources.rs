@@ -7,7 +7,7 @@ use crate::histogram::in_words;
 use crate::load::Second;
 use crate::meter::Counts;
 use crate::metrics::Grown;
-use crate::resources::{Disk, Usage, Used};
+use crate::resources::{Disk, Host, Usage, Used};
 use crate::statistics::Spread;
 
 /// What some seconds took, and for how many records.
@@ -111,7 +111,7 @@ impl Resources {
 /// What is shown of it: the name of a column, what it is of a run, and how it is written.
 type Column = (&'static str, fn(&RunReport) -> Option<f64>, fn(f64) -> String);
 
-const COLUMNS: [Column; 16] = [
+const COLUMNS: [Column; 18] = [
     ("client CPU, ns a record", |run| Some(run.resources?.client_cpu_ns_per_record), whole),
     ("broker CPU, ns a record", |run| run.resources?.broker_cpu_ns_per_record, whole),
     ("client CPU, ms a MB", |run| run.resources?.client_cpu_ms_per_mb, precise),
@@ -134,6 +134,8 @@ const COLUMNS: [Column; 16] = [
         },
         precise,
     ),
+    ("network in, a byte", |run| of_network(run, |host| host.network_in_bytes), precise),
+    ("network out, a byte", |run| of_network(run, |host| host.network_out_bytes), precise),
     ("log flushes", |run| run.metrics.as_ref()?.flushes.map(|flushes| flushes as f64), whole),
     ("mean log flush", |run| mean_log_flush_ns(run), time),
     ("disk flushes", |run| run.resources?.disk().map(|disk| disk.flushes as f64), whole),
@@ -150,6 +152,12 @@ const COLUMNS: [Column; 16] = [
     ("CPU of others", |run| run.resources?.others_cpu_share, percent),
     ("stolen", |run| run.resources?.steal_share, percent),
 ];
+
+/// Other than loopback; nothing where next to nothing went there.
+fn of_network(run: &RunReport, of: fn(&Host) -> u64) -> Option<f64> {
+    let found = run.resources?;
+    found.per_byte(found.used.host.as_ref().map(of)).filter(|share| *share >= 0.01)
+}
 
 /// Of the brokers' logs, by what they say.
 fn mean_log_flush_ns(run: &RunReport) -> Option<f64> {

@@ -14,6 +14,8 @@ use crate::yaml::Settings;
 pub struct Kafka {
     libs: PathBuf,
     version: String,
+    /// Which Java it is, if that says so.
+    java: Option<String>,
 }
 
 /// The version that is fetched where nobody says where there is one.
@@ -47,7 +49,7 @@ impl Kafka {
         let version = versions.next();
         ensure!(version.is_some(), "{} has no jar of a Kafka broker, kafka_2.13-*.jar", libs.display());
         let libs = std::path::absolute(&libs)?;
-        Ok(Self { libs, version: version.unwrap_or_default() })
+        Ok(Self { libs, version: version.unwrap_or_default(), java: java() })
     }
 
     /// The jars that Maven fetches, once for all commands of a user.
@@ -65,9 +67,12 @@ impl Kafka {
         Self::find(&folder)
     }
 
-    /// Which it is.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// Which it is, and on which Java.
+    pub fn version(&self) -> String {
+        match &self.java {
+            Some(java) => format!("Apache Kafka {}, {java}", self.version),
+            None => format!("Apache Kafka {}", self.version),
+        }
     }
 
     fn words(&self, class: &str) -> Vec<String> {
@@ -116,6 +121,13 @@ fn fetch(folder: &Path) -> Result<()> {
         .context("cannot start mvn, which fetches Apache Kafka")?;
     ensure!(done.success(), "Maven cannot fetch Apache Kafka {VERSION}");
     Ok(())
+}
+
+/// As in `openjdk 17.0.15 2025-04-15`.
+fn java() -> Option<String> {
+    let said = Command::new("java").arg("-version").stdin(Stdio::null()).output().ok()?;
+    let first = String::from_utf8_lossy(&said.stderr).lines().next()?.replace('"', "");
+    Some(first.replace(" version ", " "))
 }
 
 /// The version in the name of the broker's jar.

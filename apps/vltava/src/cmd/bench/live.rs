@@ -29,7 +29,7 @@ impl Live {
                 self.progress = Progress::of(&point.workload);
                 self.say(&format!("run {number} of {of} · {}{at}\n", driver.name));
             }
-            Event::Second { part, window } if self.is_terminal => {
+            Event::Second { part, window } if self.is_terminal && window.is_whole => {
                 self.is_shown = true;
                 let part =
                     if part.is_empty() { self.progress.after(window.second) } else { format!("{part} · ") };
@@ -73,7 +73,8 @@ impl Progress {
     fn of(workload: &Workload) -> Self {
         Self {
             records: workload.records,
-            seconds: workload.warmup_seconds + workload.seconds,
+            // Brokers are warm by the time that more is sent than they take.
+            seconds: if workload.is_overload() { 0.0 } else { workload.warmup_seconds } + workload.seconds,
             is_stored: workload.stored,
             ..Self::default()
         }
