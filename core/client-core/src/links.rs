@@ -249,6 +249,11 @@ impl<T> Links<T> {
         open.map_or(0, |open| open.link.in_flight() + open.unwritten.len())
     }
 
+    /// Since when a peer owes the oldest answer that it owes; `None` if it owes none.
+    pub(crate) fn owes_since(&self, peer: Peer) -> Option<Duration> {
+        self.link(peer)?.waits_from()
+    }
+
     /// A connection on which such a question waits for its answer.
     pub(crate) fn asked_on(&self, is_such: impl Fn(&T) -> bool) -> Option<ConnectionId> {
         let open = self.peers.values().filter_map(|state| state.open.as_ref());

@@ -156,6 +156,13 @@ impl Chunk {
         self.from = self.from.max(from);
     }
 
+    /// The batch that it went to cannot be read: it ends before that.
+    pub fn refuse(&mut self) {
+        let base = self.batch().header().base_offset;
+        self.next = base.max(self.from);
+        self.rest = 0..0;
+    }
+
     fn corrupt(&mut self, error: BatchError) -> ConsumeError {
         self.rest = 0..0;
         ConsumeError::Corrupt { at: self.next, error }

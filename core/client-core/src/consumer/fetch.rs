@@ -244,8 +244,14 @@ impl Consumer {
         }
         match code {
             ErrorCode::None => {
-                (state.failures, state.doubted_at) = (0, None);
-                self.on_records(of, told, part, frame, effects);
+                state.doubted_at = None;
+                if self.on_records(of, told, part, frame, effects) {
+                    // It would come again as fast as it is asked for.
+                    return self.try_again(of, told.generation, now);
+                }
+                if let Some(state) = self.parts.get_mut(of) {
+                    state.failures = 0;
+                }
             }
             ErrorCode::OffsetOutOfRange => self.on_out_of_range(of, told, (now, effects)),
             // Also what nobody knows the meaning of: whatever befell the broker may be over the next time.
@@ -316,6 +322,7 @@ impl Consumer {
         }
     }
 
+    /// Whether there was something, and nothing to go on with: half a batch, or only what was read.
     fn on_records(
         &mut self,
         of: &TopicPartition,
@@ -323,15 +330,15 @@ impl Consumer {
         part: &PartitionData<'_>,
         frame: &Arc<Vec<u8>>,
         effects: &mut Effects<Effect>,
-    ) {
-        let Some(Records::Bytes(bytes)) = part.records else { return };
-        let Some(state) = self.parts.get_mut(of) else { return };
+    ) -> bool {
+        let Some(Records::Bytes(bytes)) = part.records else { return false };
+        let Some(state) = self.parts.get_mut(of) else { return false };
         let whole = match whole_batches(bytes, told.offset) {
             Ok(Some(whole)) => whole,
-            Ok(None) => return,
+            Ok(None) => return !bytes.is_empty(),
             Err(error) => {
                 effects.push(state.fail(of, error));
-                return;
+                return false;
             }
         };
         state.position = Position::Known(whole.next, whole.epoch);
@@ -350,6 +357,7 @@ impl Consumer {
             check_crcs: self.settings.check_crcs,
             aborted: is_committed.then(|| aborted.collect()),
         })));
+        false
     }
 }
 
@@ -384,10 +392,12 @@ fn whole_batches(bytes: &[u8], from: Offset) -> Result<Option<Whole>, ConsumeErr
 impl super::Part {
     fn told(&mut self, topic_id: Uuid, is_by_id: bool) -> Option<Told> {
         if self.topic_id != topic_id {
+            let is_first = self.topic_id == Uuid::ZERO;
             self.topic_id = topic_id;
             // What was read is of another topic of that name: its epochs say nothing of this one's. Who reads by
-            // name may have read this one before anybody said its id; then its epoch is the only sign of a cut.
-            if is_by_id {
+            // name may have read this one before anybody said its id, and so may who committed where to begin; then
+            // the epoch is the only sign of a cut (KIP-320).
+            if is_by_id && !is_first {
                 self.position = self.position.without_epoch();
             }
         }
@@ -447,6 +457,37 @@ mod tests {
         assert!(consumer.metadata.is_wanted);
         consumer.told_at = Duration::from_millis(1);
         assert_eq!(refused(&mut consumer, told), 1);
+    }
+
+    /// Committed by somebody, with the epoch of what was read last: the only sign that the log was cut since (KIP-320).
+    #[test]
+    fn the_epoch_that_was_committed_is_told_until_the_topic_is_another() {
+        let (mut consumer, _) = at(0);
+        consumer.take(&of(), Some((Offset(100), LeaderEpoch(3)))).expect("it was committed");
+        let part = consumer.parts.get_mut(&of()).expect("it is assigned");
+        let mut epoch = |topic: u8| part.told(Uuid([topic; 16]), true).map(|told| told.last_epoch);
+        assert_eq!(epoch(1), Some(LeaderEpoch(3)));
+        assert_eq!(epoch(1), Some(LeaderEpoch(3)));
+        assert_eq!(epoch(2), Some(LeaderEpoch::NONE));
+    }
+
+    #[test]
+    fn records_that_lead_nowhere_are_asked_for_ever_more_seldom() {
+        let (mut consumer, told) = at(300);
+        let mut bytes = vec![0; 100];
+        // A batch of which more is said to be there.
+        bytes[8..12].copy_from_slice(&1_000_i32.to_be_bytes());
+        bytes[16] = 2;
+        let mut rests = Vec::new();
+        for _ in 0..3 {
+            let part = PartitionData { records: Some(Records::Bytes(&bytes)), ..PartitionData::default() };
+            let (said, frame) = (FetchResponse::default(), Arc::new(bytes.clone()));
+            let mut effects = Effects::new();
+            consumer.on_part(&of(), (BrokerId(1), told), (&part, &said), &frame, (NOW, &mut effects));
+            assert!(effects.is_empty());
+            rests.push(consumer.parts[&of()].retry_at);
+        }
+        assert!(rests[0] > Duration::ZERO && rests.is_sorted(), "{rests:?}");
     }
 
     #[test]

@@ -10,18 +10,19 @@ use super::{CommittedOffsets, Effect, Life, Membership, OffsetAndMetadata, Revoc
 
 impl Membership {
     /// The owner does not read any more what it was told to give up, and wants these offsets to be committed
-    /// for it, beside those that are committed by themselves. Nothing if the demand is void by now.
+    /// for it, beside those that are committed by themselves. Nothing, and false, if the demand is void by now: what it
+    /// was about was lost meanwhile, and may have been assigned again since.
     pub fn release(
         &mut self,
         id: RevocationId,
         mut offsets: BTreeMap<TopicPartition, OffsetAndMetadata>,
         now: Now,
-    ) {
+    ) -> bool {
         let Some(revoking) = self.ownership.revoking.as_ref().filter(|revoking| revoking.id == id) else {
-            return;
+            return false;
         };
         if revoking.state != Release::Awaited {
-            return;
+            return false;
         }
         if self.settings.auto_commit.is_some() {
             for (of, upto) in self.offsets.unsaved(&revoking.partitions) {
@@ -38,6 +39,7 @@ impl Membership {
         if let Some(revoking) = &mut self.ownership.revoking {
             revoking.state = state;
         }
+        true
     }
 
     /// The group wants this to be owned, and nothing else. Who leaves takes nothing any more.

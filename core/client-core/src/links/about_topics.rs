@@ -7,6 +7,9 @@ use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use super::{Asking, Links, NetEffect};
 use crate::link::LinkError;
 
+/// From here on a question can say that topics are not to be created.
+const VERSION_CREATION_MIN: i16 = 4;
+
 impl<T> Links<T> {
     /// Asks whoever can be asked about topics. Whether the question is on its way; an error if one of the names
     /// cannot be said.
@@ -22,8 +25,8 @@ impl<T> Links<T> {
         let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
         let request = MetadataRequest {
             topics: Some(topics.collect()),
-            // The broker decides whether it does.
-            allow_auto_topic_creation: may_create,
+            // The broker decides whether it does; one that is asked in an older version is not told otherwise.
+            allow_auto_topic_creation: may_create || version < VERSION_CREATION_MIN,
             ..MetadataRequest::default()
         };
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };

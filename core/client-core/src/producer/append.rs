@@ -115,8 +115,12 @@ impl Producer {
         let partition = match (to.partition, record.key) {
             (Some(index), _) => {
                 let found = usize::try_from(index.0).ok().filter(|&place| place < count);
-                let topic = || to.topic.to_owned();
-                found.ok_or_else(|| AppendError::Partition { topic: topic(), index, count })?
+                let Some(place) = found else {
+                    // It may have been added since.
+                    self.metadata.is_wanted = true;
+                    return Err(AppendError::Partition { topic: to.topic.to_owned(), index, count });
+                };
+                place
             }
             (None, Some(key)) => partition_for_key(key, count),
             (None, None) => match topic.sticky.current() {

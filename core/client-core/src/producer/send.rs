@@ -17,6 +17,10 @@ const BUSY_BYTES: usize = 4 << 10;
 /// … then what is not full waits so long after it, even if the answer is in. Small requests one after
 /// the other would cost both sides more than the records in them.
 const REST: Duration = Duration::from_millis(1);
+/// What is not full gathers no longer than this once all that was in flight when it began is answered: where other
+/// partitions of the same leader always have full batches, nothing ever is not in flight. As long as Kafka's client
+/// lingers by itself.
+const GATHER_MAX: Duration = Duration::from_millis(5);
 
 /// What a request will carry.
 #[derive(Debug)]
@@ -31,8 +35,9 @@ struct Cargo {
 enum Readiness {
     /// A batch that is full, or lingered as long as was chosen, or has to leave for another reason.
     Full,
-    /// A batch that more records would fit into: it leaves if nothing is in flight.
-    Partial,
+    /// A batch that more records would fit into, and when it was begun: it leaves if nothing is in flight, or has
+    /// gathered for long enough.
+    Partial(Duration),
     /// The same, but at this time it leaves whatever is in flight.
     PartialUntil(Duration),
     /// Nothing before this time.
@@ -117,21 +122,35 @@ impl Producer {
             if self.topics.partition(place).leader != Some(leader) {
                 continue;
             }
-            match self.readiness(place, now) {
+            let readiness = match self.readiness(place, now) {
+                Readiness::Partial(begun) if !is_free => self.gathers(leader, begun, now),
+                other => other,
+            };
+            match readiness {
                 Readiness::Full => self.load_from(place, &mut cargo, now, effects),
-                Readiness::Partial | Readiness::PartialUntil(_) if is_free => {
+                Readiness::Partial(_) | Readiness::PartialUntil(_) if is_free => {
                     self.load_from(place, &mut cargo, now, effects);
                 }
                 Readiness::At(at) | Readiness::PartialUntil(at) => {
                     self.send_at = Some(self.send_at.map_or(at, |other| other.min(at)))
                 }
-                Readiness::Partial | Readiness::Not => {}
+                Readiness::Partial(_) | Readiness::Not => {}
             }
             if cargo.bytes >= self.settings.request_bytes_max {
                 break;
             }
         }
         cargo
+    }
+
+    /// What becomes of a batch that is not full while something is in flight.
+    fn gathers(&self, leader: BrokerId, begun: Duration, now: Now) -> Readiness {
+        let owes_since = self.links.owes_since(Peer::Broker(leader));
+        if owes_since.is_some_and(|since| since <= begun) {
+            return Readiness::Partial(begun);
+        }
+        let until = begun + GATHER_MAX;
+        if until <= now.elapsed { Readiness::Full } else { Readiness::At(until) }
     }
 
     /// Who was loaded is last from now on: who did not fit is first in the next request.
@@ -159,7 +178,7 @@ impl Producer {
         }
         match (partition.waiting.is_empty(), &partition.open) {
             (false, _) => Readiness::Full,
-            (true, Some(_)) if linger.is_zero() => Readiness::Partial,
+            (true, Some(open)) if linger.is_zero() => Readiness::Partial(open.created),
             (true, Some(open)) if open.created + linger <= now.elapsed => Readiness::Full,
             (true, Some(open)) if is_pressed => Readiness::PartialUntil(open.created + linger),
             (true, Some(open)) => Readiness::At(open.created + linger),

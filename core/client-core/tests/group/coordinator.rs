@@ -28,6 +28,8 @@ pub(crate) struct Coordinator {
     pub(crate) unwell: Option<ErrorCode>,
     /// What it answers to commits, if it takes none.
     pub(crate) refuses_commits: Option<ErrorCode>,
+    /// Partitions of which it takes no commits, and what it answers of them.
+    pub(crate) refuses_commits_of: BTreeMap<TopicPartition, ErrorCode>,
     /// Whether offsets are not told yet.
     pub(crate) holds_offsets: bool,
     /// Worlds in which a member's part in the group has ended without its knowledge.
@@ -45,6 +47,7 @@ impl Coordinator {
             commits: Vec::new(),
             unwell: None,
             refuses_commits: None,
+            refuses_commits_of: BTreeMap::new(),
             holds_offsets: false,
             fenced: BTreeSet::new(),
         }
@@ -75,8 +78,10 @@ impl Coordinator {
         for topic in &said.topics {
             let mut partitions = Vec::new();
             for it in &topic.partitions {
+                let of = part(topic.name, it.partition_index);
+                let refused = self.refuses_commits_of.get(&of).copied().filter(|_| code.is_none());
+                let code = refused.unwrap_or(code);
                 if code.is_none() {
-                    let of = part(topic.name, it.partition_index);
                     self.offsets.insert(of.clone(), (it.committed_offset, it.committed_leader_epoch));
                     self.commits.push((of, it.committed_offset));
                 }

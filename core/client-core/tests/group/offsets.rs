@@ -115,6 +115,30 @@ fn a_later_commit_is_never_overtaken_by_one_that_is_tried_again() {
     }
 }
 
+/// One of its partitions cannot be committed for a while, its topic was deleted, say; the other could.
+#[test]
+fn what_is_done_of_a_commit_is_not_done_again_behind_a_later_one() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 34);
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        world.told(a);
+        world.brokers.refuses_commits_of.insert(part("u", 1), ErrorCode::UnknownTopicOrPartition);
+        let until = world.now().elapsed + Duration::from_secs(60);
+        let both = BTreeMap::from([(part("u", 0), at(10)), (part("u", 1), at(5))]);
+        world.all[a].membership.commit(both, until);
+        world.run(700);
+        world.all[a].membership.commit(BTreeMap::from([(part("u", 0), at(20))]), until);
+        world.run(10_000);
+        assert_eq!(world.told(a), ["committed"], "the later one");
+        world.brokers.refuses_commits_of.clear();
+        world.run(5_000);
+        assert_eq!(world.told(a), ["committed"], "the earlier one");
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 20);
+        assert_eq!(world.brokers.offsets[&part("u", 1)].0, 5);
+    }
+}
+
 #[test]
 fn who_is_no_member_any_more_cannot_commit() {
     let mut world = World::new(false, 35);

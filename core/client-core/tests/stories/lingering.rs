@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::ErrorCode;
-use vltava_client_core::producer::{Effect, ProducerSettings};
+use vltava_client_core::producer::{Effect, NewRecord, ProducerSettings};
 
 use crate::stage::Stage;
 
@@ -69,6 +69,32 @@ fn without_a_linger_it_leaves_when_nothing_is_on_its_way() {
     let alone = stage.next();
     stage.answer(&alone, ErrorCode::None, 1);
     assert_eq!(stage.next().values, [b"one", b"two", b"six"]);
+}
+
+/// Another partition of its leader always has full batches, so that something is always on its way.
+#[test]
+fn it_leaves_soon_after_what_was_before_it_although_the_connection_is_never_free() {
+    let settings = ProducerSettings { batch_bytes_max: 512, in_flight_max: 2, ..ProducerSettings::default() };
+    let mut stage = Stage::new(settings);
+    stage.partitions = 2;
+    let full = NewRecord { value: Some(&[7; 400]), ..NewRecord::default() };
+    // Before the broker knows it, a producer has one batch on its way.
+    stage.send(&full, Some(0));
+    stage.acknowledge_request();
+    for _ in 0..6 {
+        stage.send(&full, Some(0));
+    }
+    assert_eq!(stage.sent.len(), 2);
+    stage.send(&NewRecord { value: Some(b"small"), ..NewRecord::default() }, Some(1));
+    let mut rounds = Vec::new();
+    for round in 1..=20 {
+        stage.send(&full, Some(0));
+        stage.pass(Duration::from_millis(1));
+        if stage.acknowledge_request().contains(&1) {
+            rounds.push(round);
+        }
+    }
+    assert!(matches!(rounds[..], [5..=8]), "it left in {rounds:?}");
 }
 
 #[test]

@@ -223,6 +223,9 @@ impl Consumer {
             }
             Err(error) => {
                 let at = batch.header().base_offset;
+                if let Some(chunk) = &mut self.current {
+                    chunk.refuse();
+                }
                 Err(self.fail_current(ConsumeError::Corrupt { at, error }))
             }
         }

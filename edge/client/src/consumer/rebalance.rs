@@ -128,11 +128,13 @@ impl Consumer {
         {
             let now = self.shared.clock.now();
             let mut state = self.shared.state.lock();
-            for of in partitions {
-                state.core.give_up(of);
-            }
-            if let Some(group) = &mut state.group {
-                group.membership.release(id, offsets, now);
+            // While the listener was asked they may have been lost and assigned again: those are others.
+            let is_asked = match &mut state.group {
+                Some(group) => group.membership.release(id, offsets, now),
+                None => true,
+            };
+            if is_asked {
+                partitions.iter().for_each(|of| state.core.give_up(of));
             }
         }
         self.after_change();

@@ -130,10 +130,16 @@ impl Membership {
             self.note_commit_code(*code, now);
         }
         let mut again = Vec::new();
-        for commit in std::mem::take(&mut self.offsets.in_flight) {
+        for mut commit in std::mem::take(&mut self.offsets.in_flight) {
             match verdict(&commit, &codes, self.may_be_made_later(&commit)) {
                 Verdict::Done => self.settle_commit(commit, Ok(())),
-                Verdict::Again => again.push(commit),
+                Verdict::Again => {
+                    // What of it is done is not made again: that would go behind what was committed since.
+                    let is_done = |of: &TopicPartition, _: &mut _| codes.get(of) == Some(&ErrorCode::None);
+                    let done = commit.of.extract_if(.., is_done).map(|(of, upto)| (of, upto.offset));
+                    self.offsets.committed.extend(done);
+                    again.push(commit);
+                }
                 Verdict::Failed(error) => self.settle_commit(commit, Err(error)),
             }
         }
