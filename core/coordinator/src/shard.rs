@@ -232,7 +232,13 @@ impl Shard {
         self.assert_steps(matches!(request, Request::OffsetCommit(_)));
         let error = match self.phase {
             Phase::Active => return self.handle(now, (ticket, caller), request, image, out),
-            Phase::Loading => ErrorCode::CoordinatorLoadInProgress,
+            Phase::Loading => match request {
+                // Clients do not expect to hear of a log that is read, and give up: as in Kafka, who is alive goes on, and
+                // whoever waits for an assignment, of which nothing is known any more, joins anew.
+                Request::Heartbeat(_) => ErrorCode::None,
+                Request::SyncGroup(_) => ErrorCode::RebalanceInProgress,
+                _ => ErrorCode::CoordinatorLoadInProgress,
+            },
             Phase::Idle => ErrorCode::NotCoordinator,
         };
         out.push(Effect::Reply { ticket, response: Response::refused(&request, error) });

@@ -120,7 +120,10 @@ fn who_comes_while_the_log_is_read_is_answered_when_it_is() {
     shard.begin_load(world.now);
     let (joins, fetches) = (world.request(9, &join("")).parked(), world.request(8, &fetch).parked());
     let code = world.ask(4, &heartbeat, |response| response.error_code);
-    assert_eq!(code, ErrorCode::CoordinatorLoadInProgress.code(), "who is in a group can wait elsewhere");
+    assert_eq!(code, ErrorCode::None.code(), "clients expect nothing else of one that leads the group");
+    let sync = SyncGroupRequest { group_id: "billing", generation_id: 1, ..Default::default() };
+    let code = world.ask(5, &sync, |response| response.error_code);
+    assert_eq!(code, ErrorCode::RebalanceInProgress.code(), "it joins anew, and waits there");
     let joins = world.look(joins).parked();
     shard.end_load(world.now);
     assert_eq!(world.bell.rang(), 1);

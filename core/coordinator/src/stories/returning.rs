@@ -172,4 +172,11 @@ fn who_slept_through_a_generation_has_no_place_until_it_has_given_up_all() {
     let ticket = sync(&mut stage, &b2, &[]);
     assert_eq!(synced(&mut stage, ticket), ALL[6..]);
     stage.check_replay();
+
+    // And joins like all others when the next one comes.
+    let mut d = cooperative("d", "four");
+    let waits = stage.join(&mut d);
+    let tickets = [&mut a, &mut b2, &mut c].map(|member| stage.join(member));
+    assert_eq!(stage.joined(tickets[1], &mut b2), "generation 3 cooperative-sticky led by one");
+    assert_eq!(stage.joined(waits, &mut d), "generation 3 cooperative-sticky led by one");
 }

@@ -172,6 +172,8 @@ impl ClassicGroup {
         }
         let said = self.protocol.as_deref().and_then(|protocol| member.metadata(protocol).cloned());
         member.update(join.ticket, join.asks);
+        // Who comes without its id has given up all that it had.
+        member.was_passed_over = false;
         member.client_id = join.caller.client_id.into();
         member.client_host = join.caller.client_host.into();
         member.touch(at.now.elapsed);
