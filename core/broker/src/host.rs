@@ -93,7 +93,6 @@ pub struct Hosted {
     pub partition: Partition,
     /// Who waits for it.
     pub parked: Parked,
-    start_saved: Offset,
 }
 
 /// What the edge has to do after a step, outside the lock.
@@ -116,6 +115,8 @@ pub enum Effect {
     AlterIsr(AlterIsr),
     /// What to ask the leader for may be something else now.
     FetchOn,
+    /// Have the start of the log made durable soon; then tell [`Hosted::on_start_saved`].
+    SaveStart,
     /// Lower the recovery point, then cut the log: see [`replica::Effect::LowerRecoveryPoint`].
     LowerRecoveryPoint(Offset),
     /// Tell that the end of the log was cut off: see [`replica::Effect::Truncated`].
@@ -142,21 +143,25 @@ pub enum Effect {
 impl Hosted {
     /// A partition for which nobody waits, as it was opened.
     pub fn new(partition: Partition) -> Self {
-        // It begins where its checkpoint says, or with the first segment that is there.
-        let start_saved = partition.log().start();
-        Self { partition, parked: Parked::default(), start_saved }
+        Self { partition, parked: Parked::default() }
     }
 
-    /// Up to where the start of the log is durable: it comes back no lower than this.
-    pub fn start_saved(&self) -> Offset {
-        self.start_saved
-    }
-
-    /// The start of the log was made durable as it was some time ago. Those who saved it may say so in
-    /// any order.
+    /// See [`Partition::on_start_saved`].
     pub fn on_start_saved(&mut self, start: Offset, out: &mut Effects<Effect>) {
-        self.start_saved = self.start_saved.max(start);
-        self.parked.start_saved(self.start_saved, |waiter| out.push(Effect::Wake(waiter)));
+        self.with(out, |partition, out| partition.on_start_saved(start, out));
+    }
+
+    /// Up to where records that were deleted on request do not come back: not here, whatever happens, and not with
+    /// another leader.
+    pub fn deleted_upto(&self) -> Offset {
+        self.partition.start_saved().min(self.partition.low_watermark())
+    }
+
+    fn wake_deletions(&mut self, out: &mut Effects<Effect>) {
+        if self.parked.awaits_start() {
+            let upto = self.deleted_upto();
+            self.parked.deleted(upto, |waiter| out.push(Effect::Wake(waiter)));
+        }
     }
 
     /// Runs a step of the partition and turns its effects into those of this broker.
@@ -176,10 +181,13 @@ impl Hosted {
                 replica::Effect::Committed(high_watermark) => {
                     self.parked.committed(high_watermark, |waiter| out.push(Effect::Wake(waiter)));
                 }
-                replica::Effect::Grown(_) => self.parked.grown(|waiter| out.push(Effect::Wake(waiter))),
+                replica::Effect::Grown(_) | replica::Effect::Deleted => {
+                    self.parked.grown(|waiter| out.push(Effect::Wake(waiter)))
+                }
                 replica::Effect::RoleChanged => self.parked.gone(|waiter| out.push(Effect::Wake(waiter))),
                 replica::Effect::AlterIsr(proposal) => out.push(Effect::AlterIsr(proposal)),
                 replica::Effect::FetchOn => out.push(Effect::FetchOn),
+                replica::Effect::SaveStart => out.push(Effect::SaveStart),
                 replica::Effect::LowerRecoveryPoint(upto) => out.push(Effect::LowerRecoveryPoint(upto)),
                 replica::Effect::Truncated { from, to, committed } => {
                     out.push(Effect::Truncated { from, to, committed });
@@ -200,6 +208,7 @@ impl Hosted {
                 }
             }
         }
+        self.wake_deletions(out);
         result
     }
 }

@@ -1,5 +1,5 @@
-//! Answers that wait: produce requests for their commit, fetch requests for data, deletions for their
-//! start of the log to be durable.
+//! Answers that wait: produce requests for their commit, fetch requests for data, deletions until what they
+//! deleted does not come back.
 //!
 //! One list a partition, held beside it under the partition's lock, so that "is it there yet?" and
 //! "then wake me" cannot be separated by an append.
@@ -11,8 +11,8 @@
 //!                                                                          ▼
 //!   append, flush ── high watermark moved ──▶ committed(hw) ──▶ wake, by the edge, after the lock
 //!                                                                          ▲
-//!   delete records ── start of the log not saved ──▶ await_start ──────────┤
-//!   checkpoint     ── start of the log saved     ──▶ start_saved(start) ───┘
+//!   delete records ── start not saved, or not known to all in sync ──▶ await_start ──┤
+//!   checkpoint, follower's fetch ── it is                     ──▶ deleted(upto) ─────┘
 //! ```
 //!
 //! A waiter is named by its connection. It looks again when it is woken and may find that it has to
@@ -76,7 +76,7 @@ impl Parked {
         add_once(waiter, &mut self.growth);
     }
 
-    /// Wakes `waiter` once the log is saved to begin at `start` or later.
+    /// Wakes `waiter` once what lies below `start` does not come back.
     pub fn await_start(&mut self, start: Offset, waiter: Waiter) {
         self.starts.push((start, waiter));
     }
@@ -92,7 +92,12 @@ impl Parked {
         leave_one(end, id, &mut self.commits);
     }
 
-    /// Forgets that `id` waits for `start` to be saved: its time is up.
+    /// Whether somebody waits for that.
+    pub fn awaits_start(&self) -> bool {
+        !self.starts.is_empty()
+    }
+
+    /// Forgets that `id` waits for `start`: its time is up.
     pub fn leave_start(&mut self, start: Offset, id: WaiterId) {
         leave_one(start, id, &mut self.starts);
     }
@@ -115,9 +120,9 @@ impl Parked {
         self.growth.drain(..).for_each(wake);
     }
 
-    /// The log is saved to begin at `start`: who is to be woken.
-    pub fn start_saved(&mut self, start: Offset, wake: impl FnMut(Waiter)) {
-        wake_up_to(start, &mut self.starts, wake);
+    /// What lies below `upto` does not come back: who is to be woken.
+    pub fn deleted(&mut self, upto: Offset, wake: impl FnMut(Waiter)) {
+        wake_up_to(upto, &mut self.starts, wake);
     }
 
     /// The partition is gone from here, or is led by another: everybody has to look again.
@@ -237,7 +242,7 @@ mod tests {
         parked.await_commit(Offset(3), waiter(3));
         assert_eq!(woken(&mut parked, 2), [] as [u64; 0]);
         let mut ids = Vec::new();
-        parked.start_saved(Offset(3), |waiter| ids.push(waiter.id.0));
+        parked.deleted(Offset(3), |waiter| ids.push(waiter.id.0));
         assert_eq!((ids, parked.len()), (vec![1], 2));
         let mut ids = Vec::new();
         parked.gone(|waiter| ids.push(waiter.id.0));

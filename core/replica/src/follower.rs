@@ -28,7 +28,7 @@ pub struct FollowerFetch {
     pub from: Offset,
     /// The epoch of the record before that; [`LeaderEpoch::NONE`] if there is none.
     pub last_epoch: LeaderEpoch,
-    /// The first offset that it has.
+    /// The first offset that it has, durably: after a crash it has none before this.
     pub log_start: Offset,
 }
 
@@ -129,7 +129,7 @@ pub enum FollowError {
 impl Partition {
     /// What to ask the leader for next.
     pub fn next_fetch(&self) -> NextFetch {
-        let Role::Follower(Following { leader: Some(leader), .. }) = self.role else {
+        let Role::Follower(Following { leader: Some(leader), within, .. }) = self.role else {
             return NextFetch::Nothing;
         };
         if self.failed {
@@ -141,9 +141,9 @@ impl Partition {
         NextFetch::Ask(FollowerFetch {
             leader,
             current_epoch: self.epoch,
-            from: self.log.end(),
+            from: within.unwrap_or(self.log.end()),
             last_epoch: self.log.last_epoch().unwrap_or(LeaderEpoch::NONE),
-            log_start: self.log.start(),
+            log_start: self.start_saved,
         })
     }
 
@@ -165,6 +165,7 @@ impl Partition {
     ) -> Result<bool, FollowError> {
         self.check_follows(said.epoch)?;
         if let Some((epoch, end)) = said.diverging {
+            self.ask_from_end();
             self.diverge((epoch, end), out)?;
             return Ok(false);
         }
@@ -183,6 +184,7 @@ impl Partition {
         out: &mut Effects<Effect>,
     ) -> Result<(), FollowError> {
         self.check_follows(epoch)?;
+        self.ask_from_end();
         if self.log.end() > end {
             // Its own epochs would have told where to cut, had they known.
             return self.cut_at(end, (epoch, end), out);
@@ -192,6 +194,13 @@ impl Partition {
             self.begin_cut(Cut::All(start), out);
         }
         Ok(())
+    }
+
+    /// Asks for what comes behind the end of the log, and nothing else.
+    fn ask_from_end(&mut self) {
+        if let Role::Follower(following) = &mut self.role {
+            following.within = None;
+        }
     }
 
     fn check_follows(&self, epoch: LeaderEpoch) -> Result<(), FollowError> {
@@ -235,7 +244,7 @@ impl Partition {
         let durable_max = match cut {
             Cut::From(at) if at > self.log.start() => at.min(self.log.recovery_point()),
             // Nothing stays, and a crash may leave no segment that tells where the log was.
-            Cut::From(_) | Cut::All(_) => Offset::ZERO,
+            Cut::From(_) | Cut::All(_) | Cut::Within { .. } => Offset::ZERO,
         };
         self.cut = Some(DecidedCut { cut, durable_max });
         out.push(Effect::LowerRecoveryPoint(durable_max));
@@ -256,6 +265,10 @@ impl Partition {
         let decided = self.cut.take_if(|decided| noted <= decided.durable_max);
         let Some(DecidedCut { cut, .. }) = decided.filter(|_| !self.failed) else { return Ok(()) };
         let done = self.make_cut(now, cut, out);
+        if self.log.size_bytes() == 0 {
+            // The file that is left is called so.
+            self.start_saved = self.log.start();
+        }
         out.push(Effect::FetchOn);
         self.check();
         done
@@ -277,6 +290,14 @@ impl Partition {
                 emptied.map_err(|error| self.disk(error, out))?;
                 self.high_watermark = start;
             }
+            Cut::Within { base, start } => {
+                let emptied = self.log.truncate_fully_and_start_at(now, base);
+                emptied.map_err(|error| self.disk(error, out))?;
+                self.high_watermark = base;
+                if let Role::Follower(following) = &mut self.role {
+                    following.within = Some(start);
+                }
+            }
         }
         Ok(())
     }
@@ -295,6 +316,9 @@ impl Partition {
         out: &mut Effects<Effect>,
     ) -> Result<bool, FollowError> {
         let before = self.log.end();
+        if self.begins_within(records, out) {
+            return Ok(false);
+        }
         let mut failed = None;
         for batch in records::whole_batches(records) {
             match self.append_one(now, batch, out) {
@@ -310,6 +334,22 @@ impl Partition {
             Some(error) => Err(error),
             None => Ok(has_grown),
         }
+    }
+
+    /// The leader's log starts within a batch, because records were deleted up to there. Who has nothing asks from
+    /// there, and is sent the whole batch: the log here has to begin with it, too. Whether that is so.
+    fn begins_within(&mut self, records: &[u8], out: &mut Effects<Effect>) -> bool {
+        let start = self.log.end();
+        if self.log.start() < start || self.log.size_bytes() > 0 {
+            return false;
+        }
+        let Some(Ok(first)) = records::whole_batches(records).next() else { return false };
+        let base = first.header().base_offset;
+        let is_within = base < start && first.header().last_offset() >= start;
+        if is_within {
+            self.begin_cut(Cut::Within { base, start }, out);
+        }
+        is_within
     }
 
     fn append_one(
@@ -329,6 +369,7 @@ impl Partition {
         }
         match self.log.append_fetched(now, &batch) {
             Ok(_) => {
+                self.ask_from_end();
                 let records = u32::try_from(batch.header().records_count).unwrap_or(0);
                 self.on_appended(now, batch.bytes().len(), records, out);
                 Ok(())
@@ -353,6 +394,7 @@ impl Partition {
                 DeleteError::Disk(error) => self.disk(error, out),
                 error @ DeleteError::OutOfRange { .. } => FollowError::Unusable(error.to_string()),
             })?;
+            out.push(Effect::SaveStart);
         }
         self.check();
         Ok(())

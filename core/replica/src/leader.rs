@@ -24,6 +24,8 @@ pub(crate) struct Leader {
     epoch: LeaderEpoch,
     /// Where the log ended when this leadership began: who has not got here may lack what others have.
     start: Offset,
+    /// What lies below was deleted before this leadership, or on request since: who does not know must not lead.
+    deleted: Offset,
     isr: Isr,
     followers: BTreeMap<BrokerId, Follower>,
     /// Whether the last proposal was refused, and until when none is made that adds somebody.
@@ -61,12 +63,19 @@ pub(crate) struct Leadership {
 }
 
 impl Leader {
-    pub(crate) fn new(now: Now, me: BrokerId, start: Offset, leadership: Leadership) -> Self {
+    /// Leads a log from `deleted` to `start`.
+    pub(crate) fn new(
+        now: Now,
+        me: BrokerId,
+        (deleted, start): (Offset, Offset),
+        leadership: Leadership,
+    ) -> Self {
         let Leadership { epoch, partition_epoch, replicas, isr } = leadership;
         let mut leader = Self {
             me,
             epoch,
             start,
+            deleted,
             isr: Isr::new(isr, partition_epoch),
             followers: BTreeMap::new(),
             was_refused: false,
@@ -179,7 +188,21 @@ impl Leader {
         self.isr.all().map(end).min().unwrap_or(Offset::NONE).min(own_end)
     }
 
-    /// A follower has all that is committed, and all that any leader before knew to be: it is to be in sync.
+    /// Somebody has what lies below deleted.
+    pub(crate) fn on_deleted(&mut self, upto: Offset) {
+        self.deleted = self.deleted.max(upto);
+    }
+
+    /// Where the logs of all who may be in sync start, as far as they said; [`Offset::NONE`] if one said nothing yet.
+    pub(crate) fn shared_start(&self, own_start: Offset) -> Offset {
+        let followers = self.isr.all().filter(|id| *id != self.me);
+        let starts =
+            followers.map(|id| self.followers.get(&id).map_or(Offset::NONE, |follower| follower.start));
+        starts.min().unwrap_or(own_start).min(own_start)
+    }
+
+    /// A follower has all that is committed, and all that any leader before knew to be, and nothing that was deleted: it
+    /// is to be in sync.
     pub(crate) fn expand(
         &mut self,
         now: Now,
@@ -194,7 +217,8 @@ impl Leader {
         }
         let state = self.followers.get(&follower)?;
         let is_there = self.isr.committed().contains(&follower);
-        if is_there || !self.isr.is_settled() || state.end < high_watermark.max(self.start) {
+        let has_all = state.end >= high_watermark.max(self.start);
+        if is_there || !self.isr.is_settled() || !has_all || state.start < self.deleted {
             return None;
         }
         let mut isr = self.isr.committed().to_vec();

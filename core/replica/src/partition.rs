@@ -39,6 +39,10 @@ pub enum Effect {
     Committed(Offset),
     /// There is more to read for followers than there was: up to here.
     Grown(Offset),
+    /// Records were deleted on request: followers are to know where the log starts.
+    Deleted,
+    /// Have it written down soon where the log starts, and say so with [`Partition::on_start_saved`].
+    SaveStart,
     /// Another role, or another leadership: whoever waits for this one waits in vain.
     RoleChanged,
     /// Ask the controller, and bring its answer back with [`Partition::on_isr_answer`].
@@ -112,6 +116,8 @@ pub struct Partition {
     pub(crate) log: Log,
     pub(crate) role: Role,
     pub(crate) epoch: LeaderEpoch,
+    /// Since which leadership it has led, one after the other; `None` if it does not.
+    led_since: Option<LeaderEpoch>,
     pub(crate) settings: PartitionSettings,
     pub(crate) high_watermark: Offset,
     /// The last leadership that began uncleanly, see [`Assignment::unclean_epoch`].
@@ -120,6 +126,8 @@ pub struct Partition {
     pub(crate) agreed_epoch: LeaderEpoch,
     /// What is to be given up of the log once its recovery point is lowered.
     pub(crate) cut: Option<DecidedCut>,
+    /// Up to where the start of the log is durable: it comes back no lower than this.
+    pub(crate) start_saved: Offset,
     /// Bytes and records appended since the last flush was asked for.
     unflushed_bytes: u64,
     unflushed_records: u64,
@@ -136,11 +144,15 @@ impl Partition {
     pub fn open(me: BrokerId, log: Log, high_watermark: Offset, settings: PartitionSettings) -> Self {
         // What was cut off since the checkpoint was written is not there any more.
         let high_watermark = high_watermark.clamp(log.start(), log.end());
+        // It begins where its checkpoint says, or with the first segment that is there.
+        let start_saved = log.start();
         Self {
             me,
+            start_saved,
             log,
             role: Role::None,
             epoch: LeaderEpoch::NONE,
+            led_since: None,
             settings,
             high_watermark,
             unclean_epoch: LeaderEpoch::NONE,
@@ -175,15 +187,18 @@ impl Partition {
             }
             Role::Follower(following) if !is_new => following.leader = assignment.leader,
             _ if assignment.leader == Some(self.me) => {
-                let leader = Leader::new(now, self.me, self.log.end(), leadership);
+                let log = (self.log.start(), self.log.end());
+                let leader = Leader::new(now, self.me, log, leadership);
                 self.role = Role::Leader(leader);
+                self.led_since.get_or_insert(self.epoch);
                 self.agreed_epoch = self.epoch;
                 self.cut = None;
                 out.push(Effect::RoleChanged);
             }
             _ => {
                 let leader = assignment.leader;
-                self.role = Role::Follower(Following { leader, committed: Offset::NONE });
+                self.led_since = None;
+                self.role = Role::Follower(Following { leader, committed: Offset::NONE, within: None });
                 self.cut = None;
                 out.push(Effect::RoleChanged);
             }
@@ -372,6 +387,10 @@ impl Partition {
         match self.log.retain_plan(now, self.high_watermark) {
             Ok(removal) => removal,
             Err(error) => {
+                if matches!(error, LookupError::Damaged { .. }) {
+                    // Nobody may ever read what is oldest, and nothing would go any more.
+                    out.push(Effect::Suspect(self.log.start()));
+                }
                 self.lookup_failed(error, out);
                 None
             }
@@ -455,6 +474,12 @@ impl Partition {
     /// Whether this broker leads it.
     pub fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader(_))
+    }
+
+    /// Since which leadership it has led, one after the other: what it appended since is in its log as it was. `None` if
+    /// it does not lead.
+    pub fn led_since(&self) -> Option<LeaderEpoch> {
+        self.led_since
     }
 
     /// Puts other settings in force.

@@ -175,7 +175,9 @@ impl Partition {
         let found = match spec {
             OffsetSpec::Earliest | OffsetSpec::EarliestLocal => return plain(self.log.start()),
             // A new leader does not know yet how far the one before it had committed (KIP-207).
-            OffsetSpec::Latest if self.may_have_committed_more() => return Err(FetchError::NotAvailable),
+            OffsetSpec::Latest | OffsetSpec::MaxTimestamp if self.may_have_committed_more() => {
+                return Err(FetchError::NotAvailable);
+            }
             OffsetSpec::Latest => return plain(upto),
             // Nothing is in remote storage.
             OffsetSpec::LatestTiered | OffsetSpec::EarliestPendingUpload => return Ok(None),
@@ -183,9 +185,11 @@ impl Partition {
             OffsetSpec::At(timestamp) => self.log.offset_for_timestamp(timestamp),
         };
         let found = found.map_err(|error| self.lookup_failed(error, out))?;
-        Ok(found
-            .filter(|found| found.offset < upto)
-            .map(|found| (found.timestamp, found.offset, found.epoch)))
+        match found.filter(|found| found.offset < upto) {
+            // What is meant may be committed all the same: whoever was told that there is none would read on behind it.
+            None if self.may_have_committed_more() => Err(FetchError::NotAvailable),
+            found => Ok(found.map(|found| (found.timestamp, found.offset, found.epoch))),
+        }
     }
 
     fn may_have_committed_more(&self) -> bool {
@@ -256,12 +260,47 @@ impl Partition {
         if upto < Offset::ZERO || upto > end {
             return Err(FetchError::OutOfRange { from: upto, start, end });
         }
-        self.log.delete_records(upto).map_err(|error| match error {
+        let deleted = self.log.delete_records(upto).map_err(|error| match error {
             DeleteError::OutOfRange { upto, end } => FetchError::OutOfRange { from: upto, start, end },
             DeleteError::Disk(error) => {
                 self.fail(error.clone(), out);
                 FetchError::Disk(error)
             }
-        })
+        });
+        if let (Role::Leader(leader), Ok(upto)) = (&mut self.role, &deleted) {
+            leader.on_deleted(*upto);
+        }
+        out.push(Effect::Deleted);
+        deleted
+    }
+
+    /// Where the logs of all who may be in sync start, durably: whoever leads next does not have what lies below
+    /// (Kafka's low watermark). [`Offset::NONE`] as long as one of them said nothing, and while too few are in sync, for
+    /// then others may be elected; of a replica that does not lead, where its own log starts.
+    pub fn low_watermark(&self) -> Offset {
+        match &self.role {
+            Role::Leader(leader) if leader.isr().len() < leader.isr_min(self.settings.isr_min) => {
+                Offset::NONE
+            }
+            Role::Leader(leader) => leader.shared_start(self.log.start()),
+            Role::Follower(_) | Role::None => self.log.start(),
+        }
+    }
+
+    /// Up to where the start of the log is durable: it comes back no lower than this.
+    pub fn start_saved(&self) -> Offset {
+        self.start_saved
+    }
+
+    /// The start of the log was made durable as it was some time ago. Those who saved it may say so in any order; a log
+    /// that was cut to nothing since says where it begins by itself.
+    pub fn on_start_saved(&mut self, start: Offset, out: &mut Effects<Effect>) {
+        let saved = start.min(self.log.start());
+        if saved > self.start_saved {
+            self.start_saved = saved;
+            if matches!(self.role, Role::Follower(_)) {
+                out.push(Effect::FetchOn);
+            }
+        }
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Following {
     pub(crate) leader: Option<BrokerId>,
     /// Up to where the leader said last that its log is committed, which may be beyond this one's end.
     pub(crate) committed: Offset,
+    /// Where the leader's log starts, if that is within a batch and the log here is empty and begins with that batch:
+    /// it asks from there, since the leader gives nothing from before.
+    pub(crate) within: Option<Offset>,
 }
 
 /// What a follower is to give up of its log, once its recovery point is lowered.
@@ -37,4 +40,7 @@ pub(crate) enum Cut {
     From(Offset),
     /// Everything: the log goes on here, behind its end.
     All(Offset),
+    /// Everything, of which there is nothing: the log begins with the batch at `base`, which the leader's log starts
+    /// within.
+    Within { base: Offset, start: Offset },
 }

@@ -105,6 +105,10 @@ impl Cluster {
         }
         for effect in effects {
             match effect {
+                Effect::SaveStart => {
+                    let partition = self.replicas.get_mut(&id).expect("there are three");
+                    partition.on_start_saved(partition.log().start(), &mut out);
+                }
                 Effect::AlterIsr(asked) => self.asked.push(asked),
                 Effect::Truncated { from, to, .. } => self.said.push(format!("{id} cut {from} to {to}")),
                 _ => {}
@@ -162,6 +166,11 @@ impl Cluster {
             is_again: false,
         };
         let fetched = self.step(leader, |partition, now, out| partition.fetch(now, &fetch, out));
+        if let Err(FetchError::OutOfRange { start, end, .. }) = fetched {
+            let epoch = asks.current_epoch;
+            self.step(id, |partition, _, out| partition.on_out_of_range(epoch, (start, end), out))?;
+            return Ok(true);
+        }
         let fetched = fetched.unwrap_or_else(|error| panic!("{id} asks {leader}: {error}"));
         let mut records = Vec::new();
         for slice in &fetched.slices {
@@ -381,6 +390,73 @@ fn a_proposal_that_was_said_twice_and_refused_once_is_taken_back() {
     assert_eq!(cluster.ends()[0], (1, 1), "and never will be without being asked for anew");
 }
 
+/// Records were deleted on request up to an offset within a batch, which nobody splits.
+#[test]
+fn who_has_nothing_begins_with_the_batch_that_the_leaders_log_starts_within() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 1);
+    cluster.append(1, 4);
+    cluster.append(1, 4);
+    for id in [2, 2] {
+        cluster.fetch(id).expect("it follows");
+    }
+    cluster.lead(1, &[1, 2]);
+    cluster.fetch(2).expect("it follows");
+    for upto in [5, 6] {
+        let delete = |partition: &mut Partition, _, out: &mut Effects<Effect>| {
+            partition.delete_records(Some(Offset(upto)), out)
+        };
+        cluster.step(1, delete).expect("it is committed");
+        // It begins at 5, begins anew within the batch, and is told only then that there is less by now.
+        for _ in 0..2 {
+            cluster.fetch(3).expect("it follows");
+        }
+    }
+    for _ in 0..4 {
+        cluster.fetch(3).expect("it follows");
+    }
+    assert_eq!(cluster.ends()[2], (8, 8));
+    assert_eq!(cluster.replicas[&3].log().start(), Offset(6));
+    assert_eq!(cluster.isr(), [1, 2, 3]);
+    // It has the whole batch, as the leader has, and is followed in its turn.
+    cluster.empty(2);
+    cluster.lead(3, &[3]);
+    cluster.append(3, 1);
+    for _ in 0..4 {
+        cluster.fetch(2).expect("it follows");
+    }
+    assert_eq!((cluster.ends()[1], cluster.replicas[&2].log().start()), ((9, 9), Offset(6)));
+}
+
+/// Whoever leads next must not have what somebody was told is deleted: all in sync know it, durably, and whoever joins
+/// them; and of those that are eligible beside them nobody knows.
+#[test]
+fn what_is_deleted_is_deleted_with_all_who_may_lead() {
+    let mut cluster = Cluster::new(FlushPolicy::Os, 2);
+    cluster.append(1, 4);
+    for id in [2, 3, 2, 3] {
+        cluster.fetch(id).expect("it follows");
+    }
+    let low = |cluster: &Cluster| cluster.replicas[&1].low_watermark();
+    let delete = |cluster: &mut Cluster, upto| {
+        let delete = |partition: &mut Partition, _, out: &mut Effects<Effect>| {
+            partition.delete_records(Some(Offset(upto)), out)
+        };
+        cluster.step(1, delete).expect("it is committed");
+    };
+    delete(&mut cluster, 2);
+    for (id, expected) in [(2, 0), (3, 0), (2, 0), (3, 2)] {
+        cluster.fetch(id).expect("it follows");
+        assert_eq!(low(&cluster), Offset(expected), "{id} has said up to where");
+    }
+    cluster.lead(1, &[1]);
+    delete(&mut cluster, 3);
+    assert_eq!(low(&cluster), Offset::NONE, "2 and 3 may be eligible");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!(cluster.isr(), [1], "it has all, and does not know what is deleted");
+    cluster.fetch(2).expect("it follows");
+    assert_eq!((cluster.isr(), low(&cluster)), (vec![1, 2], Offset(3)));
+}
+
 /// KIP-101: a leader is replaced before its last records were committed, and others take their place.
 #[test]
 fn what_was_not_committed_gives_way_to_what_was_written_instead() {
@@ -473,15 +549,20 @@ fn a_new_leader_does_not_say_where_the_end_is_before_it_knows() {
     }
     assert_eq!(cluster.ends(), [(3, 3), (0, 3), (3, 3)]);
     cluster.lead(2, &[2, 3]);
-    let latest = |cluster: &mut Cluster| {
-        cluster.step(2, |partition, _, out| {
-            partition.offset_for(OffsetSpec::Latest, LeaderEpoch::NONE, false, out)
-        })
+    let found = |cluster: &mut Cluster, spec| {
+        cluster.step(2, |partition, _, out| partition.offset_for(spec, LeaderEpoch::NONE, false, out))
     };
-    assert!(matches!(latest(&mut cluster), Err(FetchError::NotAvailable)));
+    // Nor which record is the first of a time or has the last.
+    let specs = [OffsetSpec::Latest, OffsetSpec::MaxTimestamp, OffsetSpec::At(TimestampMs(1))];
+    for spec in specs {
+        assert!(matches!(found(&mut cluster, spec), Err(FetchError::NotAvailable)), "{spec:?}");
+    }
+    assert!(found(&mut cluster, OffsetSpec::Earliest).is_ok());
     cluster.fetch(3).expect("it follows");
-    let (_, offset, _) = latest(&mut cluster).expect("it knows").expect("there is an end");
-    assert_eq!(offset, Offset(3));
+    let offsets =
+        specs.map(|spec| found(&mut cluster, spec).expect("it knows").map(|(_, offset, _)| offset.0));
+    assert_eq!(offsets, [Some(3), Some(0), Some(0)]);
+    assert_eq!(found(&mut cluster, OffsetSpec::At(TimestampMs(2))).expect("it knows"), None);
 }
 
 #[test]

@@ -249,14 +249,19 @@ impl LogDir {
 
     /// Keeps up to where the logs of some of the partitions are durable, and nothing else of them: before a
     /// log is cut, so that what is missing after a crash is not taken for lost. Nor is what comes in its place
-    /// taken for compacted.
+    /// taken for compacted or committed, or, in a log of which nothing stays, for deleted.
     pub fn save_recovery_points(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
-        let lower = |(partition, &upto): (&TopicPartition, &Offset)| {
-            let clean = self.checkpoints.clean_offsets.get(partition)?;
-            (*clean > upto).then(|| (partition.clone(), upto))
+        let lowered = |kept: &PartitionOffsets, is_meant: fn(Offset) -> bool| -> PartitionOffsets {
+            let limits = served.iter().filter(|(_, upto)| is_meant(**upto));
+            let lower = limits.filter(|(partition, upto)| kept.get(*partition).is_some_and(|at| at > *upto));
+            lower.map(|(partition, upto)| (partition.clone(), *upto)).collect()
         };
-        let lowered: PartitionOffsets = served.iter().filter_map(lower).collect();
-        self.save_clean_offsets(lowered)?;
+        let clean_offsets = lowered(&self.checkpoints.clean_offsets, |_| true);
+        let high_watermarks = lowered(&self.checkpoints.high_watermarks, |_| true);
+        let log_starts = lowered(&self.checkpoints.log_starts, |upto| upto == Offset::ZERO);
+        self.save_clean_offsets(clean_offsets)?;
+        self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
+        self.save_starts(log_starts)?;
         self.save_one(RECOVERY_POINTS_FILE, served, |kept| &mut kept.recovery_points)
     }
 

@@ -239,7 +239,8 @@ pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) -> b
     let saved = dir.mark(|marks| {
         // Looked up while nobody else can write: what is deleted meanwhile must not come back.
         let mut served = Checkpoints::default();
-        for cell in table.in_dir(dir.id) {
+        // Of one that failed it is not known what is durable: what was written down of it stays.
+        for cell in table.in_dir(dir.id).into_iter().filter(|cell| !cell.is_offline()) {
             let (recovery_point, start, high_watermark) = cell.with(|partition| {
                 let log = partition.log();
                 (log.recovery_point(), log.start(), partition.high_watermark())

@@ -226,6 +226,7 @@ impl PartitionCell {
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::AlterIsr(proposal) => self.outbox.propose(self.key(), proposal),
                 Effect::FetchOn => self.fetch_on(),
+                Effect::SaveStart => self.save_start(),
                 Effect::LowerRecoveryPoint(upto) => self.cut(upto),
                 Effect::Truncated { from, to, committed } => self.tell_of_cut(from, to, committed),
                 Effect::Retire(error) => self.on_error(&error),
@@ -316,7 +317,7 @@ impl PartitionCell {
 
     /// Up to where the start of the log is in the checkpoint of its directory.
     pub(crate) fn start_saved(&self) -> Offset {
-        self.state.lock().start_saved()
+        self.state.lock().partition.start_saved()
     }
 
     /// The start of the log is in the checkpoint now: those who wait for that look again.

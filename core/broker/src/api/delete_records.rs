@@ -1,14 +1,15 @@
 //! DeleteRecords · key 21 · v0..=v2
 //!
 //! v2 flexible. Moves the start of a log: -1 means up to the high watermark. Answered once the new
-//! start is durable: what a client was told is deleted does not come back.
+//! start is durable here, and everybody in sync has followed it: what a client was told is deleted does not come
+//! back, neither with this leader nor with the next.
 //!
 //! A partition that a request names twice is answered once, and the last offset counts, as in Kafka.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use base::{ErrorCode, Offset, PartitionIndex, TopicId};
+use base::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicId};
 use wire::messages::delete_records::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopicResult,
 };
@@ -20,7 +21,7 @@ use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session}
 /// See the module.
 pub const API: Api = Api::new(ApiKey::DeleteRecords, 0..=2, handle);
 
-/// A request whose records are deleted, but not all durably so.
+/// A request whose records are deleted, but may come back.
 struct ParkedDelete {
     deadline: Duration,
     reply: ReplyTo,
@@ -28,11 +29,14 @@ struct ParkedDelete {
     waits: Vec<Wait>,
 }
 
-/// A start that is not durable. The connection waits at its partition, once for each of these.
+/// A start that is not durable, or not that of all in sync. The connection waits at its partition, once for each of
+/// these.
 struct Wait {
     topic: TopicId,
     partition: PartitionIndex,
     start: Offset,
+    /// The leadership that was asked: the next one knows nothing of it.
+    epoch: LeaderEpoch,
     /// Where its outcome is: topic and partition within the answer.
     place: (usize, usize),
 }
@@ -66,10 +70,11 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
                 None => Err(ErrorCode::UnknownTopicOrPartition),
                 Some(id) => delete(call, id, partition, upto),
             };
-            if let (Ok((start, false)), Some(topic)) = (result, id) {
-                waits.push(Wait { topic, partition, start, place: (topics.len(), parts.len()) });
+            if let (Ok(Deleted { start, is_done: false, epoch }), Some(topic)) = (&result, id) {
+                let place = (topics.len(), parts.len());
+                waits.push(Wait { topic, partition, start: *start, epoch: *epoch, place });
             }
-            parts.push(Part { index, result: result.map(|(start, _)| start) });
+            parts.push(Part { index, result: result.map(|deleted| deleted.start) });
         }
         topics.push(Topic { name: topic.name.into(), parts });
     }
@@ -81,13 +86,21 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     Ok(Outcome::Parked(Box::new(ParkedDelete { deadline, reply: call.reply, topics, waits })))
 }
 
-/// Where the log begins now, and whether that is durable: if not, the connection is woken when it is.
+/// What came of a deletion so far.
+struct Deleted {
+    /// Where the log begins now.
+    start: Offset,
+    /// Whether that is for good: if not, the connection is woken when it is.
+    is_done: bool,
+    epoch: LeaderEpoch,
+}
+
 fn delete(
     call: &Call<'_>,
     topic: TopicId,
     partition: PartitionIndex,
     upto: i64,
-) -> Result<(Offset, bool), ErrorCode> {
+) -> Result<Deleted, ErrorCode> {
     let absence = || super::metadata::absence(&call.context, topic, partition);
     let hosted = call.context.host.partition(topic, partition).ok_or_else(absence)?;
     let policy = hosted.settings().cleanup;
@@ -98,23 +111,23 @@ fn delete(
         -1 => None,
         offset => Some(Offset(offset)),
     };
-    let mut result = None;
+    let (mut result, mut saved) = (None, true);
     hosted.step(&mut |hosted, out| {
         let deleted = hosted.with(out, |partition, out| partition.delete_records(upto, out));
         result = Some(deleted.map(|start| {
-            let saved = hosted.start_saved() >= start;
-            if !saved {
+            saved = hosted.partition.start_saved() >= start;
+            let is_done = hosted.deleted_upto() >= start;
+            if !is_done {
                 hosted.parked.await_start(start, call.session.waiter.clone());
             }
-            (start, saved)
+            Deleted { start, is_done, epoch: hosted.partition.epoch() }
         }));
     });
-    let (start, saved) =
-        result.expect("step runs its action").map_err(|error| crate::codes::fetch_error(&error))?;
+    let result = result.expect("step runs its action").map_err(|error| crate::codes::fetch_error(&error));
     if !saved {
         hosted.save_start();
     }
-    Ok((start, saved))
+    result
 }
 
 impl Parked for ParkedDelete {
@@ -135,7 +148,7 @@ impl Parked for ParkedDelete {
             + self.waits.capacity() * size_of::<Wait>()
     }
 
-    /// Answers once every start is durable, or the time is up.
+    /// Answers once no start goes back any more, or the time is up.
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let topics = &mut self.topics;
         let is_late = context.now.elapsed >= self.deadline;
@@ -147,7 +160,11 @@ impl Parked for ParkedDelete {
             };
             let mut waits_on = false;
             hosted.step(&mut |hosted, _| {
-                if hosted.start_saved() >= wait.start {
+                if !hosted.partition.is_leader() || hosted.partition.epoch() != wait.epoch {
+                    *result = Err(ErrorCode::NotLeaderOrFollower);
+                    return;
+                }
+                if hosted.deleted_upto() >= wait.start {
                     return;
                 }
                 if hosted.partition.is_failed() {

@@ -267,12 +267,15 @@ impl ParkedFetch {
         limit
     }
 
-    /// Whether a follower is to hear at once how far the log is committed: consumers may read from it, and it
-    /// may have to lead (KIP-1166). Without a session it is not known what it was told.
+    /// Whether a follower is to hear at once how far the log is committed, and where it starts: consumers may read from
+    /// it, and it may have to lead (KIP-1166). Without a session it is not known what it was told.
     fn is_news(&self, part: &FetchPartition, fetched: &Fetched) -> bool {
         matches!(self.terms.reader, Reader::Follower(_))
             && self.scope.session_id != 0
-            && part.told.is_none_or(|told| told.high_watermark != fetched.high_watermark.0)
+            && part.told.is_none_or(|told| {
+                told.high_watermark != fetched.high_watermark.0
+                    || told.log_start_offset != fetched.log_start.0
+            })
     }
 
     fn find(
@@ -348,6 +351,7 @@ impl ParkedFetch {
                     }
                 }
                 moved |= hosted.partition.high_watermark() != fetched.high_watermark;
+                moved |= hosted.partition.log().start() != fetched.log_start;
                 // It may have been taken out of service since it was found here.
                 moved |= hosted.partition.is_failed();
             });

@@ -273,7 +273,7 @@ impl Parked for ParkedProduce {
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
         let topics = &mut self.topics;
         let is_late = context.now.elapsed >= self.deadline;
-        self.waits.retain(|wait| {
+        self.waits.retain_mut(|wait| {
             let outcome = &mut topics[wait.place.0].partitions[wait.place.1].result;
             let Some(hosted) = context.host.partition(wait.topic, wait.partition) else {
                 *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower));
@@ -281,7 +281,7 @@ impl Parked for ParkedProduce {
             };
             let mut waits_on = false;
             hosted.step(&mut |hosted, _| {
-                if hosted.partition.epoch() != wait.epoch {
+                if hosted.partition.led_since().is_none_or(|since| since > wait.epoch) {
                     // What another leader has at its place need not be it.
                     *outcome = Err(Refused::because(ErrorCode::NotLeaderOrFollower));
                     return;
@@ -296,6 +296,11 @@ impl Parked for ParkedProduce {
                     *outcome = Err(Refused::because(ErrorCode::RequestTimedOut));
                 } else {
                     waits_on = true;
+                    if hosted.partition.epoch() != wait.epoch {
+                        // Who waited for the leadership before was sent to look, and is not listed any more.
+                        wait.epoch = hosted.partition.epoch();
+                        hosted.parked.await_commit(wait.end, session.waiter.clone());
+                    }
                 }
             });
             waits_on

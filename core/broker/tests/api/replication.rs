@@ -17,6 +17,8 @@ use vltava_broker::parked::{Waiter, WaiterId, Wake};
 use vltava_broker::partition::{assignment, log_settings, partition_settings};
 use vltava_broker::replication::{Fetcher, FetcherLimits, LeaderAnswer, Next, PartitionKey};
 
+use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
+
 use crate::requests::produce;
 use crate::world::{Bell, Reaction, World, batch};
 
@@ -142,8 +144,12 @@ fn step(partition: &mut Partition, world: &World, answer: LeaderAnswer<'_>, writ
         }
         LeaderAnswer::Refused(_) => {}
     }
-    let lowered = out.drain().find_map(|effect| match effect {
-        Effect::LowerRecoveryPoint(upto) => Some(upto),
+    let effects: Vec<Effect> = out.drain().collect();
+    if effects.iter().any(|effect| matches!(effect, Effect::SaveStart)) && writes {
+        partition.on_start_saved(partition.log().start(), &mut out);
+    }
+    let lowered = effects.iter().find_map(|effect| match effect {
+        Effect::LowerRecoveryPoint(upto) => Some(*upto),
         _ => None,
     });
     if let Some(upto) = lowered {
@@ -283,6 +289,55 @@ fn a_leader_that_may_not_know_yet_is_asked_again_soon_and_less_and_less_often() 
         rest.as_millis()
     });
     assert_eq!(rests, [10, 20, 40, 80, 100, 100]);
+}
+
+/// A leader that did not wait for it would be followed by one that has the records.
+#[test]
+fn a_deletion_is_answered_once_all_in_sync_have_followed_it() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    let waiting = follower.ask(&mut world).expect("nothing is there");
+    let _ = sent(&mut world, "t", "x").parked();
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert!(follower.ask(&mut world).is_none(), "the record is committed");
+    let waiting = follower.ask(&mut world).expect("there is no more to say");
+    follower.bell.rang();
+    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
+    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
+    let request = DeleteRecordsRequest { topics, timeout_ms: 1000 };
+    let deletion = world.request(2, &request).parked();
+    world.partition("t", 0).start_saved(1);
+    let deletion = world.look(deletion).parked();
+    assert_eq!(follower.bell.rang(), 1);
+    assert!(follower.look(&mut world, waiting).is_none(), "it hears at once that the log starts later");
+    world.bell.rang();
+    follower.ask(&mut world).expect("there is no more to say");
+    assert_eq!(world.bell.rang(), 1, "it starts there, too");
+    crate::world::read::<DeleteRecordsRequest<'_>, _>(&world.look(deletion).bytes(), 2, |response| {
+        let part = &response.topics[0].partitions[0];
+        assert_eq!((part.error_code, part.low_watermark), (0, 1));
+    });
+}
+
+#[test]
+fn a_deletion_of_a_leader_that_leads_no_more_may_come_back() {
+    let mut world = leader(&["t"], &[("flush.policy", "os"), ("min.insync.replicas", "1")]);
+    share(&mut world, "t", &[1]);
+    let _ = sent(&mut world, "t", "x");
+    share(&mut world, "t", &[1, 2]);
+    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
+    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
+    let deletion = world.request(2, &DeleteRecordsRequest { topics, timeout_ms: 1000 }).parked();
+    world.partition("t", 0).start_saved(1);
+    world.replay(MetadataRecord::PartitionChange(PartitionChange {
+        leader: Some(BrokerId(2)),
+        ..PartitionChange::of(world.image().topic("t").unwrap().id, PartitionIndex(0))
+    }));
+    crate::world::read::<DeleteRecordsRequest<'_>, _>(&world.look(deletion).bytes(), 2, |response| {
+        let part = &response.topics[0].partitions[0];
+        assert_eq!(ErrorCode::from_i16(part.error_code), Some(ErrorCode::NotLeaderOrFollower));
+    });
 }
 
 #[test]

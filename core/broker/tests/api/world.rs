@@ -74,7 +74,9 @@ impl HostedPartition for TestPartition {
                 Effect::Wake(waiter) => waiter.bell.wake(),
                 Effect::AlterIsr(proposal) => self.proposals.lock().push(proposal),
                 Effect::FetchOn => {}
-                Effect::LowerRecoveryPoint(_) | Effect::Truncated { .. } => panic!("nobody is followed"),
+                Effect::LowerRecoveryPoint(_) | Effect::Truncated { .. } | Effect::SaveStart => {
+                    panic!("nobody is followed")
+                }
                 Effect::Retire(error) | Effect::Offline(error) | Effect::Refused(error) => panic!("{error}"),
                 Effect::Damaged(why) => panic!("{why}"),
                 // Who asks for the same again and again does so on purpose.

@@ -138,6 +138,20 @@ fn starts_are_saved_alone_and_what_is_deleted_stays_forgotten() {
     assert_eq!(kept(&disk).recovery_points, offsets(&[("a", 1)]).recovery_points, "not remembered by halves");
 }
 
+/// It goes on with other records: what was noted of those that go would hide or destroy them after a crash.
+#[test]
+fn before_a_log_is_cut_nothing_is_noted_any_more_of_what_goes() {
+    let disk = MemoryDisk::new();
+    let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
+    dir.save(offsets(&[("all", 9), ("end", 9)])).expect("memory");
+    let points = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(4))]);
+    dir.save_recovery_points(points.clone()).expect("memory");
+    let after = kept(&disk);
+    assert_eq!((&after.recovery_points, &after.high_watermarks), (&points, &points));
+    let starts = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(9))]);
+    assert_eq!(after.log_starts, starts, "only where nothing stays");
+}
+
 #[test]
 fn what_is_forgotten_is_gone_when_it_is_said() {
     let disk = MemoryDisk::new();

@@ -88,7 +88,8 @@ impl Log {
         epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
         let header = batch.header();
-        self.check_append(batch.bytes().len(), epoch)?;
+        let max = self.settings.segment_bytes.min(SEGMENT_BYTES_MAX);
+        self.check_append(batch.bytes().len(), max, epoch)?;
         let last = self.end.0.checked_add(i64::from(header.last_offset_delta));
         let last = last.filter(|&last| last < i64::MAX).ok_or(AppendError::OffsetsExhausted(self.end))?;
         let marker = if header.attributes.is_control() { leader_marker(batch)? } else { None };
@@ -121,7 +122,8 @@ impl Log {
     pub fn append_stored(&mut self, now: Now, batch: &StoredBatch<'_>) -> Result<Appended, AppendError> {
         let header = batch.header();
         let epoch = batch.leader_epoch();
-        self.check_append(batch.bytes().len(), epoch)?;
+        // Its leader took it: by settings of then, or of another broker.
+        self.check_append(batch.bytes().len(), SEGMENT_BYTES_MAX, epoch)?;
         let (expected, found) = (self.end, header.base_offset);
         if found != expected {
             return Err(AppendError::NotNext { expected, found });
@@ -152,7 +154,7 @@ impl Log {
         if found <= end {
             return self.append_stored(now, batch);
         }
-        self.check_append(batch.bytes().len(), batch.leader_epoch())?;
+        self.check_append(batch.bytes().len(), SEGMENT_BYTES_MAX, batch.leader_epoch())?;
         if self.gaps_below < found {
             self.sync_before_gap()?;
             // Durable before the batch is there: a start would cut it off otherwise.
@@ -166,11 +168,10 @@ impl Log {
         appended
     }
 
-    fn check_append(&self, size: usize, epoch: LeaderEpoch) -> Result<(), AppendError> {
+    fn check_append(&self, size: usize, max: u32, epoch: LeaderEpoch) -> Result<(), AppendError> {
         if let Some(poison) = self.poison() {
             return Err(AppendError::Poisoned(poison.clone()));
         }
-        let max = self.settings.segment_bytes.min(SEGMENT_BYTES_MAX);
         if size > max as usize {
             return Err(AppendError::TooLarge { size, max });
         }

@@ -44,7 +44,8 @@ impl Log {
 
     /// Up to where a reader at `read_committed` may read.
     pub fn last_stable_offset(&self, high_watermark: Offset) -> Offset {
-        self.first_unstable().map_or(high_watermark, |unstable| unstable.min(high_watermark))
+        // A transaction may have begun in what was deleted since.
+        self.first_unstable().map_or(high_watermark, |unstable| unstable.max(self.start).min(high_watermark))
     }
 
     /// The aborted transactions that a reader of `from..upto` has to leave out, by first offset. Closes again

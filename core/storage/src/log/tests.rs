@@ -225,6 +225,24 @@ fn a_batch_larger_than_a_segment_is_refused() {
     append(&mut log, &batch(&[1], 10));
 }
 
+/// Its leader took it when segments might be larger, or larger on that broker.
+#[test]
+fn a_stored_batch_may_be_larger_than_a_segment() {
+    let mut leader = create(&MemoryDisk::new(), LogSettings::default());
+    let disk = MemoryDisk::new();
+    let mut follower = create(&disk, LogSettings::tiny());
+    for bytes in [10, 5000, 10] {
+        append(&mut leader, &batch(&[1], bytes));
+    }
+    let bytes = read(&leader.plan_read(Offset(0), leader.end(), 1 << 20, true).expect("in range"));
+    for batch in records::batches(&bytes) {
+        follower.append_stored(now(1), &batch.expect("good")).expect("goes on");
+    }
+    assert_eq!((follower.end(), follower.segments_count()), (Offset(3), 3));
+    let (follower, _) = open(&disk.copy(), LogSettings::tiny(), unclean(Offset(0))).expect("good");
+    assert_eq!(read_all(&follower, Offset(0)), read_all(&leader, Offset(0)));
+}
+
 #[test]
 fn what_was_cut_is_never_written_over() {
     let disk = MemoryDisk::new();

@@ -1,5 +1,5 @@
 //! Clusters of three that are asked for something: to move partitions, to serve consumers where they are, to do what
-//! any of the nodes is told, to be looked after with Kafka's tools; and clusters that are no more.
+//! any of the nodes is told, to be looked after with Kafka's tools, to delete records; and clusters that are no more.
 
 mod bad_day;
 mod forwarding;
@@ -7,6 +7,7 @@ mod moves;
 mod racks;
 mod refused;
 mod tools;
+mod trimmed;
 
 use anyhow::Result;
 use serde_json::Value;

@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod auditor;
 #[cfg(test)]
 pub(crate) mod caller;
+pub(crate) mod deleter;
 #[cfg(test)]
 pub(crate) mod hand;
 pub(crate) mod line;
@@ -52,6 +53,17 @@ pub(crate) enum ClientAct {
         node: usize,
         offset: Offset,
     },
+    /// Records before an offset are about to be asked to be deleted.
+    Deletes {
+        key: PartitionKey,
+        upto: Offset,
+    },
+    /// They are, it was said, and where the log starts now.
+    Deleted {
+        key: PartitionKey,
+        upto: Offset,
+        start: Offset,
+    },
     /// A reader was given the record at `to` where the one at `offset` comes next.
     Skipped {
         key: PartitionKey,
@@ -67,6 +79,7 @@ pub(crate) enum Client {
     Auditor(auditor::Auditor),
     #[cfg(test)]
     Caller(caller::Caller),
+    Deleter(deleter::Deleter),
     #[cfg(test)]
     Hand(hand::Hand),
     Member(Box<member::GroupMember>),
@@ -79,6 +92,7 @@ impl Client {
         match self {
             Self::Admin(admin) => admin.step(now_us, acts),
             Self::Auditor(auditor) => auditor.step(now_us, acts),
+            Self::Deleter(deleter) => deleter.step(now_us, acts),
             Self::Member(member) => member.step(now_us, acts),
             #[cfg(test)]
             Self::Caller(caller) => caller.step(now_us, acts),
@@ -93,6 +107,7 @@ impl Client {
         match self {
             Self::Admin(admin) => admin.on_connected(now_us, conn, acts),
             Self::Auditor(auditor) => auditor.on_connected(now_us, conn, acts),
+            Self::Deleter(deleter) => deleter.on_connected(now_us, conn, acts),
             Self::Member(member) => member.on_connected(now_us, conn, acts),
             #[cfg(test)]
             Self::Caller(caller) => caller.on_connected(now_us, conn, acts),
@@ -107,6 +122,7 @@ impl Client {
         match self {
             Self::Admin(admin) => admin.on_closed(now_us, conn, acts),
             Self::Auditor(auditor) => auditor.on_closed(now_us, conn, acts),
+            Self::Deleter(deleter) => deleter.on_closed(now_us, conn, acts),
             Self::Member(member) => member.on_closed(now_us, conn, acts),
             #[cfg(test)]
             Self::Caller(caller) => caller.on_closed(conn),
@@ -121,6 +137,7 @@ impl Client {
         match self {
             Self::Admin(admin) => admin.on_frame(now_us, conn, frame, acts),
             Self::Auditor(auditor) => auditor.on_frame(now_us, conn, frame, acts),
+            Self::Deleter(deleter) => deleter.on_frame(now_us, conn, frame, acts),
             Self::Member(member) => member.on_frame(now_us, conn, frame, acts),
             #[cfg(test)]
             Self::Caller(caller) => caller.on_frame(conn, frame),

@@ -23,6 +23,7 @@ pub(crate) mod i21_cuts;
 pub(crate) mod i22_quorum;
 pub(crate) mod i23_same_image;
 pub(crate) mod i26_compaction;
+pub(crate) mod i26_deletion;
 pub(crate) mod i27_acked_is_durable;
 
 use std::sync::Arc;
@@ -80,6 +81,7 @@ pub(crate) fn look(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation
     let history: &History = history;
     i14_marks::check(look, history, found);
     i03_dense_monotone::check(look, history, found);
+    i26_deletion::check(look, history, found);
     i27_acked_is_durable::check_medium(look, history, found);
     i18_one_leader::check(look, truth, found);
     if !is_broken {

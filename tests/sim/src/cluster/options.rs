@@ -108,6 +108,8 @@ pub struct Options {
     pub careless: usize,
     /// Readers.
     pub readers: usize,
+    /// Who has records deleted.
+    pub deleters: usize,
     /// Groups.
     pub groups: Vec<GroupOptions>,
     /// Who asks how far groups came.
@@ -161,6 +163,7 @@ impl Options {
             producers: random.between(1, 2) as usize,
             careless: usize::from(random.chance(300)),
             readers: random.between(1, 3) as usize,
+            deleters: usize::from(Random::stream(seed, "deletions").chance(250)),
             groups: Vec::new(),
             auditors: 0,
             compact_every_us: 0,
@@ -337,6 +340,7 @@ impl Options {
             producers: 0,
             careless: 0,
             readers: 0,
+            deleters: 0,
             groups: Vec::new(),
             auditors: 0,
             compact_every_us: 0,

@@ -129,6 +129,7 @@ pub fn shrink(outcome: &Outcome) -> Outcome {
         |options: &mut Options| options.producers = 1,
         |options: &mut Options| options.careless = 0,
         |options: &mut Options| options.readers = 0,
+        |options: &mut Options| options.deleters = 0,
         |options: &mut Options| options.nodes = 3,
     ] {
         candidate(&change, &mut least);

@@ -61,6 +61,10 @@ pub(crate) struct History {
     /// How far nodes had it on disks that were replaced, and not since on others.
     pub(crate) on_replaced: BTreeMap<usize, Offset>,
     pub(crate) reigns: BTreeMap<LeaderEpoch, Reign>,
+    /// Up to where somebody asked for records to be deleted.
+    pub(crate) deletes_asked: Offset,
+    /// Up to where they are, as somebody was told.
+    pub(crate) deleted: Offset,
     /// Nodes that were counted on and cannot vouch for what they have, where not only what is durable counts:
     /// they ended without order or gave its log directory up, and did not come to be in sync since. And those
     /// that lost their disks.
@@ -119,6 +123,8 @@ impl History {
             on_disks: Offset::ZERO,
             on_replaced: BTreeMap::new(),
             reigns: BTreeMap::new(),
+            deletes_asked: Offset::ZERO,
+            deleted: Offset::ZERO,
             doubtful: BTreeSet::new(),
             robbed: BTreeSet::new(),
             given_up: BTreeSet::new(),
@@ -209,6 +215,11 @@ impl History {
         let place = self.batches.partition_point(|batch| batch.next <= offset);
         let batch = self.batches.get(place)?;
         batch.values.get(usize::try_from(offset.0 - batch.base.0).ok()?).copied()
+    }
+
+    /// Where the first batch begins of which nothing lies before an offset.
+    pub(crate) fn first_whole(&self, offset: Offset) -> Offset {
+        self.from(offset).first().map_or(self.end.max(offset), |batch| batch.base)
     }
 
     /// The batches from an offset on at which one begins.

@@ -24,6 +24,7 @@ use storage::disk::Disk;
 use super::EPOCH;
 use super::client::Client;
 use super::client::admin::Admin;
+use super::client::deleter::Deleter;
 use super::client::producer::{ProducerClient, ProducerOptions};
 use super::client::reader::Reader;
 use super::invariants::{self, Cut, Look, i22_quorum};
@@ -206,6 +207,11 @@ impl World {
             let random = Random::stream(self.seed, &format!("reader {number}"));
             let reader = Reader::new(self.clients.len(), self.options.nodes, targets.clone(), random);
             self.add_client(Client::Reader(reader));
+        }
+        for number in 0..self.options.deleters {
+            let random = Random::stream(self.seed, &format!("deleter {number}"));
+            let deleter = Deleter::new(self.clients.len(), self.options.nodes, targets.clone(), random);
+            self.add_client(Client::Deleter(deleter));
         }
     }
 

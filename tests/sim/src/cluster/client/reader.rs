@@ -13,7 +13,7 @@ use super::line::Line;
 use super::producer::Target;
 use crate::cluster::net::ConnId;
 use crate::cluster::process::PartitionKey;
-use crate::cluster::truth::value_of;
+use crate::cluster::truth::{Truth, value_of};
 use crate::random::Random;
 
 const VERSION: i16 = 17;
@@ -29,6 +29,7 @@ pub(crate) struct Reader {
     /// The leader epoch that it knows; -1 for none.
     epoch: i32,
     wants_epoch: bool,
+    wants_start: bool,
     /// Chances in a thousand that it goes on with another node, or begins anew.
     restless_per_thousand: u32,
     rests_until: u64,
@@ -48,6 +49,7 @@ impl Reader {
             position: Offset::ZERO,
             epoch: -1,
             wants_epoch: true,
+            wants_start: true,
             restless_per_thousand: random.pick(&[5, 50]),
             rests_until: 0,
             random,
@@ -55,8 +57,12 @@ impl Reader {
         }
     }
 
-    /// Takes over who leads, if it wants to know.
-    pub(crate) fn learn(&mut self, image: &Image) {
+    /// Takes over who leads, if it wants to know, and where what was not to be deleted begins.
+    pub(crate) fn learn(&mut self, image: &Image, truth: &Truth) {
+        if std::mem::take(&mut self.wants_start) {
+            let history = truth.histories.get(&self.key);
+            self.position = history.map_or(Offset::ZERO, |history| history.deletes_asked);
+        }
         if std::mem::take(&mut self.wants_epoch) {
             let partition = image.partition(self.key.0, self.key.1);
             self.epoch = partition.map_or(-1, |partition| partition.leader_epoch.0);
@@ -129,7 +135,8 @@ impl Reader {
             Some((Some(ErrorCode::OffsetOutOfRange), _)) => {
                 let (node, offset) = (self.line.to, self.position);
                 acts.push(ClientAct::OutOfRange { key: self.key, node, offset });
-                self.position = Offset::ZERO;
+                self.wants_start = true;
+                self.rests_until = now_us + REST_US;
             }
             _ => self.turn(now_us, acts),
         }
@@ -137,6 +144,7 @@ impl Reader {
             if self.random.chance(300) {
                 self.key = draw(&self.targets, &mut self.random);
                 self.position = Offset::ZERO;
+                self.wants_start = true;
             }
             self.turn(now_us, acts);
         }

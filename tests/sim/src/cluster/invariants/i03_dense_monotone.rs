@@ -11,6 +11,10 @@ const NAME: &str = "I3 dense and monotone";
 
 pub(crate) fn check(look: &Look<'_>, history: &History, found: &mut Vec<Violation>) {
     let Some(before) = look.before else { return };
+    if before.start == before.end && look.after.start == look.after.end {
+        // Nothing became nothing: a follower may have to begin with the batch that its leader's log starts within.
+        return;
+    }
     // A disk that fails in the middle of a cut has cut all the same.
     if look.cuts.is_empty()
         && !look.after.has_failed

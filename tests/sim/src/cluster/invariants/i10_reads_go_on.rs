@@ -1,5 +1,5 @@
-//! I10: reads never go back: up to where records were once committed, a reader is never told that its place
-//! is out of range.
+//! I10: reads never go back: up to where records were once committed, and behind what somebody asked to be deleted, a
+//! reader is never told that its place is out of range.
 
 use base::Offset;
 
@@ -9,7 +9,7 @@ use crate::violation::Violation;
 
 /// A reader was told that its offset is out of range.
 pub(crate) fn check_refused(history: &History, from: usize, offset: Offset, found: &mut Vec<Violation>) {
-    if !history.is_broken && offset <= history.end {
+    if !history.is_broken && (history.deletes_asked..=history.end).contains(&offset) {
         let what = format!(
             "{} {offset} is out of range, says node {from}; committed up to {}",
             history.name, history.end

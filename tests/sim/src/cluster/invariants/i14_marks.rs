@@ -18,6 +18,8 @@ pub(crate) fn check(look: &Look<'_>, history: &History, found: &mut Vec<Violatio
     if let Some(before) = look.before
         && look.cuts.is_empty()
         && after.committed < before.committed
+        // Of nothing, wherever that is, nothing is committed.
+        && (before.start, after.start) != (before.end, after.end)
     {
         violation(found, NAME, say(&format!("committed was {}", before.committed)));
     }

@@ -79,7 +79,9 @@ fn verify(look: &Look<'_>, truth: &mut Truth, (node, upto): (usize, Offset), fou
     let Some(cell) = (look.cell_of)(node).filter(|_| !(look.is_rotten)(node)) else { return };
     let Some(history) = truth.histories.get(&look.key) else { return };
     let Some(replica) = truth.replicas.get_mut(&(look.key, node)) else { return };
-    let from = replica.verified;
+    // A batch that the log starts within is there whole, and was compared or is not read.
+    let start = cell.with(|partition| partition.log().start());
+    let from = replica.verified.max(history.first_whole(start));
     if upto <= from {
         return;
     }
@@ -123,5 +125,5 @@ pub(crate) fn compare_all(
 ) {
     let Some(history) = truth.histories.get(&key).filter(|history| !history.is_broken) else { return };
     let start = cell.with(|partition| partition.log().start());
-    compare(cell, node, history, (start, history.end), found);
+    compare(cell, node, history, (history.first_whole(start), history.end), found);
 }

@@ -71,7 +71,7 @@ impl Options {
             compacts: true,
             brokers: Vec::new(),
         });
-        (drawn.producers, drawn.careless, drawn.readers) = (0, 0, 0);
+        (drawn.producers, drawn.careless, drawn.readers, drawn.deleters) = (0, 0, 0, 0);
         drawn.groups = (0..random.between(1, 3)).map(|number| draw_group(random, number)).collect();
         drawn.auditors = 2;
         drawn.compact_every_us = random.pick(&[5_000, 50_000, 200_000]);

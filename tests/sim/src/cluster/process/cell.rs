@@ -36,6 +36,8 @@ pub(crate) struct Outbox {
     /// Cells that were stepped.
     touched: Mutex<BTreeSet<PartitionKey>>,
     woken: Mutex<BTreeSet<WaiterId>>,
+    /// Cells whose starts are to be written down.
+    starts: Mutex<BTreeSet<PartitionKey>>,
     /// Shards whose partitions may be committed further.
     rung: Mutex<BTreeSet<PartitionIndex>>,
     /// What shards counted.
@@ -53,6 +55,10 @@ impl Outbox {
 
     pub(crate) fn take_woken(&self) -> BTreeSet<WaiterId> {
         std::mem::take(&mut lock(&self.woken))
+    }
+
+    pub(crate) fn next_start(&self) -> Option<PartitionKey> {
+        lock(&self.starts).pop_first()
     }
 
     /// The bell of a shard rings: it is looked at once whatever rang it is through.
@@ -124,6 +130,11 @@ impl Cell {
         self.is_damaged.load(Ordering::Relaxed)
     }
 
+    /// Where its log starts is written down.
+    pub(crate) fn on_start_saved(&self, start: Offset) {
+        self.step(&mut |hosted, out| hosted.on_start_saved(start, out));
+    }
+
     /// Takes no more writes; whoever waits is told.
     pub(crate) fn retire(&self) {
         self.step(&mut |hosted, out| {
@@ -160,7 +171,7 @@ impl HostedPartition for Cell {
     }
 
     fn save_start(&self) {
-        // Nobody deletes records in this world.
+        lock(&self.outbox.starts).insert(self.key);
     }
 }
 

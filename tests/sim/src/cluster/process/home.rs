@@ -164,9 +164,23 @@ impl Process {
         }
     }
 
+    /// Writes down where a log starts, at once: somebody waits for that.
+    pub(super) fn save_start(&mut self, now: Now, key: PartitionKey) {
+        let Some(cell) = self.cells.get(&key).cloned().filter(|cell| !self.homes[cell.home].has_failed)
+        else {
+            return;
+        };
+        let start = cell.with(|partition| partition.log().start());
+        match self.homes[cell.home].dir.save_starts([(cell.name.clone(), start)].into()) {
+            Ok(()) => cell.on_start_saved(start),
+            Err(why) => self.on_disk_error(now, cell.home, &why),
+        }
+    }
+
     fn write_checkpoint(&mut self, at: usize) -> Result<(), DiskError> {
-        let mut served = Checkpoints::default();
+        let (mut served, mut starts) = (Checkpoints::default(), Vec::new());
         for cell in self.cells.values().filter(|cell| cell.home == at) {
+            starts.push((Arc::clone(cell), cell.with(|partition| partition.log().start())));
             cell.with(|partition| {
                 let log = partition.log();
                 served.recovery_points.insert(cell.name.clone(), log.recovery_point());
@@ -174,7 +188,9 @@ impl Process {
                 served.high_watermarks.insert(cell.name.clone(), partition.high_watermark());
             });
         }
-        self.homes[at].dir.save(served)
+        self.homes[at].dir.save(served)?;
+        starts.into_iter().for_each(|(cell, start)| cell.on_start_saved(start));
+        Ok(())
     }
 
     /// Brings everything in one directory to the disk, and says that it is there.

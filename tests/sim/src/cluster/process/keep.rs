@@ -36,6 +36,7 @@ impl Process {
             Effect::Wake(waiter) => waiter.bell.wake(),
             Effect::AlterIsr(proposal) => self.proposals.add(key, proposal),
             Effect::FetchOn => self.follow_on(now, key),
+            Effect::SaveStart => self.save_start(now, key),
             Effect::LowerRecoveryPoint(upto) => self.cut(now, key, upto),
             Effect::Truncated { from, to, committed } => {
                 self.acts.push_back(Act::Truncated { key, from, to, committed });

@@ -2,7 +2,9 @@
 
 use super::{Event, World, words_of_request};
 use crate::cluster::client::{Client, ClientAct, PURPOSE};
-use crate::cluster::invariants::{i01_acked_is_kept, i02_one_value, i10_reads_go_on, i27_acked_is_durable};
+use crate::cluster::invariants::{
+    i01_acked_is_kept, i02_one_value, i10_reads_go_on, i26_deletion, i27_acked_is_durable,
+};
 use crate::cluster::net::{ConnId, Parcel, Place, Way};
 
 impl World {
@@ -119,7 +121,10 @@ impl World {
         self.look_at_owners(client);
         if let Client::Reader(reader) = &mut self.clients[client] {
             // It asked somebody who knows, not long ago.
-            reader.learn(&self.quorum.image());
+            reader.learn(&self.quorum.image(), &self.truth);
+        }
+        if let Client::Deleter(deleter) = &mut self.clients[client] {
+            deleter.learn(&self.truth);
         }
     }
 
@@ -147,6 +152,17 @@ impl World {
             ClientAct::Skipped { key, node, offset, to } => {
                 if let Some(history) = truth.histories.get(&key) {
                     i10_reads_go_on::check_skipped(history, node, (offset, to), found);
+                }
+            }
+            ClientAct::Deletes { key, upto } => {
+                if let Some(history) = truth.histories.get_mut(&key) {
+                    history.deletes_asked = history.deletes_asked.max(upto);
+                }
+            }
+            ClientAct::Deleted { key, upto, start } => {
+                if let Some(history) = truth.histories.get_mut(&key) {
+                    i26_deletion::check_answer(history, (upto, start), found);
+                    history.deleted = history.deleted.max(start);
                 }
             }
             _ => unreachable!("it was done"),
