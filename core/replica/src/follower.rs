@@ -286,20 +286,23 @@ impl Partition {
                 cut.map_err(|error| self.lookup(error, out))?;
             }
             Cut::All(start) => {
-                let emptied = self.log.truncate_fully_and_start_at(now, start);
-                emptied.map_err(|error| self.disk(error, out))?;
-                self.high_watermark = start;
+                self.empty(now, start, out)?;
             }
             Cut::Within { base, start } => {
-                let emptied = self.log.truncate_fully_and_start_at(now, base);
-                emptied.map_err(|error| self.disk(error, out))?;
-                self.high_watermark = base;
+                self.empty(now, base, out)?;
                 if let Role::Follower(following) = &mut self.role {
                     following.within = Some(start);
                 }
             }
         }
         Ok(())
+    }
+
+    fn empty(&mut self, now: Now, start: Offset, out: &mut Effects<Effect>) -> Result<(), FollowError> {
+        let emptied = self.log.truncate_fully_and_start_at(now, start);
+        // A disk that fails in the middle of it may have emptied it all the same.
+        self.high_watermark = self.high_watermark.clamp(self.log.start(), self.log.end());
+        emptied.map_err(|error| self.disk(error, out))
     }
 
     /// The recovery point could not be lowered: nothing is cut, until the leader says again that it must be.

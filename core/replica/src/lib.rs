@@ -16,6 +16,7 @@ mod follower;
 mod isr;
 mod leader;
 mod read;
+mod retention;
 mod role;
 
 mod assignment;

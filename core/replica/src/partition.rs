@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
 use records::CheckedBatch;
 use storage::disk::DiskError;
-use storage::{Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView, Removal, Removed};
+use storage::{Flush, FlushScope, Flushed, Log, LogSettings, LookupError, ProducerView};
 
 use crate::assignment::Assignment;
 use crate::fetch::FetchError;
@@ -375,41 +375,6 @@ impl Partition {
             }
         }
         self.check();
-    }
-
-    /// Drops some of what retention no longer keeps, and files that were dropped a while ago. What is to be
-    /// run outside any lock; `None` if there is nothing to drop.
-    pub fn retain_plan(&mut self, now: Now, out: &mut Effects<Effect>) -> Option<Removal> {
-        if self.failed {
-            return None;
-        }
-        self.log.expire_producers(now);
-        match self.log.retain_plan(now, self.high_watermark) {
-            Ok(removal) => removal,
-            Err(error) => {
-                if matches!(error, LookupError::Damaged { .. }) {
-                    // Nobody may ever read what is oldest, and nothing would go any more.
-                    out.push(Effect::Suspect(self.log.start()));
-                }
-                self.lookup_failed(error, out);
-                None
-            }
-        }
-    }
-
-    /// A removal came back; whether to plan another.
-    pub fn on_removed(&mut self, result: Result<Removed, DiskError>, out: &mut Effects<Effect>) -> bool {
-        match result {
-            Ok(removed) => {
-                self.log.on_removed(&removed);
-                true
-            }
-            Err(error) => {
-                self.log.on_flush_failed(&error);
-                self.fail(error, out);
-                false
-            }
-        }
     }
 
     pub(crate) fn lookup_failed(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FetchError {

@@ -402,7 +402,9 @@ impl Opening {
             let end = scanned.end;
             let damage = scanned.damage.or_else(|| self.batches.gap(end, next));
             let missing = || Damage::Missing { end, durable: recovery_point };
-            if end < promised && (damage.is_some() || next.is_none()) {
+            // What was durable is not torn, also where it was deleted on request and need not be there.
+            let is_rotten = damage.is_some() && end < recovery_point;
+            if is_rotten || (end < promised && next.is_none()) {
                 return Err(OpenError::Quarantined { at: end, damage: damage.unwrap_or_else(missing) });
             }
             segments.push(segment);

@@ -333,6 +333,16 @@ fn everything_may_have_been_deleted() {
     assert_eq!(log.epochs().next(), Some((LeaderEpoch(1), Offset(40))));
 }
 
+/// It was durable, so it is not torn; behind it lies what others count on.
+#[test]
+fn what_rots_below_the_recovery_point_takes_nothing_along_although_it_was_deleted() {
+    let (disk, _) = ten_batches();
+    change(&disk, FileKind::Log, 0, |bytes| bytes[70] ^= 1);
+    let known = Known { log_start: Offset(1), ..unclean(Offset(1)) };
+    let found = open(&disk, LogSettings::default(), known);
+    assert!(matches!(found, Err(OpenError::Quarantined { .. })), "{found:?}");
+}
+
 #[test]
 fn a_directory_without_records_becomes_an_empty_log() {
     let disk = MemoryDisk::new();

@@ -203,12 +203,14 @@ impl Options {
             5 => drawn.of_rotting_disks(),
             _ => drawn,
         };
-        let chance = |of: &str| Random::stream(seed, of).chance(250);
-        let drawn = if chance("rot") { drawn.of_rot(seed) } else { drawn };
-        let mut drawn = drawn.of_uneven_clocks(seed).of_slow_links(seed);
-        // Whatever else happens, disks hang or do not give what they have, topics come and go, and somebody changes what
-        // others are set to.
-        let all: u32 = drawn.troubles.iter().map(|(_, weight)| *weight).sum();
+        let drawn = if Random::stream(seed, "rot").chance(250) { drawn.of_rot(seed) } else { drawn };
+        drawn.of_uneven_clocks(seed).of_slow_links(seed).of_more(seed)
+    }
+
+    /// Whatever else happens, disks hang or do not give what they have, topics come and go, and somebody changes what
+    /// others are set to.
+    fn of_more(mut self, seed: u64) -> Self {
+        let all: u32 = self.troubles.iter().map(|(_, weight)| *weight).sum();
         let also = [
             ("settings", Trouble::Configure),
             ("reads", Trouble::FailRead),
@@ -216,11 +218,11 @@ impl Options {
             ("churn", Trouble::Churn),
         ];
         for (of, trouble) in also {
-            if chance(of) {
-                drawn.troubles.push((trouble, (all / 10).max(1)));
+            if Random::stream(seed, of).chance(250) {
+                self.troubles.push((trouble, (all / 10).max(1)));
             }
         }
-        drawn
+        self
     }
 
     /// In one seed of four, clocks of nodes are slow or fast, by as much as a tenth.

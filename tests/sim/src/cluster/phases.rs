@@ -216,13 +216,7 @@ impl World {
             }
         }
         for (key, partition) in partitions {
-            // Where less was asked for since, nobody else may have what has rotted.
-            let is_rotten = || partition.replicas.iter().any(|id| self.is_rotten(node_of(*id), key));
-            let is_kept = |history: &&History| {
-                !history.is_broken
-                    && !history.is_orphaned(&partition, &self.quorum.image())
-                    && (history.outlives_a_disk() || !is_rotten())
-            };
+            let is_kept = |history: &&History| self.is_kept(history, key, &partition);
             let Some(history) = self.truth.histories.get(&key).filter(is_kept) else { continue };
             let is_moving = !partition.adding().is_empty() || !partition.removing().is_empty();
             if partition.isr.len() < partition.replicas.len() || partition.leader.0 < 0 || is_moving {
@@ -240,12 +234,20 @@ impl World {
         None
     }
 
+    /// Whether in the end all replicas have all of a partition. Where nobody leads whoever comes back has nobody to catch
+    /// up with, and where less was asked for since, nobody else may have what has rotted.
+    fn is_kept(&self, history: &History, key: PartitionKey, partition: &metadata::Partition) -> bool {
+        let is_rotten = || partition.replicas.iter().any(|id| self.is_rotten(node_of(*id), key));
+        !history.is_broken
+            && !history.is_orphaned(partition, &self.quorum.image())
+            && (history.outlives_a_disk() || !is_rotten())
+    }
+
     /// Compares everything, at the end.
     fn compare(&mut self) {
         for (key, partition) in self.partitions() {
             let history = self.truth.histories.get(&key);
-            if history.is_some_and(|history| history.is_orphaned(&partition, &self.quorum.image())) {
-                // Whoever comes back has nobody to catch up with.
+            if history.is_some_and(|history| !self.is_kept(history, key, &partition)) {
                 continue;
             }
             for id in &partition.replicas {

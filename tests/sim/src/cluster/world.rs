@@ -8,6 +8,7 @@
 
 mod groups;
 mod links;
+mod load;
 mod machines;
 mod metadata;
 mod rot;
@@ -24,9 +25,6 @@ use storage::disk::Disk;
 use super::EPOCH;
 use super::client::Client;
 use super::client::admin::Admin;
-use super::client::deleter::Deleter;
-use super::client::producer::{ProducerClient, ProducerOptions};
-use super::client::reader::Reader;
 use super::invariants::{self, Cut, Look, i22_quorum};
 use super::net::{Network, Parcel, Place};
 use super::options::Options;
@@ -184,35 +182,6 @@ impl World {
         self.queue.push(self.now_us, Event::Client(self.clients.len()));
         self.clients.push(client);
         self.wakes.push(0);
-    }
-
-    /// The clients that use the topics, once these are there.
-    pub(crate) fn begin_load(&mut self) {
-        let targets = self.targets();
-        self.begin_groups(&targets);
-        for number in 0..self.options.producers + self.options.careless {
-            let options = ProducerOptions {
-                client: self.clients.len(),
-                nodes: self.options.nodes,
-                acks_all: number < self.options.producers,
-                send_every_us: self.options.send_every_us,
-                burst: self.options.burst,
-                targets: targets.clone(),
-            };
-            let random = Random::stream(self.seed, &format!("producer {number}"));
-            let producer = ProducerClient::new(options, self.seed ^ number as u64, random);
-            self.add_client(Client::Producer(producer));
-        }
-        for number in 0..self.options.readers {
-            let random = Random::stream(self.seed, &format!("reader {number}"));
-            let reader = Reader::new(self.clients.len(), self.options.nodes, targets.clone(), random);
-            self.add_client(Client::Reader(reader));
-        }
-        for number in 0..self.options.deleters {
-            let random = Random::stream(self.seed, &format!("deleter {number}"));
-            let deleter = Deleter::new(self.clients.len(), self.options.nodes, targets.clone(), random);
-            self.add_client(Client::Deleter(deleter));
-        }
     }
 
     pub(crate) fn say(&self, what: std::fmt::Arguments<'_>) {

@@ -81,7 +81,7 @@ fn verify(look: &Look<'_>, truth: &mut Truth, (node, upto): (usize, Offset), fou
     let Some(replica) = truth.replicas.get_mut(&(look.key, node)) else { return };
     // A batch that the log starts within is there whole, and was compared or is not read.
     let start = cell.with(|partition| partition.log().start());
-    let from = replica.verified.max(history.first_whole(start));
+    let from = history.first_whole(replica.verified.max(start));
     if upto <= from {
         return;
     }
