@@ -161,42 +161,6 @@ fn a_node_that_moved_alone_is_found_by_those_who_know_its_old_place() -> Result<
 }
 
 #[test]
-fn brokers_without_a_vote_and_a_controller_without_clients() -> Result<()> {
-    Nodes::new()?.told(|nodes| {
-        let peers = nodes.peers(&[1])?;
-        let controller = [("process.roles", "controller"), ("cluster.peers", peers.as_str())];
-        nodes.start(1, &controller)?;
-        for id in [2, 3, 4] {
-            nodes.join(id, &[1], &[("process.roles", "broker")])?;
-        }
-        nodes.says(&["topic", "create", "orders", "--partitions", "3"])?;
-        let status = nodes.until("all are in sync", is_well)?;
-        let first = node(&status, 1).ok_or_else(|| anyhow::anyhow!("{status:#}"))?;
-        ensure!(first["broker"] == false && first["quorum"] == "leads", "{first:#}");
-        ensure!(numbers(&status["quorum"]["observers"]) == [2, 3, 4], "{status:#}");
-        let refused = nodes.refuses(&["cluster", "add", "2", "--yes"])?;
-        ensure!(refused.contains("process.roles has no controller"), "{refused}");
-        let promised = Stream::during(&nodes.bootstrap(), "orders", |stream| {
-            stream.goes_on()?;
-            nodes.kill(3)?;
-            nodes.until("3 is down", |status| node(status, 3).is_some_and(|node| node["up"] == false))?;
-            stream.goes_on()?;
-            let listen = nodes.cluster_address(3)?;
-            nodes.start(3, &[("process.roles", "broker"), ("cluster.listen", &listen)])?;
-            nodes.until("all are in sync", is_well)?;
-            // While there is no controller, records are written all the same.
-            nodes.kill(1)?;
-            stream.goes_on()?;
-            nodes.start(1, &controller)?;
-            nodes.says(&["topic", "create", "more"])?;
-            stream.goes_on()
-        })?;
-        let read = nodes.says(&["consume", "orders", "-e", "-f", "%p %o %s\\n"])?;
-        check(&promised, &read).map(drop)
-    })
-}
-
-#[test]
 fn nothing_comes_back_to_a_drained_broker() -> Result<()> {
     Nodes::found(&[1, 2, 3])?.told(|nodes| {
         nodes.says(&["topic", "create", "before", "--partitions", "4", "--replication-factor", "2"])?;
