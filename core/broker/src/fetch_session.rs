@@ -232,7 +232,7 @@ impl FetchSessions {
 
     /// Remembers what an answer told: `told(i)` for each partition of the scope that it had, and
     /// whether it carried records.
-    pub fn answered(&mut self, session_id: i32, told: &[(TopicKey, i32, Told, bool)]) {
+    pub fn answered(&mut self, session_id: i32, told: &[(TopicKey, i32, Option<Told>, bool)]) {
         let Some(live) = self.live.as_mut().filter(|live| live.id == session_id && session_id != 0) else {
             return;
         };
@@ -254,6 +254,10 @@ fn merge(order: &mut Vec<FetchPartition>, more: &[(TopicKey, i32, Wanted)]) {
     let news: BTreeMap<(&TopicKey, i32), Cell<Option<Wanted>>> = news.collect();
     for known in &mut *order {
         if let Some(wanted) = news.get(&(&known.topic, known.partition)).and_then(Cell::take) {
+            // Who follows another leadership may have passed over what it was told in the one before.
+            if known.wanted.current_leader_epoch != wanted.current_leader_epoch {
+                known.told = None;
+            }
             known.wanted = wanted;
         }
     }
@@ -275,8 +279,8 @@ impl Live {
         }
     }
 
-    fn tell(&mut self, told: &[(TopicKey, i32, Told, bool)]) {
-        let told: BTreeMap<(&TopicKey, i32), (Told, bool)> = told
+    fn tell(&mut self, told: &[(TopicKey, i32, Option<Told>, bool)]) {
+        let told: BTreeMap<(&TopicKey, i32), (Option<Told>, bool)> = told
             .iter()
             .map(|(topic, partition, told, records)| ((topic, *partition), (*told, *records)))
             .collect();
@@ -285,7 +289,7 @@ impl Live {
         for mut partition in std::mem::take(&mut self.order) {
             match told.get(&(&partition.topic, partition.partition)) {
                 Some((news, records)) => {
-                    partition.told = Some(*news);
+                    partition.told = *news;
                     if *records { gave.push(partition) } else { rest.push(partition) }
                 }
                 None => rest.push(partition),
@@ -491,10 +495,16 @@ mod tests {
         let mut sessions = FetchSessions::default();
         sessions.begin(fetch(0, 0, &[("a", 0), ("b", 0), ("c", 0)], &[]), &Room(Some(7))).unwrap();
         let told = Told { high_watermark: 9, last_stable_offset: 9, log_start_offset: 0 };
-        sessions.answered(7, &[(name("a"), 0, told, true), (name("b"), 0, told, false)]);
+        sessions.answered(7, &[(name("a"), 0, Some(told), true), (name("b"), 0, Some(told), false)]);
         let next = sessions.begin(fetch(7, 1, &[], &[]), &Room(None)).unwrap();
         assert_eq!(order(&next).iter().map(|(t, _)| t.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
         assert_eq!(next.partitions[2].told, Some(told));
         assert_eq!(next.partitions[1].told, None);
+        // Who was sent to cut its log has taken nothing in, nor has who follows another leadership by now.
+        sessions.answered(7, &[(name("a"), 0, None, false)]);
+        let mut of_next = fetch(7, 2, &[("b", 0)], &[]);
+        of_next.partitions[0].2.current_leader_epoch += 1;
+        let next = sessions.begin(of_next, &Room(None)).unwrap();
+        assert!(next.partitions.iter().all(|partition| partition.told.is_none()));
     }
 }

@@ -250,11 +250,18 @@ impl Partition {
         out.push(Effect::LowerRecoveryPoint(durable_max));
     }
 
-    /// Up to where it is to be noted, at most, that the log is durable before it is cut; `None` if it is not to be cut.
-    /// Under another leadership that is another place than [`Effect::LowerRecoveryPoint`] said, and noting the old
-    /// one may be wrong by then.
-    pub fn waits_for(&self) -> Option<Offset> {
-        self.cut.map(|decided| decided.durable_max)
+    /// What is to be noted of the log before it is cut: up to where it is durable at most, and where it will end, 0 if
+    /// nothing of it stays. `None` if it is not to be cut. Under another leadership that is another place than
+    /// [`Effect::LowerRecoveryPoint`] said, and noting the old one may be wrong by then.
+    pub fn notes_of_cut(&self) -> Option<(Offset, Offset)> {
+        self.cut.map(|decided| (decided.durable_max, self.keeps_upto(decided.cut)))
+    }
+
+    fn keeps_upto(&self, cut: Cut) -> Offset {
+        match cut {
+            Cut::From(at) if at > self.log.start() => at,
+            Cut::From(_) | Cut::All(_) | Cut::Within { .. } => Offset::ZERO,
+        }
     }
 
     /// Cuts the log as was decided, now that it is noted to be durable up to `noted` at most: should a crash come in
@@ -264,10 +271,13 @@ impl Partition {
     pub fn cut(&mut self, now: Now, noted: Offset, out: &mut Effects<Effect>) -> Result<(), FollowError> {
         let decided = self.cut.take_if(|decided| noted <= decided.durable_max);
         let Some(DecidedCut { cut, .. }) = decided.filter(|_| !self.failed) else { return Ok(()) };
+        let is_emptied = self.keeps_upto(cut) == Offset::ZERO;
         let done = self.make_cut(now, cut, out);
-        if self.log.size_bytes() == 0 {
-            // The file that is left is called so.
-            self.start_saved = self.log.start();
+        // What was noted of a log of which nothing stays is gone, and it begins where its first file does.
+        let noted = if is_emptied { self.log.first_base() } else { self.start_saved };
+        self.start_saved = noted.min(self.log.start());
+        if self.log.start() > self.start_saved {
+            out.push(Effect::SaveStart);
         }
         out.push(Effect::FetchOn);
         self.check();
@@ -397,6 +407,9 @@ impl Partition {
                 DeleteError::Disk(error) => self.disk(error, out),
                 error @ DeleteError::OutOfRange { .. } => FollowError::Unusable(error.to_string()),
             })?;
+        }
+        if self.log.start() > self.start_saved {
+            // Also what retention moved here, or could not be saved before: the leader waits for it.
             out.push(Effect::SaveStart);
         }
         self.check();

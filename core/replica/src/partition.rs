@@ -50,7 +50,7 @@ pub enum Effect {
     /// [`Partition::next_fetch`] may say something else now.
     FetchOn,
     /// Write down that the log is durable up to here at most, durably; then call [`Partition::cut`] with it, or
-    /// [`Partition::put_off_cut`] if it cannot be written. Not if [`Partition::waits_for`] says something else by then.
+    /// [`Partition::put_off_cut`] if it cannot be written. Not if [`Partition::notes_of_cut`] says something else by then.
     LowerRecoveryPoint(Offset),
     /// The end of the log was cut off.
     Truncated {

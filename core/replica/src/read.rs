@@ -270,7 +270,9 @@ impl Partition {
         if let (Role::Leader(leader), Ok(upto)) = (&mut self.role, &deleted) {
             leader.on_deleted(*upto);
         }
-        out.push(Effect::Deleted);
+        if self.log.start() > start {
+            out.push(Effect::Deleted);
+        }
         deleted
     }
 

@@ -283,9 +283,9 @@ fn a_cut_is_not_made_under_a_recovery_point_that_was_noted_for_another() {
     assert_eq!(story.is_told_to_cut(1, 6), Some(Offset(6)));
     // Whoever notes that has not come to the cut when somebody else leads, who has less.
     story.follow_in(2);
-    assert_eq!(story.partition.waits_for(), None);
+    assert_eq!(story.partition.notes_of_cut(), None);
     assert_eq!(story.is_told_to_cut(2, 3), Some(Offset(3)));
-    assert_eq!(story.partition.waits_for(), Some(Offset(3)));
+    assert_eq!(story.partition.notes_of_cut(), Some((Offset(3), Offset(3))));
     story.partition.cut(NOW, Offset(6), &mut story.out).expect("nothing is done");
     assert_eq!(
         story.partition.log().end(),
@@ -294,7 +294,7 @@ fn a_cut_is_not_made_under_a_recovery_point_that_was_noted_for_another() {
     );
     assert_eq!(story.partition.next_fetch(), NextFetch::AfterItsDisk(BrokerId(2)));
     story.partition.cut(NOW, Offset(3), &mut story.out).expect("memory");
-    assert_eq!((story.partition.log().end(), story.partition.waits_for()), (Offset(3), None));
+    assert_eq!((story.partition.log().end(), story.partition.notes_of_cut()), (Offset(3), None));
     assert_eq!(story.partition.next_fetch().ask().map(|fetch| fetch.from), Some(Offset(3)));
     // A point that is lower than it needs to be does.
     assert_eq!(story.is_told_to_cut(2, 2), Some(Offset(2)));

@@ -247,22 +247,28 @@ impl LogDir {
         self.save_one(CLEAN_OFFSETS_FILE, served, |kept| &mut kept.clean_offsets)
     }
 
-    /// Keeps up to where the logs of some of the partitions are durable, and nothing else of them: before a
-    /// log is cut, so that what is missing after a crash is not taken for lost. Nor is what comes in its place
-    /// taken for compacted or committed, or, in a log of which nothing stays, for deleted.
-    pub fn save_recovery_points(&mut self, served: PartitionOffsets) -> Result<(), DiskError> {
-        let lowered = |kept: &PartitionOffsets, is_meant: fn(Offset) -> bool| -> PartitionOffsets {
-            let limits = served.iter().filter(|(_, upto)| is_meant(**upto));
-            let lower = limits.filter(|(partition, upto)| kept.get(*partition).is_some_and(|at| at > *upto));
-            lower.map(|(partition, upto)| (partition.clone(), *upto)).collect()
+    /// Before a log is cut: notes up to where it is durable at most, so that what is missing after a crash is not taken
+    /// for lost, and where it will end, 0 if nothing stays. What comes in the place of the rest must not be taken for
+    /// compacted, committed or, where nothing stays, deleted.
+    pub fn note_cut(
+        &mut self,
+        partition: &TopicPartition,
+        (recovery_point, end): (Offset, Offset),
+    ) -> Result<(), DiskError> {
+        let lowered = |kept: &PartitionOffsets, to: Offset| -> PartitionOffsets {
+            kept.get(partition).filter(|at| **at > to).map(|_| (partition.clone(), to)).into_iter().collect()
         };
-        let clean_offsets = lowered(&self.checkpoints.clean_offsets, |_| true);
-        let high_watermarks = lowered(&self.checkpoints.high_watermarks, |_| true);
-        let log_starts = lowered(&self.checkpoints.log_starts, |upto| upto == Offset::ZERO);
+        let clean_offsets = lowered(&self.checkpoints.clean_offsets, recovery_point);
+        let high_watermarks = lowered(&self.checkpoints.high_watermarks, end);
+        let log_starts = match end {
+            Offset::ZERO => lowered(&self.checkpoints.log_starts, end),
+            _ => PartitionOffsets::new(),
+        };
         self.save_clean_offsets(clean_offsets)?;
         self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
         self.save_starts(log_starts)?;
-        self.save_one(RECOVERY_POINTS_FILE, served, |kept| &mut kept.recovery_points)
+        let point = PartitionOffsets::from([(partition.clone(), recovery_point)]);
+        self.save_one(RECOVERY_POINTS_FILE, point, |kept| &mut kept.recovery_points)
     }
 
     fn save_one(

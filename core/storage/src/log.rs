@@ -160,6 +160,11 @@ impl Log {
         self.start
     }
 
+    /// What its first file is called by: a log never starts before that.
+    pub fn first_base(&self) -> Offset {
+        self.segments.first().map_or(self.end, |segment| segment.base)
+    }
+
     /// The offset of the next record.
     pub fn end(&self) -> Offset {
         self.end

@@ -16,7 +16,6 @@ use disk::{FlushJob, FlushTicket};
 use metadata::settings::TopicSettings;
 use parking_lot::Mutex;
 use replica::{Assignment, FlushPolicy, Lane, NextFetch, Partition, PartitionSettings};
-use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
 use storage::{FlushScope, LogSettings, LookupError};
 use tracing::{error, info, warn};
@@ -252,10 +251,11 @@ impl PartitionCell {
         let cut = self.dir.mark(|marks| {
             // What was taken away may have left its name to another log by now, and another leader may have had the
             // log cut elsewhere.
-            if self.is_offline() || self.with(|partition| partition.waits_for()) != Some(upto) {
+            let notes = self.with(|partition| partition.notes_of_cut());
+            let Some(notes) = notes.filter(|(point, _)| *point == upto && !self.is_offline()) else {
                 return Ok(Ok(()));
-            }
-            marks.save_recovery_points(PartitionOffsets::from_iter([(self.name.clone(), upto)]))?;
+            };
+            marks.note_cut(&self.name, notes)?;
             Ok(self.act(|partition, out| partition.cut(now, upto, out)))
         });
         match cut {

@@ -384,6 +384,8 @@ impl ParkedFetch {
                 continue;
             }
             if let Some(news) = news.filter(|_| self.scope.session_id != 0) {
+                // Who has to cut its log takes in nothing else.
+                let news = Some(news).filter(|_| !has_parted);
                 told.push((part.topic.clone(), part.partition, news, has_records));
             }
             let current_leader = self.hint(context, part, &found, &mut leaders);

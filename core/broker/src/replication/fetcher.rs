@@ -379,13 +379,13 @@ impl Fetcher {
         }
         let answer = answer(&asked, data);
         let is_redirected = match &answer {
-            LeaderAnswer::Fetched(said) => said.diverging.is_some(),
+            LeaderAnswer::Fetched(said) => said.diverging.is_some() || !said.records.is_empty(),
             LeaderAnswer::OutOfRange { .. } => true,
             LeaderAnswer::Refused(_) => false,
         };
         let may_not_know = may_not_know_yet(&answer);
         let Next { fetch, has_failed, rests_until } = each(key, answer);
-        // Who was told to go on elsewhere and does not would be told the same at once.
+        // Who was told to go on elsewhere, or given something, and does not go on would be told the same at once.
         if (has_failed || is_redirected) && fetch == NextFetch::Ask(asked) {
             let until = now.elapsed.saturating_add(self.refusal_rest(key, may_not_know));
             self.resting.insert(key, Rest { until, is_held: false });

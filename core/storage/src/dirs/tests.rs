@@ -144,10 +144,12 @@ fn before_a_log_is_cut_nothing_is_noted_any_more_of_what_goes() {
     let disk = MemoryDisk::new();
     let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
     dir.save(offsets(&[("all", 9), ("end", 9)])).expect("memory");
-    let points = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(4))]);
-    dir.save_recovery_points(points.clone()).expect("memory");
+    dir.note_cut(&at("all", 0), (Offset(0), Offset(0))).expect("memory");
+    dir.note_cut(&at("end", 0), (Offset(0), Offset(4))).expect("memory");
     let after = kept(&disk);
-    assert_eq!((&after.recovery_points, &after.high_watermarks), (&points, &points));
+    let points = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(0))]);
+    let marks = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(4))]);
+    assert_eq!((after.recovery_points, after.high_watermarks), (points, marks));
     let starts = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(9))]);
     assert_eq!(after.log_starts, starts, "only where nothing stays");
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use base::{Now, Offset};
 use broker::directories::can_be_replaced;
 use broker::host::Effect;
-use storage::checkpoint::PartitionOffsets;
 use storage::disk::DiskError;
 use storage::{Check, FlushScope, LookupError};
 
@@ -89,11 +88,9 @@ impl Process {
 
     fn cut(&mut self, now: Now, key: PartitionKey, upto: Offset) {
         let Some(cell) = self.cells.get(&key).cloned() else { return };
-        if cell.with(|partition| partition.waits_for()) != Some(upto) {
-            return;
-        }
-        let point = PartitionOffsets::from_iter([(cell.name.clone(), upto)]);
-        match self.homes[cell.home].dir.save_recovery_points(point) {
+        let notes = cell.with(|partition| partition.notes_of_cut());
+        let Some(notes) = notes.filter(|(point, _)| *point == upto) else { return };
+        match self.homes[cell.home].dir.note_cut(&cell.name, notes) {
             Ok(()) => {
                 let cut = cell.act(|partition, out| partition.cut(now, upto, out));
                 if let Err(why) = cut {
