@@ -241,11 +241,8 @@ impl Partition {
     }
 
     fn begin_cut(&mut self, cut: Cut, out: &mut Effects<Effect>) {
-        let durable_max = match cut {
-            Cut::From(at) if at > self.log.start() => at.min(self.log.recovery_point()),
-            // Nothing stays, and a crash may leave no segment that tells where the log was.
-            Cut::From(_) | Cut::All(_) | Cut::Within { .. } => Offset::ZERO,
-        };
+        // If nothing stays, a crash may leave no segment that tells where the log was.
+        let durable_max = self.keeps_upto(cut).min(self.log.recovery_point());
         self.cut = Some(DecidedCut { cut, durable_max });
         out.push(Effect::LowerRecoveryPoint(durable_max));
     }
@@ -257,6 +254,7 @@ impl Partition {
         self.cut.map(|decided| (decided.durable_max, self.keeps_upto(decided.cut)))
     }
 
+    /// Where the log will end; 0 if nothing of it stays.
     fn keeps_upto(&self, cut: Cut) -> Offset {
         match cut {
             Cut::From(at) if at > self.log.start() => at,

@@ -142,6 +142,12 @@ impl Cluster {
         self.try_append(id, records).expect("it leads");
     }
 
+    /// Has the leader delete what lies before an offset.
+    fn delete(&mut self, id: i32, upto: i64) {
+        let deleted = self.step(id, |partition, _, out| partition.delete_records(Some(Offset(upto)), out));
+        deleted.expect("it is committed");
+    }
+
     fn flush(&mut self, id: i32) {
         self.step(id, |partition, _, out| {
             if let Some(flush) = partition.flush_plan(FlushScope::Records, out) {
@@ -402,10 +408,7 @@ fn who_has_nothing_begins_with_the_batch_that_the_leaders_log_starts_within() {
     cluster.lead(1, &[1, 2]);
     cluster.fetch(2).expect("it follows");
     for upto in [5, 6] {
-        let delete = |partition: &mut Partition, _, out: &mut Effects<Effect>| {
-            partition.delete_records(Some(Offset(upto)), out)
-        };
-        cluster.step(1, delete).expect("it is committed");
+        cluster.delete(1, upto);
         // It begins at 5, begins anew within the batch, and is told only then that there is less by now.
         for _ in 0..2 {
             cluster.fetch(3).expect("it follows");
@@ -437,19 +440,13 @@ fn what_is_deleted_is_deleted_with_all_who_may_lead() {
         cluster.fetch(id).expect("it follows");
     }
     let low = |cluster: &Cluster| cluster.replicas[&1].low_watermark();
-    let delete = |cluster: &mut Cluster, upto| {
-        let delete = |partition: &mut Partition, _, out: &mut Effects<Effect>| {
-            partition.delete_records(Some(Offset(upto)), out)
-        };
-        cluster.step(1, delete).expect("it is committed");
-    };
-    delete(&mut cluster, 2);
+    cluster.delete(1, 2);
     for (id, expected) in [(2, 0), (3, 0), (2, 0), (3, 2)] {
         cluster.fetch(id).expect("it follows");
         assert_eq!(low(&cluster), Offset(expected), "{id} has said up to where");
     }
     cluster.lead(1, &[1]);
-    delete(&mut cluster, 3);
+    cluster.delete(1, 3);
     assert_eq!(low(&cluster), Offset::NONE, "2 and 3 may be eligible");
     cluster.fetch(2).expect("it follows");
     assert_eq!(cluster.isr(), [1], "it has all, and does not know what is deleted");
