@@ -2,11 +2,15 @@
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{self, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
 /// What a program needs to be told to start.
 pub(crate) struct Launch<'a> {
@@ -57,37 +61,50 @@ pub(crate) fn cluster(binary: &Path, launch: &Launch<'_>) -> Command {
     command
 }
 
-/// The first port of a cluster: all that it needs are free.
+/// All ports that are looked at: below those that the kernel gives to outgoing connections, so that no connection takes
+/// one before the node does.
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// The first port of a cluster: all that it needs are free, and claimed for this process.
 pub fn free_cluster_port() -> Result<u16> {
     // Below those of outgoing connections even with what is added for the nodes' own.
     const LAST: u16 = 22_700;
-    const TRIES: u16 = 1000;
-    for _ in 0..TRIES {
-        // Two that are looked for at the same time have no port in common.
-        let port = 20_000 + free_port()? % ((LAST - 20_000) / NODES) * NODES;
-        let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        let all = |above: u16| (0..NODES).all(|at| is_free(port + above + at));
-        if [0, HTTP_ABOVE, CLUSTER_ABOVE].into_iter().all(all) {
-            return Ok(port);
-        }
-    }
-    bail!("no ports are free for a cluster")
+    let places = (LAST - PORTS.start) / NODES;
+    // Two that are looked for at the same time have no port in common.
+    let mut tries = looked_at().take(places.into()).map(|port| PORTS.start + port % places * NODES);
+    let all = |first: u16| {
+        let above = |above: u16| (0..NODES).map(move |at| first + above + at);
+        claim([0, HTTP_ABOVE, CLUSTER_ABOVE].into_iter().flat_map(above))
+    };
+    tries.find(|first| all(*first)).context("no ports are free for a cluster")
 }
 
-/// A port that nothing listens on. Below those that the kernel gives to outgoing connections, so that no
-/// connection takes it before the node does.
+/// A port that nothing listens on, claimed for this process.
 pub fn free_port() -> Result<u16> {
-    const FIRST: u16 = 20_000;
-    const COUNT: u16 = 12_000;
+    looked_at().find(|port| claim([*port])).context("no port is free")
+}
+
+/// Every port once, on from where the last search ended; processes that run at the same time start apart.
+fn looked_at() -> impl Iterator<Item = u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that run at the same time start their search apart.
-    let start = (process::id().wrapping_mul(97) % u32::from(COUNT)) as u16;
-    for _ in 0..COUNT {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_add(step) % COUNT;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no port is free")
+    let count = PORTS.len() as u16;
+    let start = (process::id().wrapping_mul(97) % u32::from(count)) as u16;
+    let next = move |_| PORTS.start + start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count;
+    (0..count).map(next)
+}
+
+/// Claims ports until this process ends. Not if one of them is in use, or claimed by another process of these tests,
+/// whose node may just be dead: clients that look for that one would find another.
+fn claim(ports: impl IntoIterator<Item = u16>) -> bool {
+    static CLAIMS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
+    let one = |port: u16| {
+        // A name without a file, which is taken as long as this is open.
+        let name = net::SocketAddr::from_abstract_name(format!("vltava-port-{port}")).ok()?;
+        let claim = UnixListener::bind_addr(&name).ok()?;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        Some(claim)
+    };
+    let Some(claims) = ports.into_iter().map(one).collect::<Option<Vec<_>>>() else { return false };
+    CLAIMS.lock().unwrap_or_else(PoisonError::into_inner).extend(claims);
+    true
 }

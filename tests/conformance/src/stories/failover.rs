@@ -48,7 +48,11 @@ pub fn failover(suite: &Suite, client: &Client) -> Result<()> {
                 let first = (rounds * COUNT) as i64;
                 let written = driver.produce_many(at, how, &many).and_then(|offsets| {
                     let wanted = (Some(first), Some(first + COUNT as i64 - 1));
-                    ensure!(offsets == wanted, "written at {offsets:?}, not {wanted:?}");
+                    ensure!(
+                        offsets == wanted,
+                        "written at {offsets:?}, not {wanted:?}; the log is {:?}",
+                        driver.offsets(at)
+                    );
                     Ok(())
                 });
                 rounds += 1;
