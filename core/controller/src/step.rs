@@ -64,7 +64,7 @@ impl Controller {
                 self.resign(leader, out);
             }
         }
-        self.propose(out);
+        self.propose(now, out);
     }
 
     /// A command is to be carried out. It is answered sooner or later, or never if the node ends.
@@ -91,7 +91,7 @@ impl Controller {
         };
         self.enqueue(records, command.may_be_split());
         self.answer_later(id, result, out);
-        self.propose(out);
+        self.propose(now, out);
     }
 
     /// It was time.
@@ -116,7 +116,7 @@ impl Controller {
             }
             self.enqueue(records, true);
         }
-        self.propose(out);
+        self.propose(now, out);
     }
 
     /// When to step it although nothing happens.
@@ -131,10 +131,13 @@ impl Controller {
         matches!(self.office, Office::Held(_))
     }
 
-    /// A controller that was not running itself cannot tell who was silent meanwhile.
+    /// A controller that was not running itself cannot tell who was silent meanwhile. Nor can one whose quorum has
+    /// committed nothing for as long: the heartbeats of then are not answered yet, and no broker says more before.
     fn note_pause(&mut self, now: Now) {
         let Office::Held(term) = &mut self.office else { return };
-        if now.elapsed.saturating_sub(term.stepped) > self.settings.session_timeout / 2 {
+        let committing_since = term.proposed.front().map_or(now.elapsed, |batch| batch.proposed_at);
+        let running_since = term.stepped.min(committing_since);
+        if now.elapsed.saturating_sub(running_since) > self.settings.session_timeout / 2 {
             self.sessions.extend_all(now);
         }
         term.stepped = term.stepped.max(now.elapsed);
@@ -284,13 +287,14 @@ impl Controller {
         }
     }
 
-    fn propose(&mut self, out: &mut Effects<Effect>) {
+    fn propose(&mut self, now: Now, out: &mut Effects<Effect>) {
         let Office::Held(term) = &mut self.office else { return };
         while term.proposed.len() < PROPOSALS_MAX
             && let Some(mut batch) = term.forming.pop_front()
         {
             let records = std::mem::take(&mut batch.records);
             batch.len = records.len();
+            batch.proposed_at = now.elapsed;
             out.push(Effect::Propose(Proposal { epoch: term.epoch, records }));
             term.proposed.push_back(batch);
         }

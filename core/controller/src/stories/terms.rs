@@ -156,6 +156,26 @@ fn a_controller_that_slept_does_not_blame_the_others() {
     assert_eq!(stage.image().brokers_alive().count(), 1);
 }
 
+/// Heartbeats are answered once all is committed that was decided before, and a broker has one on its way at a time.
+#[test]
+fn a_quorum_that_commits_nothing_for_a_while_silences_nobody() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[2, 3, 1]], "2");
+    stage.is_slow = true;
+    stage.give(create("b"));
+    for id in [1, 2, 3] {
+        stage.give(Command::BrokerHeartbeat(stage.heartbeat(id)));
+    }
+    stage.pass_slowly(Duration::from_secs(10), &[]);
+    stage.is_slow = false;
+    while stage.commit_one() {}
+    assert_eq!(stage.answers.len(), 4, "they are told now");
+    stage.pass(Duration::from_millis(1_500), &[]);
+    assert_eq!(stage.image().brokers_alive().count(), 3, "they could not say more");
+    stage.pass(Duration::from_millis(1_000), &[1, 3]);
+    assert_eq!(stage.line("a", 0), "3@1 isr=3,1", "2 said nothing since");
+}
+
 #[test]
 fn what_the_controller_before_left_undone_is_done() {
     let mut stage = Stage::with(&[1, 2]);
