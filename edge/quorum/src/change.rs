@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Offset, TimestampMs, Uuid};
-use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ChangeMembershipError, ClientWriteError, RaftError};
+use openraft::{ChangeMembers, Instant as _};
 
 use crate::member::{Core, Member, Reader};
 use crate::members::Voter;
@@ -45,6 +45,19 @@ pub enum ChangeError {
     /// Nobody would be left.
     #[error("node {0} is the last voter of the metadata quorum")]
     LastVoter(BrokerId),
+    /// Too few of those that stay answer: the quorum would stand still without it. Nothing was changed.
+    #[error(
+        "without node {id} the metadata quorum would need {needed} of its voters, and nodes {silent:?} do not answer; \
+         start them again, or remove them first"
+    )]
+    NoMajority {
+        /// Who was to go.
+        id: BrokerId,
+        /// How many of those that stay have to be there.
+        needed: usize,
+        /// Who of them is not.
+        silent: Vec<i32>,
+    },
     /// It did not get there in time; nothing was changed.
     #[error(
         "node {id} at {address} did not catch up with the metadata within {after_ms} ms; see whether it runs and can be reached"
@@ -216,7 +229,28 @@ impl Member {
         match voters.contains(&node(id)) {
             false => Err(ChangeError::NotVoter(id)),
             true if voters.len() == 1 => Err(ChangeError::LastVoter(id)),
-            true => self.change(ChangeMembers::RemoveVoters([node(id)].into()), false).await,
+            true => {
+                self.check_majority_without(id, voters)?;
+                self.change(ChangeMembers::RemoveVoters([node(id)].into()), false).await
+            }
+        }
+    }
+
+    /// A change that those who stay cannot commit would never end, and nothing else be committed behind it.
+    fn check_majority_without(&self, id: BrokerId, mut voters: BTreeSet<u64>) -> Result<(), ChangeError> {
+        voters.remove(&node(id));
+        let needed = voters.len() / 2 + 1;
+        let metrics = self.core.metrics().borrow_watched().clone();
+        let acked = |voter: &u64| metrics.heartbeat.as_ref()?.get(voter).copied().flatten();
+        let lately = self.timing.election_timeout * 2;
+        let is_silent = |voter: &u64| {
+            *voter != node(self.me.id) && acked(voter).is_none_or(|at| at.into_inner().elapsed() > lately)
+        };
+        let silent: Vec<i32> =
+            voters.iter().copied().filter(is_silent).map(|voter| broker(voter).0).collect();
+        match voters.len() - silent.len() < needed {
+            true => Err(ChangeError::NoMajority { id, needed, silent }),
+            false => Ok(()),
         }
     }
 

@@ -83,6 +83,32 @@ fn a_voter_that_does_not_come_changes_nothing() {
 }
 
 #[test]
+fn nobody_is_removed_without_whom_the_quorum_would_stand_still() {
+    run(async {
+        let mut cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let others: Vec<i32> = [1, 2, 3].into_iter().filter(|id| *id != leader).collect();
+        let (dead, other) = (others[0], others[1]);
+        cluster.kill(dead).await;
+        let (member, long) = (&cluster.node(leader).member, cluster.timing.election_timeout * 3);
+        let is_silent = || member.heard.lock().get(&(dead as u64)).is_none_or(|it| it.at.elapsed() > long);
+        until(member, "it is silent", is_silent).await;
+        for id in [other, leader] {
+            let removed = cluster.node(leader).member.remove_voter(BrokerId(id)).await;
+            let refused = ChangeError::NoMajority { id: BrokerId(id), needed: 2, silent: vec![dead] };
+            assert_eq!(removed, Err(refused));
+        }
+        cluster.commit("as before").await;
+        for id in [dead, other] {
+            cluster.node(leader).member.remove_voter(BrokerId(id)).await.expect("those who stay are there");
+        }
+        cluster.commit("alone").await;
+        assert_eq!(voters(&cluster, leader), [leader]);
+    });
+}
+
+#[test]
 fn only_the_leader_changes_anything() {
     run(async {
         let cluster = Cluster::of([1, 2, 3]).await;

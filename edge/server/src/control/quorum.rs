@@ -108,7 +108,7 @@ fn refusal(error: ChangeError) -> ControllerError {
         ChangeError::AlreadyVoter(_) => ControllerError::DuplicateVoter(said),
         ChangeError::NotVoter(_) => ControllerError::VoterNotFound(said),
         ChangeError::MayNotVote(_) => ControllerError::InvalidRequest(said),
-        ChangeError::LastVoter(_) => ControllerError::InvalidRequest(said),
+        ChangeError::LastVoter(_) | ChangeError::NoMajority { .. } => ControllerError::InvalidRequest(said),
         ChangeError::TooSlow { .. } => ControllerError::TimedOut(said),
         ChangeError::Unknown(_) => ControllerError::Unknown(said),
     }
