@@ -52,6 +52,10 @@ const PENDING_MAX: usize = 4096;
 /// How long a command looks for a controller that decides it. Clients ask again after as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a client is told when that was not long enough for a controller that has no majority, or whose disks are slow.
+const NOT_COMMITTED: &str =
+    "the controllers did not commit it in 30 s, and may do so later; see `vltava cluster status`";
+
 /// How long this broker waits for an answer to what it says of its own life: others take it for dead meanwhile.
 const LIFE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -188,6 +192,9 @@ impl ControlThread {
             self.state.lag_check_at = now.elapsed + LAG_CHECK_EVERY;
             self.check_replicas(now);
             self.give_up_lost()?;
+            for asker in self.state.waiting.take_late(now.elapsed) {
+                asker.refuse(ControllerError::TimedOut(NOT_COMMITTED.into()));
+            }
         }
         self.ask_for_in_sync_sets(now)
     }

@@ -101,6 +101,16 @@ impl Waiting {
         stranded.collect()
     }
 
+    /// Clients' commands whose time is up while the controller here is to decide: its quorum commits nothing. What comes
+    /// of them nobody is told.
+    pub(crate) fn take_late(&mut self, now: Duration) -> Vec<Asker> {
+        let is_late = |_: &u64, pending: &mut Pending| {
+            let is_client = matches!(pending.asker, Asker::Client { .. });
+            is_client && pending.asked.is_none() && pending.give_up_at <= now
+        };
+        self.pending.extract_if(.., is_late).map(|(_, pending)| pending.asker).collect()
+    }
+
     /// How many wait for a decision.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
@@ -160,6 +170,26 @@ impl Asker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_is_told_in_time_that_nothing_is_decided() {
+        let mut waiting = Waiting::default();
+        let command = Command::UnregisterBroker(controller::UnregisterBroker { id: BrokerId(9) });
+        let client = || {
+            let (answer, answered) = oneshot::channel();
+            (Asker::Client { answer, held: net::MemoryBudget::new(1).charge() }, answered)
+        };
+        let ((early, mut never), (late, mut told)) = (client(), client());
+        for (asker, give_up_at) in [(early, 9), (late, 5), (Asker::Lifecycle, 5)] {
+            let give_up_at = Duration::from_secs(give_up_at);
+            waiting.add(Pending { asker, give_up_at, command: command.clone(), asked: None });
+        }
+        let at = |secs| Duration::from_secs(secs);
+        assert!(waiting.take_late(at(4)).is_empty());
+        waiting.take_late(at(5)).into_iter().for_each(|late| late.refuse(ControllerError::Busy));
+        assert_eq!(told.try_recv().expect("it is answered"), Err(ControllerError::Busy));
+        assert!(never.try_recv().is_err() && waiting.len() == 2, "the others wait on");
+    }
 
     #[test]
     fn who_waits_for_a_controller_that_is_none_any_more_waits_in_vain() {
