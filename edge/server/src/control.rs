@@ -9,6 +9,7 @@
 //!
 //! It never waits for a disk or a peer: while it did, this broker would be taken for dead.
 
+mod body;
 mod door;
 mod last_word;
 mod life;
@@ -292,10 +293,10 @@ impl ControlThread {
             self.on_nowhere(id, None);
             return Ok(());
         };
-        let body = match serde_json::to_vec(command) {
+        let body = match body::of(command) {
             Ok(body) => body,
-            Err(why) => {
-                self.on_nowhere(id, Some(ControllerError::InvalidRequest(why.to_string())));
+            Err(refusal) => {
+                self.on_nowhere(id, Some(refusal));
                 return Ok(());
             }
         };
