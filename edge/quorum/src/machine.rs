@@ -170,7 +170,10 @@ impl Machine {
             Ok(())
         });
         written.await.map_err(io_error)?;
-        self.store.memory.lock().snapshot = Some((checkpoint.last, id.offset));
+        let mut memory = self.store.memory.lock();
+        if memory.snapshot.is_none_or(|(_, newest)| newest < id.offset) {
+            memory.snapshot = Some((checkpoint.last, id.offset));
+        }
         Ok(())
     }
 }

@@ -133,3 +133,22 @@ fn a_snapshot_that_is_asked_for_while_a_newer_one_takes_its_place_is_not_gone() 
         assert_eq!(checkpoint.meta(), snapshot.meta);
     });
 }
+
+/// What is purged next begins the log where the newest ends.
+#[test]
+fn a_snapshot_that_is_built_late_is_not_taken_for_the_newest() {
+    run(async {
+        let cluster = alone(Box::new(|_, _| {})).await;
+        let member = cluster.node(1).member.clone();
+        let mut machine = member.machine.clone();
+        cluster.commit("a").await;
+        let mut late = machine.get_snapshot_builder().await;
+        cluster.commit("b").await;
+        machine.get_snapshot_builder().await.build_snapshot().await.expect("the disk works");
+        let newest = member.store.memory.lock().snapshot;
+        late.build_snapshot().await.expect("the disk works");
+        assert_eq!(member.store.memory.lock().snapshot, newest);
+        let current = machine.get_current_snapshot().await.expect("it is there").expect("there is one");
+        assert_eq!(current.meta.last_log_id, newest.map(|(last, _)| last));
+    });
+}
