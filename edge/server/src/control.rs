@@ -172,10 +172,12 @@ impl ControlThread {
 
     fn deadline(&self) -> Duration {
         let state = &self.state;
+        let is_registered = self.lifecycle.as_ref().is_some_and(|lifecycle| lifecycle.epoch().is_some());
         let all = [
             self.controller.deadline(),
             self.lifecycle.as_ref().and_then(Lifecycle::deadline),
             state.waiting.deadline(),
+            (is_registered && state.proposals.are_due()).then_some(state.proposals_at),
         ];
         all.into_iter().flatten().chain([state.lag_check_at]).min().unwrap_or(state.lag_check_at)
     }

@@ -21,6 +21,11 @@ impl Proposals {
         self.waiting.insert(key, proposal);
     }
 
+    /// Whether there is something to send.
+    pub fn are_due(&self) -> bool {
+        self.in_flight.is_empty() && !self.waiting.is_empty()
+    }
+
     /// What to send now, at most `max` of them; empty while an answer is awaited, or if there is nothing.
     pub fn next(&mut self, max: usize) -> Vec<(PartitionKey, AlterIsr)> {
         if !self.in_flight.is_empty() {
@@ -78,10 +83,14 @@ mod tests {
         for (key, proposal) in (0..3).map(asked) {
             proposals.add(key, proposal);
         }
+        assert!(proposals.are_due());
         assert_eq!(proposals.next(10), (0..3).map(asked).collect::<Vec<_>>());
+        proposals.add(asked(3).0, asked(3).1);
         assert_eq!(proposals.next(10), [], "one request at a time");
+        assert!(!proposals.are_due());
         let answered = proposals.on_answered(reply);
         assert!(answered.iter().map(|(key, proposal, _)| (*key, proposal.clone())).eq((0..3).map(asked)));
+        assert!(proposals.are_due(), "what came meanwhile");
         answered.into_iter().map(|(_, _, answer)| answer).collect()
     }
 
