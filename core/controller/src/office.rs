@@ -60,12 +60,12 @@ pub(crate) struct Batch {
     pub(crate) bytes: usize,
     /// How many of them were proposed, once they are gone.
     pub(crate) len: usize,
-    /// When they were proposed, by `Now::elapsed`.
-    pub(crate) proposed_at: Duration,
     /// What they change.
     pub(crate) delta: Delta,
     /// Who is answered, and what.
     pub(crate) answers: Vec<(CommandId, Result<Reply, ControllerError>)>,
+    /// Whose heartbeats are among them.
+    pub(crate) heard: Vec<BrokerId>,
 }
 
 impl Term {

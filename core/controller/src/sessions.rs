@@ -20,10 +20,24 @@ pub(crate) struct Sessions {
 #[derive(Debug, Clone, Copy)]
 struct Session {
     heard: Duration,
-    ends: Duration,
+    /// How long after that it has been silent for too long: less if somebody suspects it.
+    patience: Duration,
+    /// Heartbeats that are not answered yet, since something has to be committed before: it says no more until then.
+    unanswered: u32,
     metadata_end: Offset,
     /// Up to where the others must know the metadata before it may stop.
     hands_over_until: Option<Offset>,
+}
+
+impl Session {
+    /// When it ends; `None` if it does not before a heartbeat is answered.
+    fn ends(&self) -> Option<Duration> {
+        (self.unanswered == 0).then_some(self.heard + self.patience)
+    }
+
+    fn is_over(&self, now: Now) -> bool {
+        self.ends().is_some_and(|ends| ends <= now.elapsed)
+    }
 }
 
 /// Whether a broker was heard lately.
@@ -42,7 +56,8 @@ impl Sessions {
     pub(crate) fn begin(&mut self, brokers: impl Iterator<Item = BrokerId>, now: Now) {
         let session = Session {
             heard: now.elapsed,
-            ends: now.elapsed + self.timeout,
+            patience: self.timeout,
+            unanswered: 0,
             metadata_end: Offset::ZERO,
             hands_over_until: None,
         };
@@ -53,15 +68,29 @@ impl Sessions {
     pub(crate) fn extend_all(&mut self, now: Now) {
         for session in self.by_broker.values_mut() {
             session.heard = now.elapsed;
-            session.ends = now.elapsed + self.timeout;
+            session.patience = self.timeout;
         }
     }
 
+    /// A broker was heard, and will be answered.
     pub(crate) fn heard(&mut self, broker: &Broker, now: Now, metadata_end: Offset) {
-        let hands_over_until = self.by_broker.get(&broker.id).and_then(|session| session.hands_over_until);
-        let ends = now.elapsed + self.timeout;
-        let session = Session { heard: now.elapsed, ends, metadata_end, hands_over_until };
+        let before = self.by_broker.get(&broker.id);
+        let session = Session {
+            heard: now.elapsed,
+            patience: self.timeout,
+            unanswered: before.map_or(0, |session| session.unanswered).saturating_add(1),
+            metadata_end,
+            hands_over_until: before.and_then(|session| session.hands_over_until),
+        };
         self.by_broker.insert(broker.id, session);
+    }
+
+    /// A heartbeat is answered: from now on its broker can say more.
+    pub(crate) fn answered(&mut self, id: BrokerId, now: Now) {
+        if let Some(session) = self.by_broker.get_mut(&id) {
+            session.unanswered = session.unanswered.saturating_sub(1);
+            session.heard = now.elapsed;
+        }
     }
 
     pub(crate) fn forget(&mut self, id: BrokerId) {
@@ -71,8 +100,8 @@ impl Sessions {
     /// Somebody cannot reach a broker: it must be heard soon.
     pub(crate) fn suspect(&mut self, id: BrokerId, now: Now, heartbeat_interval: Duration) -> Heard {
         let Some(session) = self.by_broker.get_mut(&id) else { return Heard::TooLongAgo };
-        session.ends = session.ends.min(session.heard + heartbeat_interval * HEARTBEATS_MISSED_IF_SUSPECTED);
-        if session.ends <= now.elapsed { Heard::TooLongAgo } else { Heard::Lately }
+        session.patience = session.patience.min(heartbeat_interval * HEARTBEATS_MISSED_IF_SUSPECTED);
+        if session.is_over(now) { Heard::TooLongAgo } else { Heard::Lately }
     }
 
     pub(crate) fn hands_over_until(&mut self, id: BrokerId, end: Offset) {
@@ -90,13 +119,13 @@ impl Sessions {
 
     /// A broker whose session has ended, and how long it was not heard.
     pub(crate) fn expired(&self, now: Now) -> Option<(BrokerId, Duration)> {
-        let (id, session) = self.by_broker.iter().find(|(_, session)| session.ends <= now.elapsed)?;
+        let (id, session) = self.by_broker.iter().find(|(_, session)| session.is_over(now))?;
         Some((*id, now.elapsed.saturating_sub(session.heard)))
     }
 
     /// When the next session ends.
     pub(crate) fn next_end(&self) -> Option<Duration> {
-        self.by_broker.values().map(|session| session.ends).min()
+        self.by_broker.values().filter_map(Session::ends).min()
     }
 
     pub(crate) fn clear(&mut self) {

@@ -56,7 +56,7 @@ impl Controller {
     /// The quorum tells something.
     pub fn on_event(&mut self, now: Now, event: QuorumEvent, out: &mut Effects<Effect>) {
         match event {
-            QuorumEvent::Committed(committed) => self.on_committed(committed, out),
+            QuorumEvent::Committed(committed) => self.on_committed(now, committed, out),
             QuorumEvent::Snapshot(image) => self.on_snapshot(image, out),
             QuorumEvent::Elected { epoch } => self.on_elected(now, epoch, out),
             QuorumEvent::Following { leader, .. } => {
@@ -64,7 +64,7 @@ impl Controller {
                 self.resign(leader, out);
             }
         }
-        self.propose(now, out);
+        self.propose(out);
     }
 
     /// A command is to be carried out. It is answered sooner or later, or never if the node ends.
@@ -90,8 +90,12 @@ impl Controller {
             Err(refused) => (Err(refused), Vec::new()),
         };
         self.enqueue(records, command.may_be_split());
-        self.answer_later(id, result, out);
-        self.propose(now, out);
+        let heard = match command {
+            Command::BrokerHeartbeat(heartbeat) if result.is_ok() => Some(heartbeat.id),
+            _ => None,
+        };
+        self.answer_later(now, (id, result), heard, out);
+        self.propose(out);
     }
 
     /// It was time.
@@ -116,7 +120,7 @@ impl Controller {
             }
             self.enqueue(records, true);
         }
-        self.propose(now, out);
+        self.propose(out);
     }
 
     /// When to step it although nothing happens.
@@ -131,13 +135,10 @@ impl Controller {
         matches!(self.office, Office::Held(_))
     }
 
-    /// A controller that was not running itself cannot tell who was silent meanwhile. Nor can one whose quorum has
-    /// committed nothing for as long: the heartbeats of then are not answered yet, and no broker says more before.
+    /// A controller that was not running itself cannot tell who was silent meanwhile.
     fn note_pause(&mut self, now: Now) {
         let Office::Held(term) = &mut self.office else { return };
-        let committing_since = term.proposed.front().map_or(now.elapsed, |batch| batch.proposed_at);
-        let running_since = term.stepped.min(committing_since);
-        if now.elapsed.saturating_sub(running_since) > self.settings.session_timeout / 2 {
+        if now.elapsed.saturating_sub(term.stepped) > self.settings.session_timeout / 2 {
             self.sessions.extend_all(now);
         }
         term.stepped = term.stepped.max(now.elapsed);
@@ -193,7 +194,7 @@ impl Controller {
         }
     }
 
-    fn on_committed(&mut self, committed: Committed, out: &mut Effects<Effect>) {
+    fn on_committed(&mut self, now: Now, committed: Committed, out: &mut Effects<Effect>) {
         let Committed { epoch, records, end } = committed;
         let own = match &mut self.office {
             Office::Held(term) if term.epoch == epoch && !records.is_empty() => term.proposed.pop_front(),
@@ -217,6 +218,7 @@ impl Controller {
             records.len(),
             "batches are committed in the order they were proposed in"
         );
+        batch.heard.iter().for_each(|broker| self.sessions.answered(*broker, now));
         self.take_in(batch, &records, end, out);
     }
 
@@ -270,31 +272,35 @@ impl Controller {
         }
     }
 
-    /// Answers once all is committed that was decided up to here.
+    /// Answers once all is committed that was decided up to here; `heard` is whose heartbeat it is.
     fn answer_later(
         &mut self,
-        id: CommandId,
-        result: Result<Reply, ControllerError>,
+        now: Now,
+        (id, result): (CommandId, Result<Reply, ControllerError>),
+        heard: Option<BrokerId>,
         out: &mut Effects<Effect>,
     ) {
         let Office::Held(term) = &mut self.office else { return };
         match term.forming.back_mut().or(term.proposed.back_mut()) {
             Some(batch) => {
                 batch.answers.push((id, result));
+                batch.heard.extend(heard);
                 term.answers_waiting += 1;
             }
-            None => out.push(Effect::Answer { id, result, end: self.committed.end() }),
+            None => {
+                heard.into_iter().for_each(|broker| self.sessions.answered(broker, now));
+                out.push(Effect::Answer { id, result, end: self.committed.end() });
+            }
         }
     }
 
-    fn propose(&mut self, now: Now, out: &mut Effects<Effect>) {
+    fn propose(&mut self, out: &mut Effects<Effect>) {
         let Office::Held(term) = &mut self.office else { return };
         while term.proposed.len() < PROPOSALS_MAX
             && let Some(mut batch) = term.forming.pop_front()
         {
             let records = std::mem::take(&mut batch.records);
             batch.len = records.len();
-            batch.proposed_at = now.elapsed;
             out.push(Effect::Propose(Proposal { epoch: term.epoch, records }));
             term.proposed.push_back(batch);
         }

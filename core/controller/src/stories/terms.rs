@@ -176,6 +176,20 @@ fn a_quorum_that_commits_nothing_for_a_while_silences_nobody() {
     assert_eq!(stage.line("a", 0), "3@1 isr=3,1", "2 said nothing since");
 }
 
+/// However slow the quorum is: it commits, so whoever died can be fenced.
+#[test]
+fn a_quorum_that_is_slow_for_good_keeps_nobody_alive() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[2, 3, 1]], "2");
+    stage.is_slow = true;
+    for second in 0..8 {
+        stage.give(create(&format!("b{second}")));
+        stage.pass_slowly(Duration::from_millis(1_500), &[1, 3]);
+        stage.commit_one();
+    }
+    assert_eq!(stage.line("a", 0), "3@1 isr=3,1");
+}
+
 #[test]
 fn what_the_controller_before_left_undone_is_done() {
     let mut stage = Stage::with(&[1, 2]);
