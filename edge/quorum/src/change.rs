@@ -225,33 +225,43 @@ impl Member {
         self.check_leads()?;
         let _changing = self.changing.try_lock().map_err(|_| ChangeError::InProgress)?;
         self.finish().await?;
-        let voters = self.voter_ids();
-        match voters.contains(&node(id)) {
-            false => Err(ChangeError::NotVoter(id)),
-            true if voters.len() == 1 => Err(ChangeError::LastVoter(id)),
-            true => {
-                self.check_majority_without(id, voters)?;
-                self.change(ChangeMembers::RemoveVoters([node(id)].into()), false).await
+        self.check_removal(id).await?;
+        self.change(ChangeMembers::RemoveVoters([node(id)].into()), false).await
+    }
+
+    /// Whether a voter may be removed: a change that those who stay cannot commit would never end, and nothing else be
+    /// committed behind it. Waits a moment for those who have not answered yet, as when this node has just begun to lead.
+    pub async fn check_removal(&self, id: BrokerId) -> Result<(), ChangeError> {
+        self.check_leads()?;
+        let mut stay = self.voter_ids();
+        if !stay.remove(&node(id)) {
+            return Err(ChangeError::NotVoter(id));
+        }
+        if stay.is_empty() {
+            return Err(ChangeError::LastVoter(id));
+        }
+        let needed = stay.len() / 2 + 1;
+        let lately = self.timing.election_timeout * 2;
+        let until = tokio::time::Instant::now() + lately;
+        loop {
+            let silent = self.silent_for(lately, &stay);
+            if stay.len() - silent.len() >= needed {
+                return Ok(());
             }
+            if tokio::time::Instant::now() >= until {
+                return Err(ChangeError::NoMajority { id, needed, silent });
+            }
+            tokio::time::sleep(self.timing.heartbeat).await;
         }
     }
 
-    /// A change that those who stay cannot commit would never end, and nothing else be committed behind it.
-    fn check_majority_without(&self, id: BrokerId, mut voters: BTreeSet<u64>) -> Result<(), ChangeError> {
-        voters.remove(&node(id));
-        let needed = voters.len() / 2 + 1;
+    /// Who of these did not take what this node, which leads, sent for so long.
+    fn silent_for(&self, long: Duration, voters: &BTreeSet<u64>) -> Vec<i32> {
         let metrics = self.core.metrics().borrow_watched().clone();
         let acked = |voter: &u64| metrics.heartbeat.as_ref()?.get(voter).copied().flatten();
-        let lately = self.timing.election_timeout * 2;
-        let is_silent = |voter: &u64| {
-            *voter != node(self.me.id) && acked(voter).is_none_or(|at| at.into_inner().elapsed() > lately)
-        };
-        let silent: Vec<i32> =
-            voters.iter().copied().filter(is_silent).map(|voter| broker(voter).0).collect();
-        match voters.len() - silent.len() < needed {
-            true => Err(ChangeError::NoMajority { id, needed, silent }),
-            false => Ok(()),
-        }
+        let is_silent = |voter: &u64| acked(voter).is_none_or(|at| at.into_inner().elapsed() > long);
+        let others = voters.iter().filter(|voter| **voter != node(self.me.id));
+        others.filter(|voter| is_silent(voter)).map(|voter| broker(*voter).0).collect()
     }
 
     /// Gives the lead to another voter, which is done when it returns well.

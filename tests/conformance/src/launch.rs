@@ -84,6 +84,14 @@ pub fn free_port() -> Result<u16> {
     looked_at().find(|port| claim([*port])).context("no port is free")
 }
 
+/// A port for clients of a node, and the one `apart` above it for other nodes, as nodes have it by default. Both are
+/// claimed for this process.
+pub fn free_node_port(apart: u16) -> Result<u16> {
+    let first = PORTS.start..PORTS.end - apart;
+    let mut ports = looked_at().filter(|port| first.contains(port));
+    ports.find(|port| claim([*port, port + apart])).context("no two ports are free for a node")
+}
+
 /// Every port once, on from where the last search ended; processes that run at the same time start apart.
 fn looked_at() -> impl Iterator<Item = u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);

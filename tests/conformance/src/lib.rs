@@ -34,5 +34,5 @@ pub mod node;
 // Where install.sh put things.
 pub mod home;
 
-pub use launch::{free_cluster_port, free_port};
+pub use launch::{free_cluster_port, free_node_port, free_port};
 pub use node::{Node, Program, Setup};

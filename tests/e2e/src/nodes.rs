@@ -4,14 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use conformance::free_port;
 use conformance::home;
+use conformance::{free_node_port, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,8 +22,6 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A node that joins and is told no more listens for others so far above where it listens for clients.
 const PORTS_APART: u16 = 10_000;
-/// The first of the ports that the system gives to whoever connects.
-const EPHEMERAL_FROM: u16 = 32_768;
 
 /// See the module.
 #[derive(Debug)]
@@ -111,15 +108,8 @@ impl Nodes {
         if let Some(place) = self.places.get(&id) {
             return Ok(*place);
         }
-        let http = free_port()?;
-        let place = loop {
-            let kafka = free_port()?;
-            let cluster = kafka + PORTS_APART;
-            // Behind those, the system gives ports to whoever connects.
-            if cluster < EPHEMERAL_FROM && TcpListener::bind((Ipv4Addr::LOCALHOST, cluster)).is_ok() {
-                break Place { kafka, cluster, http };
-            }
-        };
+        let (http, kafka) = (free_port()?, free_node_port(PORTS_APART)?);
+        let place = Place { kafka, cluster: kafka + PORTS_APART, http };
         self.places.insert(id, place);
         Ok(place)
     }

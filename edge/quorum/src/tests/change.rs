@@ -109,6 +109,20 @@ fn nobody_is_removed_without_whom_the_quorum_would_stand_still() {
 }
 
 #[test]
+fn who_has_just_begun_to_lead_waits_for_those_who_stay() {
+    run(async {
+        let cluster = Cluster::of([1, 2, 3]).await;
+        cluster.commit("before").await;
+        let (leader, _) = cluster.leader().await;
+        let next = if leader == 1 { 2 } else { 1 };
+        cluster.node(leader).member.transfer_leader(BrokerId(next)).await.expect("it is there");
+        let (next, _) = cluster.leader_of(&[next], base::LeaderEpoch(1)).await;
+        cluster.node(next).member.remove_voter(BrokerId(leader)).await.expect("two of three stay");
+        assert!(!voters(&cluster, next).contains(&leader));
+    });
+}
+
+#[test]
 fn only_the_leader_changes_anything() {
     run(async {
         let cluster = Cluster::of([1, 2, 3]).await;

@@ -23,6 +23,7 @@ pub(super) async fn ask(member: Arc<Member>, image: Image, command: QuorumComman
         }
         QuorumCommand::RemoveVoter { id, directory } => {
             check_directory(&member, id, directory)?;
+            member.check_removal(id).await.map_err(refusal)?;
             hand_over_before(&member, id).await?;
             member.remove_voter(id).await.map_err(refusal)?;
             QuorumReply::RemoveVoter
@@ -38,8 +39,9 @@ async fn hand_over_before(member: &Member, id: BrokerId) -> Result<(), Controlle
     }
     match member.hand_over().await {
         Ok(Some(to)) => Err(ControllerError::NotController { active: Some(to) }),
-        // It goes all the same, and another is elected.
-        Ok(None) | Err(_) => Ok(()),
+        Ok(None) => Ok(()),
+        // It has given the lead up, and somebody is elected whom this is asked then.
+        Err(_) => Err(ControllerError::NotController { active: None }),
     }
 }
 
