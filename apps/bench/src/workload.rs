@@ -247,6 +247,21 @@ impl Experiment {
         Self::read(&path.display().to_string(), &text, is_quick)
     }
 
+    /// A file as it is understood: of another harness in the words of this one, with what is done otherwise in notes.
+    pub fn shown(path: &Path) -> Result<String> {
+        let read = Self::open(path, false)?;
+        let text = std::fs::read_to_string(path)?;
+        let name = path.display().to_string();
+        let source = Source { name: &name, text: &text };
+        let fields = source.fields()?;
+        if !openmessaging::is_one(&fields) {
+            return Ok(text);
+        }
+        let (fields, _) = openmessaging::translated(source, &fields)?;
+        let notes: String = read.notes.iter().map(|note| format!("# {note}\n")).collect();
+        Ok(notes + &yaml_serde::to_string(&fields)?)
+    }
+
     /// Reads a text; `name` is what errors call it.
     pub fn read(name: &str, text: &str, is_quick: bool) -> Result<Self> {
         let source = Source { name, text };

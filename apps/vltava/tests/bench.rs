@@ -397,6 +397,11 @@ fn files_of_the_openmessaging_benchmark_run_as_they_are() {
             node.address
         ),
     );
+    let shown = stdout(&bench(&["show", &workload]));
+    assert!(shown.contains("# payloadFile payload/payload-1Kb.data is not there"), "{shown}");
+    assert!(shown.contains("\npartitions: 4\n") && shown.contains("\nrate: 2000.0\n"), "{shown}");
+    let ours = file(folder.path(), "ours.yaml", &shown);
+    assert_eq!(stdout(&bench(&["show", &ours])), shown, "it is a workload of ours");
     let ran = bench(&["run", &workload, "--driver", &driver, "--json"]);
     assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
     let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");

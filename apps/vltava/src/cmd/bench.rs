@@ -12,6 +12,7 @@ use bench::compare::{Line, compare};
 use bench::files;
 use bench::preset::{Family, PRESETS, Preset};
 use bench::report::{Report, Summary};
+use bench::workload::Experiment;
 use clap::Subcommand;
 use serde_json::json;
 
@@ -64,9 +65,11 @@ struct ListArguments {
 }
 
 /// Print the workload of a benchmark, to be changed and run as a file
+///
+/// Of a file of the OpenMessaging Benchmark it is what `bench run` makes of it, with notes of what is not the same.
 #[derive(clap::Args)]
 struct ShowArguments {
-    /// Which
+    /// Which; or a file
     name: String,
 }
 
@@ -148,7 +151,16 @@ fn list(arguments: &ListArguments, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// Whether a workload is named by its file.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
 fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
+    if is_path(&arguments.name) {
+        out.write_all(Experiment::shown(Path::new(&arguments.name))?.as_bytes())?;
+        return Ok(());
+    }
     let family = Family::find(&arguments.name)?.and_then(|family| family.text);
     let text = family.map_or_else(|| Preset::find(&arguments.name).map(|preset| preset.text), Ok)?;
     out.write_all(text.as_bytes())?;

@@ -274,8 +274,7 @@ impl Arguments {
     }
 
     fn experiment(&self) -> Result<Experiment> {
-        let is_path = self.name.contains('/') || self.name.ends_with(".yaml") || self.name.ends_with(".yml");
-        match is_path {
+        match super::is_path(&self.name) {
             true => Experiment::open(Path::new(&self.name), self.quick),
             false => Preset::find(&self.name)?.experiment(self.quick),
         }
