@@ -400,6 +400,10 @@ fn files_of_the_openmessaging_benchmark_run_as_they_are() {
     let shown = stdout(&bench(&["show", &workload]));
     assert!(shown.contains("# payloadFile payload/payload-1Kb.data is not there"), "{shown}");
     assert!(shown.contains("\npartitions: 4\n") && shown.contains("\nrate: 2000.0\n"), "{shown}");
+    let nobody = "name: n\nsystem: bootstrap\nbootstrap_servers: 127.0.0.1:9\n";
+    let nobody = file(folder.path(), "nobody.yaml", nobody);
+    let said = stderr(&bench(&["run", &workload, "--driver", &nobody]));
+    assert!(said.starts_with("error: cannot connect to 127.0.0.1:9: "), "{said}");
     let ours = file(folder.path(), "ours.yaml", &shown);
     assert_eq!(stdout(&bench(&["show", &ours])), shown, "it is a workload of ours");
     let ran = bench(&["run", &workload, "--driver", &driver, "--json"]);

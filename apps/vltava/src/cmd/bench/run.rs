@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bench::ballast::Ballast;
@@ -282,10 +283,7 @@ impl Arguments {
 
     fn drivers(&self) -> Result<Vec<Driver>> {
         let first = match &self.bootstrap_server {
-            Some(servers) => {
-                crate::reach::reach(servers, std::time::Duration::from_secs(5))?;
-                Driver::at(servers)
-            }
+            Some(servers) => Driver::at(servers),
             None => Driver::find(self.driver.as_deref().unwrap_or("vltava"))?,
         };
         let mut drivers = vec![first];
@@ -293,6 +291,9 @@ impl Arguments {
             let other = Driver::find(name)?;
             ensure!(drivers.iter().all(|driver| driver.name != other.name), "{} is there twice", other.name);
             drivers.push(other);
+        }
+        for driver in drivers.iter().filter(|driver| driver.system == System::Bootstrap) {
+            crate::reach::reach(&driver.bootstrap_servers, Duration::from_secs(5))?;
         }
         Ok(drivers)
     }
