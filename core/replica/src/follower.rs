@@ -11,6 +11,7 @@
 
 use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
 use records::{BatchError, StoredBatch};
+use storage::dirs::CutNotes;
 use storage::disk::DiskError;
 use storage::{DeleteError, LookupError};
 
@@ -243,15 +244,20 @@ impl Partition {
     fn begin_cut(&mut self, cut: Cut, out: &mut Effects<Effect>) {
         // If nothing stays, a crash may leave no segment that tells where the log was.
         let durable_max = self.keeps_upto(cut).min(self.log.recovery_point());
+        // Before that is noted, after which it may come to nothing.
+        self.start_saved = self.start_saved.min(starts_at(cut));
         self.cut = Some(DecidedCut { cut, durable_max });
         out.push(Effect::LowerRecoveryPoint(durable_max));
     }
 
-    /// What is to be noted of the log before it is cut: up to where it is durable at most, and where it will end, 0 if
-    /// nothing of it stays. `None` if it is not to be cut. Under another leadership that is another place than
-    /// [`Effect::LowerRecoveryPoint`] said, and noting the old one may be wrong by then.
-    pub fn notes_of_cut(&self) -> Option<(Offset, Offset)> {
-        self.cut.map(|decided| (decided.durable_max, self.keeps_upto(decided.cut)))
+    /// What is to be noted of the log before it is cut. `None` if it is not to be cut. Under another leadership that is
+    /// another place than [`Effect::LowerRecoveryPoint`] said, and noting the old one may be wrong by then.
+    pub fn notes_of_cut(&self) -> Option<CutNotes> {
+        self.cut.map(|DecidedCut { cut, durable_max }| CutNotes {
+            recovery_point: durable_max,
+            end: self.keeps_upto(cut),
+            start: starts_at(cut),
+        })
     }
 
     /// Where the log will end; 0 if nothing of it stays.
@@ -269,11 +275,8 @@ impl Partition {
     pub fn cut(&mut self, now: Now, noted: Offset, out: &mut Effects<Effect>) -> Result<(), FollowError> {
         let decided = self.cut.take_if(|decided| noted <= decided.durable_max);
         let Some(DecidedCut { cut, .. }) = decided.filter(|_| !self.failed) else { return Ok(()) };
-        let is_emptied = self.keeps_upto(cut) == Offset::ZERO;
         let done = self.make_cut(now, cut, out);
-        // What was noted of a log of which nothing stays is gone, and it begins where its first file does.
-        let noted = if is_emptied { self.log.first_base() } else { self.start_saved };
-        self.start_saved = noted.min(self.log.start());
+        self.start_saved = self.start_saved.max(self.log.first_base()).min(self.log.start());
         if self.log.start() > self.start_saved {
             out.push(Effect::SaveStart);
         }
@@ -424,5 +427,12 @@ impl Partition {
             LookupError::Disk(error) => self.disk(error, out),
             damaged @ LookupError::Damaged { .. } => FollowError::Unusable(damaged.to_string()),
         }
+    }
+}
+
+/// Where a log will start at the latest, once it is cut.
+fn starts_at(cut: Cut) -> Offset {
+    match cut {
+        Cut::From(start) | Cut::All(start) | Cut::Within { base: start, .. } => start,
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use base::{BrokerId, Effects, LeaderEpoch, Now, Offset, TimestampMs, TopicId, Uuid};
 use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
+use storage::dirs::CutNotes;
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{Check, FlushScope, Known, Log, LogSettings};
@@ -274,6 +275,34 @@ fn a_cut_that_cannot_be_read_is_made_when_the_leader_says_so_again() {
     assert_eq!((story.errors(), story.partition.log().end()), (Vec::new(), Offset(1)));
 }
 
+/// Who asked was told that it is gone, and a crash may come before the start is written down anew.
+#[test]
+fn what_was_deleted_stays_deleted_when_all_behind_it_is_cut() {
+    let mut story = Story::new(FlushPolicy::Os);
+    (0..9).for_each(|at| assert_eq!(story.append().expect("memory"), Offset(at)));
+    story.flush_of(FlushScope::Checkpoint);
+    story.partition.delete_records(Some(Offset(5)), &mut story.out).expect("it is committed");
+    story.partition.on_start_saved(Offset(5), &mut story.out);
+    story.follow();
+    assert_eq!(story.is_told_to_cut(1, 5), Some(Offset(0)));
+    let notes = story.partition.notes_of_cut().expect("it is to be cut");
+    assert_eq!((notes.recovery_point, notes.start), (Offset(0), Offset(5)));
+    for is_cut in [false, true] {
+        if is_cut {
+            story.partition.cut(NOW, Offset(0), &mut story.out).expect("memory");
+            assert_eq!(
+                (story.partition.log().start(), story.partition.start_saved()),
+                (Offset(5), Offset(5))
+            );
+        }
+        let (recovery_point, log_start) = (notes.recovery_point, notes.start);
+        let known = Known { recovery_point, log_start, clean: false, adopted: false };
+        let (disk, dir) = (Arc::new(story.disk.copy()), PathBuf::from("/data/events-0"));
+        let (log, _) = Log::open(disk, dir, LogSettings::tiny(), known, NOW).expect("it is whole");
+        assert_eq!(log.start(), Offset(5), "cut: {is_cut}");
+    }
+}
+
 #[test]
 fn a_cut_is_not_made_under_a_recovery_point_that_was_noted_for_another() {
     let mut story = Story::new(FlushPolicy::Os);
@@ -285,7 +314,8 @@ fn a_cut_is_not_made_under_a_recovery_point_that_was_noted_for_another() {
     story.follow_in(2);
     assert_eq!(story.partition.notes_of_cut(), None);
     assert_eq!(story.is_told_to_cut(2, 3), Some(Offset(3)));
-    assert_eq!(story.partition.notes_of_cut(), Some((Offset(3), Offset(3))));
+    let notes = CutNotes { recovery_point: Offset(3), end: Offset(3), start: Offset(3) };
+    assert_eq!(story.partition.notes_of_cut(), Some(notes));
     story.partition.cut(NOW, Offset(6), &mut story.out).expect("nothing is done");
     assert_eq!(
         story.partition.log().end(),

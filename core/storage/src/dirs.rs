@@ -155,6 +155,17 @@ pub struct LogDir {
     forgotten: BTreeSet<TopicPartition>,
 }
 
+/// What may be noted at most of a log that is about to be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutNotes {
+    /// Up to where it is durable: a crash in the middle of it must not take what is missing for lost.
+    pub recovery_point: Offset,
+    /// Where it will end; 0 if nothing of it stays.
+    pub end: Offset,
+    /// Where it will start at the latest. What was deleted before that stays deleted.
+    pub start: Offset,
+}
+
 impl LogDir {
     /// Opens a directory, or makes it if it is not there. `fresh_id` becomes its id if it has none.
     /// What an orderly stop left is taken away: from here on a stop is unclean until it is not. That the
@@ -247,27 +258,18 @@ impl LogDir {
         self.save_one(CLEAN_OFFSETS_FILE, served, |kept| &mut kept.clean_offsets)
     }
 
-    /// Before a log is cut: notes up to where it is durable at most, so that what is missing after a crash is not taken
-    /// for lost, and where it will end, 0 if nothing stays. What comes in the place of the rest must not be taken for
-    /// compacted, committed or, where nothing stays, deleted.
-    pub fn note_cut(
-        &mut self,
-        partition: &TopicPartition,
-        (recovery_point, end): (Offset, Offset),
-    ) -> Result<(), DiskError> {
+    /// Before a log is cut: what comes in the place of what goes must not be taken for compacted, committed or deleted.
+    pub fn note_cut(&mut self, partition: &TopicPartition, notes: CutNotes) -> Result<(), DiskError> {
         let lowered = |kept: &PartitionOffsets, to: Offset| -> PartitionOffsets {
             kept.get(partition).filter(|at| **at > to).map(|_| (partition.clone(), to)).into_iter().collect()
         };
-        let clean_offsets = lowered(&self.checkpoints.clean_offsets, recovery_point);
-        let high_watermarks = lowered(&self.checkpoints.high_watermarks, end);
-        let log_starts = match end {
-            Offset::ZERO => lowered(&self.checkpoints.log_starts, end),
-            _ => PartitionOffsets::new(),
-        };
+        let clean_offsets = lowered(&self.checkpoints.clean_offsets, notes.recovery_point);
+        let high_watermarks = lowered(&self.checkpoints.high_watermarks, notes.end);
+        let log_starts = lowered(&self.checkpoints.log_starts, notes.start);
         self.save_clean_offsets(clean_offsets)?;
         self.save_one(HIGH_WATERMARKS_FILE, high_watermarks, |kept| &mut kept.high_watermarks)?;
         self.save_starts(log_starts)?;
-        let point = PartitionOffsets::from([(partition.clone(), recovery_point)]);
+        let point = PartitionOffsets::from([(partition.clone(), notes.recovery_point)]);
         self.save_one(RECOVERY_POINTS_FILE, point, |kept| &mut kept.recovery_points)
     }
 

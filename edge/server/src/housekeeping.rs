@@ -199,19 +199,18 @@ pub(crate) fn goes_on(stop: &mpsc::Receiver<()>, pause: Duration) -> bool {
 
 /// Writes down where some logs of a directory begin. If it fails, that goes with the next checkpoint.
 fn write_starts(table: &PartitionTable, dir: &LogDirectory, asked: &BTreeSet<(TopicId, PartitionIndex)>) {
-    let mut starts = Vec::new();
-    let saved = dir.mark(|marks| {
-        // Looked up while nobody else can write, as below.
+    dir.mark(|marks| {
+        // Looked up, and told, while nobody else can write, as below.
         let cells = asked.iter().filter_map(|(topic, partition)| table.get(*topic, *partition));
-        starts.extend(cells.map(|cell| {
+        let start = |cell: Arc<PartitionCell>| {
             let start = cell.with(|partition| partition.log().start());
             (cell, start)
-        }));
-        marks.save_starts(starts.iter().map(|(cell, start)| (cell.name.clone(), *start)).collect())
-    });
-    if saved.is_some() {
+        };
+        let starts: Vec<_> = cells.map(start).collect();
+        marks.save_starts(starts.iter().map(|(cell, start)| (cell.name.clone(), *start)).collect())?;
         starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
-    }
+        Ok(())
+    });
 }
 
 /// Writes down again which logs are to count records before they are durable, where it failed before.
@@ -235,10 +234,10 @@ fn note_lax_again(table: &PartitionTable, dir: &LogDirectory) {
 /// Whether the checkpoints are there.
 pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) -> bool {
     note_lax_again(table, dir);
-    let mut starts = Vec::new();
     let saved = dir.mark(|marks| {
-        // Looked up while nobody else can write: what is deleted meanwhile must not come back.
-        let mut served = Checkpoints::default();
+        // Looked up while nobody else can write: what is deleted meanwhile must not come back. Nor is anybody told later
+        // where a log starts, which may have been cut by then.
+        let (mut served, mut starts) = (Checkpoints::default(), Vec::new());
         // Of one that failed it is not known what is durable: what was written down of it stays.
         for cell in table.in_dir(dir.id).into_iter().filter(|cell| !cell.is_offline()) {
             let (recovery_point, start, high_watermark) = cell.with(|partition| {
@@ -252,10 +251,9 @@ pub(crate) fn write_checkpoints(table: &PartitionTable, dir: &LogDirectory) -> b
                 starts.push((cell, start));
             }
         }
-        marks.save(served)
-    });
-    if saved.is_some() {
+        marks.save(served)?;
         starts.iter().for_each(|(cell, start)| cell.on_start_saved(*start));
-    }
+        Ok(())
+    });
     saved.is_some()
 }

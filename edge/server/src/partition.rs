@@ -252,7 +252,7 @@ impl PartitionCell {
             // What was taken away may have left its name to another log by now, and another leader may have had the
             // log cut elsewhere.
             let notes = self.with(|partition| partition.notes_of_cut());
-            let Some(notes) = notes.filter(|(point, _)| *point == upto && !self.is_offline()) else {
+            let Some(notes) = notes.filter(|notes| notes.recovery_point == upto && !self.is_offline()) else {
                 return Ok(Ok(()));
             };
             marks.note_cut(&self.name, notes)?;

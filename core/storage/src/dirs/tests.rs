@@ -144,14 +144,15 @@ fn before_a_log_is_cut_nothing_is_noted_any_more_of_what_goes() {
     let disk = MemoryDisk::new();
     let (mut dir, _) = open(&disk, "/data", &owner(1), 7).expect("new");
     dir.save(offsets(&[("all", 9), ("end", 9)])).expect("memory");
-    dir.note_cut(&at("all", 0), (Offset(0), Offset(0))).expect("memory");
-    dir.note_cut(&at("end", 0), (Offset(0), Offset(4))).expect("memory");
+    let notes = |end, start| CutNotes { recovery_point: Offset(0), end: Offset(end), start: Offset(start) };
+    dir.note_cut(&at("all", 0), notes(0, 5)).expect("memory");
+    dir.note_cut(&at("end", 0), notes(4, 20)).expect("memory");
     let after = kept(&disk);
     let points = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(0))]);
     let marks = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(4))]);
     assert_eq!((after.recovery_points, after.high_watermarks), (points, marks));
-    let starts = PartitionOffsets::from([(at("all", 0), Offset(0)), (at("end", 0), Offset(9))]);
-    assert_eq!(after.log_starts, starts, "only where nothing stays");
+    let starts = PartitionOffsets::from([(at("all", 0), Offset(5)), (at("end", 0), Offset(9))]);
+    assert_eq!(after.log_starts, starts, "what lies below both was deleted");
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl Process {
             if let Some((key, effect)) = self.outbox.next_effect() {
                 self.perform(now, key, effect);
             } else if let Some(key) = self.outbox.next_start() {
-                self.save_start(now, key);
+                self.ask_for_start(now, key);
             } else if let Some(shard) = self.outbox.next_rung() {
                 self.on_rung(now, shard);
             } else if let Some(decided) = first(&mut self.decided) {

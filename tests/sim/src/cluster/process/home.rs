@@ -164,7 +164,7 @@ impl Process {
         }
     }
 
-    /// Writes down where a log starts, at once: somebody waits for that.
+    /// Writes down where a log starts.
     pub(super) fn save_start(&mut self, now: Now, key: PartitionKey) {
         let Some(cell) = self.cells.get(&key).cloned().filter(|cell| !self.homes[cell.home].has_failed)
         else {

@@ -1,5 +1,6 @@
 //! Flushes, checkpoints, who lags, and an orderly end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ pub(crate) struct Upkeep {
     write_at: Option<Duration>,
     isr_at: Duration,
     flush_at: Duration,
+    /// Whose start is to be written down, and when.
+    starts: BTreeSet<PartitionKey>,
+    starts_at: Duration,
 }
 
 /// How often it is looked whether a flush is due by time.
@@ -35,7 +39,7 @@ impl Process {
             Effect::Wake(waiter) => waiter.bell.wake(),
             Effect::AlterIsr(proposal) => self.proposals.add(key, proposal),
             Effect::FetchOn => self.follow_on(now, key),
-            Effect::SaveStart => self.save_start(now, key),
+            Effect::SaveStart => self.ask_for_start(now, key),
             Effect::LowerRecoveryPoint(upto) => self.cut(now, key, upto),
             Effect::Truncated { from, to, committed } => {
                 self.acts.push_back(Act::Truncated { key, from, to, committed });
@@ -89,7 +93,7 @@ impl Process {
     fn cut(&mut self, now: Now, key: PartitionKey, upto: Offset) {
         let Some(cell) = self.cells.get(&key).cloned() else { return };
         let notes = cell.with(|partition| partition.notes_of_cut());
-        let Some(notes) = notes.filter(|(point, _)| *point == upto) else { return };
+        let Some(notes) = notes.filter(|notes| notes.recovery_point == upto) else { return };
         match self.homes[cell.home].dir.note_cut(&cell.name, notes) {
             Ok(()) => {
                 let cut = cell.act(|partition, out| partition.cut(now, upto, out));
@@ -102,6 +106,14 @@ impl Process {
                 cell.act(|partition, out| partition.put_off_cut(out));
             }
         }
+    }
+
+    /// Has it written down soon where a log starts: with those of others that come meanwhile.
+    pub(super) fn ask_for_start(&mut self, now: Now, key: PartitionKey) {
+        if self.upkeep.starts.is_empty() {
+            self.upkeep.starts_at = now.elapsed + FLUSHES_EVERY;
+        }
+        self.upkeep.starts.insert(key);
     }
 
     fn ask_flush(&mut self, key: PartitionKey, for_checkpoint: bool) {
@@ -155,6 +167,10 @@ impl Process {
             let due: Vec<_> = self.cells.values().filter(is_due).map(|cell| cell.key).collect();
             due.into_iter().for_each(|key| self.ask_flush(key, false));
         }
+        if now.elapsed >= self.upkeep.starts_at {
+            let asked = std::mem::take(&mut self.upkeep.starts);
+            asked.into_iter().for_each(|key| self.save_start(now, key));
+        }
         if now.elapsed >= self.upkeep.isr_at {
             self.upkeep.isr_at = now.elapsed + self.times.lag_max / 2;
             let lag_max = self.times.lag_max;
@@ -178,13 +194,14 @@ impl Process {
     }
 
     pub(super) fn upkeep_deadline(&self) -> Option<Duration> {
-        let Upkeep { checkpoint_at, write_at, isr_at, flush_at } = self.upkeep;
+        let &Upkeep { checkpoint_at, write_at, isr_at, flush_at, ref starts, starts_at } = &self.upkeep;
         let is_timed = |cell: &Arc<Cell>| {
             cell.with(|it| matches!(it.settings().policy, replica::FlushPolicy::Interval { .. }))
         };
         let flush_at = self.cells.values().any(is_timed).then_some(flush_at);
-        let own =
-            if self.is_acting { [Some(checkpoint_at), write_at, Some(isr_at), flush_at] } else { [None; 4] };
+        let starts_at = (!starts.is_empty()).then_some(starts_at);
+        let own = [Some(checkpoint_at), write_at, Some(isr_at), flush_at, starts_at];
+        let own = if self.is_acting { own } else { [None; 5] };
         own.into_iter().chain([self.placing_deadline(), self.proposals_deadline()]).flatten().min()
     }
 
