@@ -81,6 +81,16 @@ fn check(charts: &[Value]) -> Result<()> {
     Ok(())
 }
 
+/// Which charts a few of them have to have.
+const DRAWN: [(&str, &str); 6] = [
+    ("linkedin-1p1c.html", "Until acknowledged: the share of records that were not slower"),
+    ("linkedin-1p1c.html", "Until read: the share of records that were not slower"),
+    ("linkedin-stored-data.html", "Writing as the stored data grows"),
+    ("liveramp-send-latency.html", "Calls of send: the share that were not slower"),
+    ("liveramp-partitions.html", "Written"),
+    ("confluent-disk-ceiling.html", "What this machine can do"),
+];
+
 /// Those under `docs/benchmarks/bench`.
 #[test]
 fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
@@ -95,6 +105,12 @@ fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
         let drawn = charts(&fs::read_to_string(&path)?, folder.path())?;
         ensure!(!drawn.is_empty(), "{}: there is no chart", path.display());
         check(&drawn).with_context(|| path.display().to_string())?;
+        let wanted = DRAWN.iter().filter(|(file, _)| path.file_name().is_some_and(|name| name == *file));
+        for (file, title) in wanted {
+            let is_there =
+                drawn.iter().any(|chart| chart["title"].as_str().is_some_and(|it| it.starts_with(title)));
+            ensure!(is_there, "{file} has no chart {title:?}: {drawn:?}");
+        }
         let said = console(&open(&path, folder.path())?);
         ensure!(said.is_empty(), "{}: {said:?}", path.display());
         seen += 1;
@@ -109,11 +125,23 @@ fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
     let (workload, out) = (folder.path().join("moment.yaml"), folder.path().join("out"));
     fs::write(&workload, WORKLOAD)?;
     let run = Command::new(home::vltava()?)
-        .args(["bench", "run", "--no-ceilings", "--against", "vltava-durable"])
+        .args(["bench", "run", "--no-ceilings", "--against", "kafka", "--runs", "2"])
         .args([&workload, Path::new("--out"), &out])
         .args([Path::new("--data-dir"), &folder.path().join("data")])
+        .args([Path::new("--kafka"), &home::installed("kafka")?])
         .output()?;
-    ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let said = String::from_utf8_lossy(&run.stderr);
+    ensure!(run.status.success(), "{said}");
+    let turns = said.lines().filter_map(|line| line.trim().strip_prefix("run "));
+    let turns: Vec<&str> = turns.filter_map(|line| line.split(" · ").nth(1)).collect();
+    ensure!(turns == ["vltava", "kafka", "kafka", "vltava"], "they take turns: {said}");
+    let report: Value = serde_json::from_slice(&fs::read(out.join("moment.json"))?)?;
+    for system in report["points"][0]["systems"].as_array().context("there are systems")? {
+        let runs = system["runs"].as_array().context("there are runs")?;
+        let records = |run: &Value| run["written"]["records"].as_u64().filter(|_| run["wrong"].is_null());
+        let are_whole = runs.len() == 2 && runs.iter().all(|run| records(run) == Some(6_000));
+        ensure!(are_whole, "{system}");
+    }
     let path = out.join("moment.html");
     let page = fs::read_to_string(&path)?;
 
