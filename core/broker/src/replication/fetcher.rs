@@ -372,11 +372,11 @@ impl Fetcher {
         data: &PartitionData<'_>,
         each: &mut dyn FnMut(PartitionKey, LeaderAnswer<'_>) -> Next,
     ) {
-        // It may have been led by another since it was asked for.
         let Some(asked) = self.asked.get(&key).copied() else { return };
-        if self.wanted.get(&key) != Some(&asked) {
-            return;
-        }
+        // It may have been led by another since it was asked for. That it only has to say that more of its log is gone
+        // makes no other answer of this one: what it tells, it does not tell again.
+        let is_of = |wanted: &FollowerFetch| FollowerFetch { log_start: asked.log_start, ..*wanted } == asked;
+        let Some(wanted) = self.wanted.get(&key).copied().filter(is_of) else { return };
         let answer = answer(&asked, data);
         let is_redirected = match &answer {
             LeaderAnswer::Fetched(said) => said.diverging.is_some() || !said.records.is_empty(),
@@ -386,7 +386,7 @@ impl Fetcher {
         let may_not_know = may_not_know_yet(&answer);
         let Next { fetch, has_failed, rests_until } = each(key, answer);
         // Who was told to go on elsewhere, or given something, and does not go on would be told the same at once.
-        if (has_failed || is_redirected) && fetch == NextFetch::Ask(asked) {
+        if (has_failed || is_redirected) && fetch == NextFetch::Ask(wanted) {
             let until = now.elapsed.saturating_add(self.refusal_rest(key, may_not_know));
             self.resting.insert(key, Rest { until, is_held: false });
             self.changed.insert(key);

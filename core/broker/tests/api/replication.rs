@@ -320,6 +320,31 @@ fn a_deletion_is_answered_once_all_in_sync_have_followed_it() {
     });
 }
 
+/// The leader tells nothing twice: not how far its log is committed, either.
+#[test]
+fn what_is_told_while_a_follower_writes_down_where_its_log_starts_is_heard() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    let waiting = follower.ask(&mut world).expect("nothing is there");
+    let _ = sent(&mut world, "t", "x").parked();
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert!(follower.ask(&mut world).is_none(), "the record is committed");
+    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
+    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
+    let _ = world.request(2, &DeleteRecordsRequest { topics, timeout_ms: 1000 }).parked();
+    follower.writes = false;
+    assert!(follower.ask(&mut world).is_none(), "it hears of the deletion");
+    let waiting = follower.ask(&mut world).expect("there is no more to say");
+    for partition in follower.partitions.values_mut() {
+        partition.on_start_saved(partition.log().start(), &mut Effects::new());
+    }
+    follower.look_at_all();
+    let _ = sent(&mut world, "t", "y").parked();
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert_eq!(follower.ends(), [(2, 1), (0, 0)]);
+}
+
 #[test]
 fn a_deletion_of_a_leader_that_leads_no_more_may_come_back() {
     let mut world = leader(&["t"], &[("flush.policy", "os"), ("min.insync.replicas", "1")]);
