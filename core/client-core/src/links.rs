@@ -89,7 +89,7 @@ pub enum NetEffect {
         /// What.
         outgoing: Outgoing,
     },
-    /// Close it and tell nobody.
+    /// Close it and tell nobody. What the other end did not get yet is not to be sent any more.
     Close {
         /// Which.
         connection: ConnectionId,

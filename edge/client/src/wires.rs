@@ -114,7 +114,12 @@ impl Wires {
                     self.end(connection, &ended);
                 }
             }
-            NetEffect::Close { connection } => self.close(connection),
+            NetEffect::Close { connection } => {
+                if let Some(stream) = self.open.get(&connection).and_then(|wire| wire.stream.as_ref()) {
+                    stream.discard();
+                }
+                self.close(connection);
+            }
         }
     }
 

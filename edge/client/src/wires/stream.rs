@@ -6,11 +6,12 @@
 
 use std::io::{self, IoSlice, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, sockopt};
 
 use super::low_water::LowWater;
 
@@ -54,6 +55,13 @@ impl Stream {
     /// So many bytes are missing before there is anything to do.
     pub(super) fn wait_for(&mut self, missing_bytes: usize) {
         self.low_water.set(&self.socket, missing_bytes);
+    }
+
+    /// Once it is closed the other end is not sent what it did not get yet. It would get that all the same, as soon as it
+    /// can be reached: a commit that was given up and made again elsewhere would come behind later ones.
+    pub(super) fn discard(&self) {
+        // A socket that has ended has nothing left to send.
+        let _ = sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 
     /// The poll says no more of it.
