@@ -242,16 +242,13 @@ impl Member {
         }
         let needed = stay.len() / 2 + 1;
         let lately = self.timing.election_timeout * 2;
-        let until = tokio::time::Instant::now() + lately;
-        loop {
-            let silent = self.silent_for(lately, &stay);
-            if stay.len() - silent.len() >= needed {
-                return Ok(());
-            }
-            if tokio::time::Instant::now() >= until {
-                return Err(ChangeError::NoMajority { id, needed, silent });
-            }
-            tokio::time::sleep(self.timing.heartbeat).await;
+        let silent = || self.silent_for(lately, &stay);
+        let are_enough = || stay.len() - silent().len() >= needed;
+        let mut metrics = self.core.metrics();
+        let answers = async { while !are_enough() && metrics.changed().await.is_ok() {} };
+        match tokio::time::timeout(lately, answers).await.is_ok() && are_enough() {
+            true => Ok(()),
+            false => Err(ChangeError::NoMajority { id, needed, silent: silent() }),
         }
     }
 
