@@ -186,6 +186,25 @@ fn sent(world: &mut World, topic: &str, value: &str) -> Reaction {
     world.request(9, &produce(topic, Uuid::ZERO, &records, -1))
 }
 
+/// A leader with one record, and a follower that has it and knows that it is committed.
+fn one_committed() -> (World, Follower) {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    assert!(follower.ask(&mut world).is_none());
+    let waiting = follower.ask(&mut world).expect("nothing is there");
+    let _ = sent(&mut world, "t", "x").parked();
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert!(follower.ask(&mut world).is_none(), "the record is committed");
+    (world, follower)
+}
+
+/// Of the first record.
+fn deletion() -> DeleteRecordsRequest<'static> {
+    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
+    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
+    DeleteRecordsRequest { topics, timeout_ms: 1000 }
+}
+
 #[test]
 fn what_a_producer_waits_for_is_committed_when_the_follower_asks_on() {
     let mut world = leader(&["t"], &[("flush.policy", "os")]);
@@ -294,19 +313,10 @@ fn a_leader_that_may_not_know_yet_is_asked_again_soon_and_less_and_less_often() 
 /// A leader that did not wait for it would be followed by one that has the records.
 #[test]
 fn a_deletion_is_answered_once_all_in_sync_have_followed_it() {
-    let mut world = leader(&["t"], &[("flush.policy", "os")]);
-    let mut follower = Follower::of(&world, &["t"]);
-    assert!(follower.ask(&mut world).is_none());
-    let waiting = follower.ask(&mut world).expect("nothing is there");
-    let _ = sent(&mut world, "t", "x").parked();
-    assert!(follower.look(&mut world, waiting).is_none());
-    assert!(follower.ask(&mut world).is_none(), "the record is committed");
+    let (mut world, mut follower) = one_committed();
     let waiting = follower.ask(&mut world).expect("there is no more to say");
     follower.bell.rang();
-    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
-    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
-    let request = DeleteRecordsRequest { topics, timeout_ms: 1000 };
-    let deletion = world.request(2, &request).parked();
+    let deletion = world.request(2, &deletion()).parked();
     world.partition("t", 0).start_saved(1);
     let deletion = world.look(deletion).parked();
     assert_eq!(follower.bell.rang(), 1);
@@ -323,16 +333,8 @@ fn a_deletion_is_answered_once_all_in_sync_have_followed_it() {
 /// The leader tells nothing twice: not how far its log is committed, either.
 #[test]
 fn what_is_told_while_a_follower_writes_down_where_its_log_starts_is_heard() {
-    let mut world = leader(&["t"], &[("flush.policy", "os")]);
-    let mut follower = Follower::of(&world, &["t"]);
-    assert!(follower.ask(&mut world).is_none());
-    let waiting = follower.ask(&mut world).expect("nothing is there");
-    let _ = sent(&mut world, "t", "x").parked();
-    assert!(follower.look(&mut world, waiting).is_none());
-    assert!(follower.ask(&mut world).is_none(), "the record is committed");
-    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
-    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
-    let _ = world.request(2, &DeleteRecordsRequest { topics, timeout_ms: 1000 }).parked();
+    let (mut world, mut follower) = one_committed();
+    let _ = world.request(2, &deletion()).parked();
     follower.writes = false;
     assert!(follower.ask(&mut world).is_none(), "it hears of the deletion");
     let waiting = follower.ask(&mut world).expect("there is no more to say");
@@ -351,9 +353,7 @@ fn a_deletion_of_a_leader_that_leads_no_more_may_come_back() {
     share(&mut world, "t", &[1]);
     let _ = sent(&mut world, "t", "x");
     share(&mut world, "t", &[1, 2]);
-    let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
-    let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
-    let deletion = world.request(2, &DeleteRecordsRequest { topics, timeout_ms: 1000 }).parked();
+    let deletion = world.request(2, &deletion()).parked();
     world.partition("t", 0).start_saved(1);
     world.replay(MetadataRecord::PartitionChange(PartitionChange {
         leader: Some(BrokerId(2)),
