@@ -65,7 +65,6 @@ use wire::messages::metadata::MetadataResponse;
 use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::cluster::Address;
-use crate::inquiry::Inquiry;
 use crate::link::{Answer, LinkError};
 use crate::links::{Asking, ConnectionId, LinksSettings, NetEffect, Peer};
 
@@ -355,14 +354,14 @@ impl Admin {
             return;
         }
         let World { links, net, coordinators, settings, chance, .. } = &mut self.world;
-        let Some(peer) = links.want_any(now, net) else { return };
+        let Some(peer) = links.want_any(coordinators.inquiry.doubted(now), now, net) else { return };
         let version = links.version(peer, ApiKey::FindCoordinator).unwrap_or(-1);
         let groups = coordinators.next(version);
         let request = coordinators::request(&groups, version);
         let about = Asked::Coordinators(groups.clone());
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
         match links.send((peer, now), &request, asking, net) {
-            Ok(()) => coordinators.inquiry.is_asked = true,
+            Ok(()) => coordinators.inquiry.asked(Some(peer), now),
             Err(_) => coordinators.inquiry.failed(&settings.retry, now, chance),
         }
     }
@@ -379,7 +378,7 @@ impl Admin {
         if is_again {
             coordinators.inquiry.failed(&settings.retry, now, chance);
         } else {
-            coordinators.inquiry = Inquiry::default();
+            coordinators.inquiry.settled();
             coordinators.inquiry.is_wanted = coordinators.is_any_wanted();
         }
         for call in self.calls.values_mut() {

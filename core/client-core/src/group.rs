@@ -146,8 +146,7 @@ pub enum Effect {
 #[derive(Debug)]
 enum Asked {
     Coordinator,
-    /// Whether it was about all topics there are.
-    Metadata(bool),
+    Metadata(topics::Need),
     Join(u32),
     Sync(u32),
     Heartbeat(u32),

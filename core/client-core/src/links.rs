@@ -217,7 +217,7 @@ impl<T> Links<T> {
     pub fn want(&mut self, peer: Peer, now: Now, effects: &mut Effects<NetEffect>) -> bool {
         let Some(state) = self.peers.get_mut(&peer) else { return false };
         if let Some(open) = &state.open {
-            return open.link.is_greeted() && open.muted_until <= now.elapsed;
+            return open.is_usable(now);
         }
         self.wanted = true;
         if now.elapsed < state.retry_at {
@@ -442,6 +442,11 @@ impl<T> PeerState<T> {
 }
 
 impl<T> Open<T> {
+    /// Whether it can be asked something now.
+    fn is_usable(&self, now: Now) -> bool {
+        self.link.is_greeted() && self.muted_until <= now.elapsed
+    }
+
     fn deadline(&self) -> Option<Duration> {
         let unwritten = self.unwritten.front().map(|&(until, _)| until);
         let in_flight = [self.link.deadline(), unwritten].into_iter().flatten().min();

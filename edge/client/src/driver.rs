@@ -28,6 +28,8 @@ use crate::wires::{Event, Spare, Wires};
 
 /// When callers have left the seat alone for so long, the client's thread takes it.
 const COVER_AFTER: Duration = Duration::from_millis(2);
+/// How often a caller that waits for the seat looks whether it needs it still.
+const LOOK_AFTER: Duration = Duration::from_millis(1);
 /// Instead of a time.
 const NOT_ASLEEP: u64 = 0;
 /// No connection is called so.
@@ -84,7 +86,7 @@ pub(crate) struct Driver {
     thread: OnceLock<Thread>,
 }
 
-/// A caller in the seat; it leaves whatever happens.
+/// A caller in the seat, or in front of it; it leaves whatever happens.
 struct Seated<'a> {
     driver: &'a Driver,
     seat: Option<MutexGuard<'a, Seat>>,
@@ -94,7 +96,7 @@ struct Seated<'a> {
 
 impl Seated<'_> {
     fn seat(&mut self) -> &mut Seat {
-        self.seat.as_mut().expect("it is given up when this is dropped")
+        self.seat.as_mut().expect("it is taken before, and given up when this is dropped")
     }
 }
 
@@ -204,13 +206,14 @@ impl Driver {
         until: Option<Duration>,
         is_done: impl Fn() -> bool + Copy,
     ) {
-        let mut seat = self.take_seat();
+        let is_late = || until.is_some_and(|until| machine.clock().now().elapsed >= until);
+        let is_over = || is_done() || is_late();
+        let Some(mut seat) = self.take_seat(is_over) else { return };
         // What was rung for until now is done in the first turn.
         self.bell.silence();
         loop {
             let deadline = self.turn(machine, By::Caller, is_done);
-            let is_over = until.is_some_and(|until| machine.clock().now().elapsed >= until);
-            if is_over || is_done() || machine.is_stopping() {
+            if is_over() || machine.is_stopping() {
                 break;
             }
             let first = [deadline, until].into_iter().flatten().min();
@@ -233,14 +236,22 @@ impl Driver {
         self.turn(machine, By::Caller, || false);
     }
 
-    fn take_seat(&self) -> Seated<'_> {
+    /// `None` if it is over before the seat is free: another caller sits there for as long as it waits, and does
+    /// meanwhile what others wait for.
+    fn take_seat(&self, is_over: impl Fn() -> bool) -> Option<Seated<'_>> {
         self.callers.fetch_add(1, Ordering::SeqCst);
-        let seat = self.seat.try_lock().unwrap_or_else(|| {
+        let mut seated = Seated { driver: self, seat: self.seat.try_lock(), was_seated: IN_SEAT.get() };
+        if seated.seat.is_none() {
             self.bell.ring();
-            self.seat.lock()
-        });
-        let was_seated = IN_SEAT.replace(true);
-        Seated { driver: self, seat: Some(seat), was_seated }
+        }
+        while seated.seat.is_none() {
+            seated.seat = self.seat.try_lock_for(LOOK_AFTER);
+            if seated.seat.is_none() && is_over() {
+                return None;
+            }
+        }
+        IN_SEAT.set(true);
+        Some(seated)
     }
 
     /// Does on the caller's thread what the machine decides now, unless somebody is at it already. Whether
@@ -330,17 +341,51 @@ mod tests {
         }
     }
 
+    fn counter() -> Counter {
+        Counter {
+            clock: Clock::start(),
+            told: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Who has to wait for the seat gets what it waits for from the one who sits there, and waits no longer than it
+    /// said, however long the other sits.
+    #[test]
+    fn nobody_waits_behind_another_for_nothing() {
+        let driver = Arc::new(Driver::new(Spare::default()).expect("a poll"));
+        let counter = Arc::new(counter());
+        let sitting = {
+            let (driver, counter) = (driver.clone(), counter.clone());
+            thread::spawn(move || driver.drive(&*counter, None, || false))
+        };
+        while !driver.seat.is_locked() {
+            thread::yield_now();
+        }
+        let (done, is_done) = std::sync::mpsc::channel();
+        let (its_driver, its_counter) = (driver.clone(), counter.clone());
+        thread::spawn(move || {
+            let until = its_counter.clock.now().elapsed + Duration::from_millis(20);
+            its_driver.drive(&*its_counter, Some(until), || false);
+            assert!(its_counter.clock.now().elapsed >= until);
+            its_counter.told.store(1, Ordering::SeqCst);
+            its_driver.drive(&*its_counter, None, || its_counter.taken.load(Ordering::SeqCst) == 1);
+            done.send(its_driver.seat.is_locked()).expect("somebody listens");
+        });
+        let is_another_there = is_done.recv_timeout(Duration::from_secs(60)).expect("it waits no longer");
+        assert!(is_another_there);
+        counter.is_stopping.store(true, Ordering::SeqCst);
+        driver.ring();
+        sitting.join().expect("it leaves");
+    }
+
     /// Who rings is heard, whoever sits in the seat, however it changes hands, and whoever works beside.
     #[test]
     fn no_ring_is_lost() {
         const ROUNDS: u64 = 2_000;
         let driver = Arc::new(Driver::new(Spare::default()).expect("a poll"));
-        let counter = Arc::new(Counter {
-            clock: Clock::start(),
-            told: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            is_stopping: AtomicBool::new(false),
-        });
+        let counter = Arc::new(counter());
         let wanted = Arc::new(AtomicU64::new(0));
         let with = |work: fn(&Driver, &Counter, &AtomicU64)| {
             let (driver, counter, wanted) = (driver.clone(), counter.clone(), wanted.clone());

@@ -26,8 +26,9 @@ impl Consumer {
         names.dedup();
         // Whoever reads a topic that is not there is to hear so, not to make it.
         let names = names.into_iter();
-        match self.links.ask_about_topics(names, false, (Asked::Metadata, now), &mut self.net) {
-            Ok(is_asked) => self.metadata.is_asked = is_asked,
+        let (doubted, about) = (self.metadata.doubted(now), (Asked::Metadata, now));
+        match self.links.ask_about_topics(names, false, doubted, about, &mut self.net) {
+            Ok(asked) => self.metadata.asked(asked, now),
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }
     }

@@ -90,11 +90,12 @@ impl Membership {
                 self.links.throttle(peer, now, said.throttle_time_ms);
                 self.on_coordinator(&said, now);
             }
-            Asked::Metadata(is_of_all) => {
-                let is_of_all = *is_of_all;
-                let (_, said) = self.read::<MetadataResponse<'_>>(answer, now)?;
+            Asked::Metadata(_) => {
+                let (about, said) = self.read::<MetadataResponse<'_>>(answer, now)?;
                 self.links.throttle(peer, now, said.throttle_time_ms);
-                self.on_metadata(is_of_all, &said, now);
+                if let Asked::Metadata(need) = about {
+                    self.on_metadata(&need, &said, now);
+                }
             }
             Asked::Join(life) => {
                 let life = *life;

@@ -19,6 +19,7 @@ use wire::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use wire::messages::join_group::JoinGroupResponse;
 
 use super::offsets::Committer;
+use super::topics::Need;
 use super::{Asked, GroupError, GroupSettings, Life, Members, Membership, blobs};
 use crate::cluster::Cluster;
 use crate::links::Asking;
@@ -49,7 +50,7 @@ pub(super) struct Leading {
     pub(super) members: Members,
     /// Nothing: it only watches over what was assigned before (KIP-814).
     pub(super) only_watches: bool,
-    /// The cluster said what there is since it began.
+    /// The cluster said what there is of all topics since it began.
     pub(super) is_told: bool,
 }
 
@@ -142,10 +143,11 @@ impl Classic {
         }
     }
 
-    /// The cluster said how many partitions there are.
-    pub(super) fn on_topics(&mut self, cluster: &Cluster) {
+    /// The cluster said how many partitions there are of what it was asked about.
+    pub(super) fn on_topics(&mut self, cluster: &Cluster, asked: &Need) {
         if let Stage::Leading(leading) = &mut self.stage {
-            leading.is_told = true;
+            // What was asked before it led may be about other topics.
+            leading.is_told |= asked.covers(&leading.topics());
             return;
         }
         let is_settled = matches!(self.stage, Stage::Preparing | Stage::Stable);

@@ -5,7 +5,6 @@ use wire::ApiKey;
 use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use super::{Asked, GroupError, Life, Membership};
-use crate::inquiry::Inquiry;
 use crate::links::{Asking, Peer};
 
 /// From here on a request names several groups (KIP-699).
@@ -37,7 +36,7 @@ impl Membership {
         if !self.finding.is_due(now) {
             return;
         }
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Some(peer) = self.links.want_any(self.finding.doubted(now), now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::FindCoordinator) else {
             return self.finding.failed(&self.settings.retry, now, &mut self.chance);
         };
@@ -49,7 +48,7 @@ impl Membership {
         };
         let asking = Asking { version, about: Asked::Coordinator, fills: Vec::new(), is_answered: true };
         match self.links.send((peer, now), &request, asking, &mut self.net) {
-            Ok(()) => self.finding.is_asked = true,
+            Ok(()) => self.finding.asked(Some(peer), now),
             Err(_) => {
                 self.fail_offsets(&GroupError::Unsayable);
                 self.fail(GroupError::Unsayable);
@@ -67,7 +66,7 @@ impl Membership {
         let found = code.is_none().then(|| self.cluster.learn_broker(id, host, port)).flatten();
         self.found_at = now.elapsed;
         if let Some(found) = found {
-            self.finding = Inquiry::default();
+            self.finding.settled();
             self.follow_coordinator(found, now);
             self.learn_brokers();
             return;
@@ -75,7 +74,7 @@ impl Membership {
         if code.is_none() || code.is_retriable() || code == ErrorCode::UnknownServerError {
             return self.finding.failed(&self.settings.retry, now, &mut self.chance);
         }
-        self.finding = Inquiry::default();
+        self.finding.settled();
         self.fail_offsets(&GroupError::Refused(code));
         self.fail(GroupError::Refused(code));
     }

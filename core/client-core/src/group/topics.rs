@@ -36,12 +36,23 @@ impl Topics {
 }
 
 /// Which topics are asked for.
-#[derive(Debug, PartialEq, Eq)]
-enum Need {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Need {
     Nothing,
     All,
     Names(BTreeSet<TopicName>),
     Ids(BTreeSet<Uuid>),
+}
+
+impl Need {
+    /// Whether the answer says of all of these whether they are there.
+    pub(super) fn covers(&self, topics: &BTreeSet<TopicName>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(names) => topics.is_subset(names),
+            Self::Nothing | Self::Ids(_) => topics.is_empty(),
+        }
+    }
 }
 
 impl Membership {
@@ -66,10 +77,12 @@ impl Membership {
         let need = self.need();
         if need == Need::Nothing {
             // Nobody is to be woken for it.
-            self.topics.inquiry = Inquiry::default();
+            self.topics.inquiry.settled();
             return;
         }
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let Some(peer) = self.links.want_any(self.topics.inquiry.doubted(now), now, &mut self.net) else {
+            return;
+        };
         let version = self.links.version(peer, ApiKey::Metadata).unwrap_or(-1);
         let of = |topic_id, name| MetadataRequestTopic { topic_id, name };
         let topics = match &need {
@@ -83,16 +96,16 @@ impl Membership {
         let request =
             MetadataRequest { topics, allow_auto_topic_creation: false, ..MetadataRequest::default() };
         let is_sayable = version >= VERSION_BY_ID_MIN || !matches!(need, Need::Ids(_));
-        let about = Asked::Metadata(need == Need::All);
-        let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
+        let asking =
+            Asking { version, about: Asked::Metadata(need.clone()), fills: Vec::new(), is_answered: true };
         if is_sayable && self.links.send((peer, now), &request, asking, &mut self.net).is_ok() {
-            self.topics.inquiry.is_asked = true;
+            self.topics.inquiry.asked(Some(peer), now);
         } else {
             self.topics.inquiry.failed(&self.settings.retry, now, &mut self.chance);
         }
     }
 
-    pub(super) fn on_metadata(&mut self, is_of_all: bool, said: &MetadataResponse<'_>, now: Now) {
+    pub(super) fn on_metadata(&mut self, need: &Need, said: &MetadataResponse<'_>, now: Now) {
         let refused = self.cluster.absorb(said);
         for (name, code) in &refused {
             if *code == ErrorCode::UnknownTopicOrPartition {
@@ -105,12 +118,12 @@ impl Membership {
                 self.topics.names.insert(topic.topic_id, name);
             }
         }
-        if is_of_all {
+        if *need == Need::All {
             self.match_topics(said);
         }
         let mut is_incomplete = refused.iter().any(|(_, code)| code.is_retriable());
         if let Life::Classic(classic) = &mut self.life {
-            classic.on_topics(&self.cluster);
+            classic.on_topics(&self.cluster, need);
         }
         if matches!(self.life, Life::Epochs(_)) {
             is_incomplete |= self.resolve_target();

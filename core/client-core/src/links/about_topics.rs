@@ -4,24 +4,25 @@ use base::{Effects, Now};
 use wire::ApiKey;
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 
-use super::{Asking, Links, NetEffect};
+use super::{Asking, Links, NetEffect, Peer};
 use crate::link::LinkError;
 
 /// From here on a question can say that topics are not to be created.
 const VERSION_CREATION_MIN: i16 = 4;
 
 impl<T> Links<T> {
-    /// Asks whoever can be asked about topics. Whether the question is on its way; an error if one of the names
-    /// cannot be said.
+    /// Asks whoever can be asked about topics, but rather not the doubted one. To whom the question is on its way; an
+    /// error if one of the names cannot be said.
     pub(crate) fn ask_about_topics<'a>(
         &mut self,
         names: impl Iterator<Item = &'a str>,
         may_create: bool,
+        doubted: Option<Peer>,
         (about, now): (T, Now),
         effects: &mut Effects<NetEffect>,
-    ) -> Result<bool, LinkError> {
-        let Some(peer) = self.want_any(now, effects) else { return Ok(false) };
-        let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(false) };
+    ) -> Result<Option<Peer>, LinkError> {
+        let Some(peer) = self.want_any(doubted, now, effects) else { return Ok(None) };
+        let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(None) };
         let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
         let request = MetadataRequest {
             topics: Some(topics.collect()),
@@ -30,6 +31,6 @@ impl<T> Links<T> {
             ..MetadataRequest::default()
         };
         let asking = Asking { version, about, fills: Vec::new(), is_answered: true };
-        self.send((peer, now), &request, asking, effects).map(|()| true)
+        self.send((peer, now), &request, asking, effects).map(|()| Some(peer))
     }
 }

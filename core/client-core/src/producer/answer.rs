@@ -324,6 +324,10 @@ impl Refusal<'_> {
                 | ErrorCode::KafkaStorageError
                 | ErrorCode::ReplicaNotAvailable
                 | ErrorCode::NetworkException
+                // One that is cut off from the others finds no replicas, and does not know that it leads no more.
+                | ErrorCode::NotEnoughReplicas
+                | ErrorCode::NotEnoughReplicasAfterAppend
+                | ErrorCode::RequestTimedOut
         )
     }
 }

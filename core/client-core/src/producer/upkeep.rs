@@ -10,7 +10,6 @@ use wire::messages::metadata::MetadataResponse;
 
 use super::topics::Wish;
 use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
-use crate::inquiry::Inquiry;
 use crate::links::{Asking, Peer};
 
 /// How long a topic that the cluster refused is not asked for again.
@@ -21,9 +20,10 @@ impl Producer {
     pub(super) fn keep_cluster_known(&mut self, now: Now) {
         if self.awaited.is_due(now) {
             let names = self.topics.awaited().map(|topic| topic.name.clone()).collect();
-            if self.ask_cluster(names, Asked::Topics, now) {
+            let asked = self.ask_cluster(names, (Asked::Topics, self.awaited.doubted(now)), now);
+            if asked.is_some() {
                 self.awaited.is_wanted = false;
-                self.awaited.is_asked = true;
+                self.awaited.asked(asked, now);
                 let awaited = self.topics.iter_mut().filter(|topic| topic.wish == Wish::Waits);
                 awaited.for_each(|topic| topic.wish = Wish::Asked);
             }
@@ -33,15 +33,21 @@ impl Producer {
                 self.cluster.forget(&name);
             }
             let names = self.topics.known().map(|topic| topic.name.clone()).collect();
-            self.metadata.is_asked = self.ask_cluster(names, Asked::Metadata, now);
+            let asked = self.ask_cluster(names, (Asked::Metadata, self.metadata.doubted(now)), now);
+            self.metadata.asked(asked, now);
         }
     }
 
-    /// Whether the question is on its way.
-    fn ask_cluster(&mut self, names: Vec<Arc<str>>, about: Asked, now: Now) -> bool {
+    /// To whom the question is on its way.
+    fn ask_cluster(
+        &mut self,
+        names: Vec<Arc<str>>,
+        (about, doubted): (Asked, Option<Peer>),
+        now: Now,
+    ) -> Option<Peer> {
         let may_create = matches!(about, Asked::Topics);
         let names = names.iter().map(|name| &**name);
-        let sent = self.links.ask_about_topics(names, may_create, (about, now), &mut self.net);
+        let sent = self.links.ask_about_topics(names, may_create, doubted, (about, now), &mut self.net);
         sent.expect("topics have names that the protocol can say")
     }
 
@@ -79,7 +85,7 @@ impl Producer {
         if is_incomplete {
             self.awaited.failed(&self.settings.retry, now, &mut self.chance);
         } else {
-            self.awaited = Inquiry::default();
+            self.awaited.settled();
         }
         self.awaited.is_wanted = self.topics.awaited().next().is_some();
         self.metadata.keep_fresh(now, self.settings.metadata_age_max);
@@ -142,7 +148,8 @@ impl Producer {
         if !self.identity_inquiry.is_due(now) {
             return;
         }
-        let Some(peer) = self.links.want_any(now, &mut self.net) else { return };
+        let doubted = self.identity_inquiry.doubted(now);
+        let Some(peer) = self.links.want_any(doubted, now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::InitProducerId) else {
             self.failed = Some(ErrorCode::UnsupportedVersion);
             return;
@@ -157,7 +164,7 @@ impl Producer {
         let asking = Asking { version, about: Asked::ProducerId, fills: Vec::new(), is_answered: true };
         let sent = self.links.send((peer, now), &request, asking, &mut self.net);
         sent.expect("it says nothing that depends on anybody");
-        self.identity_inquiry.is_asked = true;
+        self.identity_inquiry.asked(Some(peer), now);
     }
 
     pub(super) fn on_producer_id_unanswered(&mut self, now: Now) {
@@ -174,7 +181,7 @@ impl Producer {
         let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
         match code {
             ErrorCode::None => {
-                self.identity_inquiry = Inquiry::default();
+                self.identity_inquiry.settled();
                 let identity =
                     Identity { id: ProducerId(said.producer_id), epoch: ProducerEpoch(said.producer_epoch) };
                 self.identity = Some(identity);

@@ -156,6 +156,27 @@ fn who_leads_sees_that_a_topic_grew() {
     assert_eq!(owned, ["t-0 t-1 t-2".to_owned(), "t-3 t-4".to_owned()]);
 }
 
+/// What was asked before all met again says nothing of the topics that another member brought.
+#[test]
+fn who_leads_assigns_what_it_asked_about() {
+    let mut world = World::new(false, 22);
+    let settings = GroupSettings {
+        metadata_age_max: Duration::from_secs(20),
+        heartbeat_interval: Duration::from_millis(100),
+        ..settings(GroupProtocol::Classic)
+    };
+    let a = world.join(settings.clone(), &["t"]);
+    world.run(15_000);
+    world.slow = Some(wire::ApiKey::Metadata);
+    world.run_until_asked(a, wire::ApiKey::Metadata);
+    world.slow = None;
+    let b = world.join(settings, &["u"]);
+    world.run(500);
+    assert!(!world.on_their_way(a, wire::ApiKey::Metadata).is_empty(), "the question is a slow one");
+    world.run(5_000);
+    assert_eq!([a, b].map(|who| world.owned(who)), ["t-0 t-1 t-2 t-3", "u-0 u-1"]);
+}
+
 #[test]
 fn a_topic_that_is_not_there_yet_is_waited_for() {
     let mut world = World::new(false, 7);

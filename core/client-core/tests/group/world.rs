@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     /// Each way takes up to so long.
     pub(crate) delay_ms_max: u64,
+    /// Requests of this kind take nine tenths of a second.
+    pub(crate) slow: Option<wire::ApiKey>,
     /// One of so many requests breaks its connection instead of arriving; 0: none.
     pub(crate) lost_one_in: u64,
     /// When what was sent on a connection last arrives.
@@ -80,6 +82,7 @@ impl World {
             order: 0,
             chance: Chance::new(seed),
             delay_ms_max: 0,
+            slow: None,
             lost_one_in: 0,
             last: BTreeMap::new(),
             busy: BTreeMap::new(),
@@ -332,6 +335,9 @@ impl World {
                     return self.break_off(who, connection);
                 }
                 let frame = outgoing.frame.bytes[4..].to_vec();
+                if self.slow.is_some_and(|key| frame.starts_with(&key.code().to_be_bytes())) {
+                    return self.put(who, 900, Event::Request(connection, frame));
+                }
                 self.put_in_order(who, connection, Event::Request(connection, frame));
             }
             Effect::Assigned(found) => self.on_assigned(who, found),

@@ -93,6 +93,30 @@ fn brokers_that_send_it_back_and_forth_are_not_asked_without_end() {
     }
 }
 
+/// The one that is asked first what the cluster looks like is cut off from it, and says what it said before.
+#[test]
+fn a_broker_that_is_behind_does_not_speak_for_the_cluster() {
+    let mut stage = Stage::new(ProducerSettings::default());
+    stage.send_value(b"written where nobody is left");
+    let mut refused = stage.next();
+    stage.leader = 2;
+    stage.behind_host = Some("one");
+    for _ in 0..20 {
+        stage.answer(&refused, ErrorCode::NotEnoughReplicas, -1);
+        while stage.sent.is_empty() {
+            stage.pass(Duration::from_millis(50));
+        }
+        let again = stage.next();
+        if again.connection != refused.connection {
+            stage.answer(&again, ErrorCode::None, 1);
+            assert!(stage.done.iter().all(|(.., outcome)| outcome.is_ok()), "{:?}", stage.done);
+            return;
+        }
+        refused = again;
+    }
+    panic!("nobody else is asked");
+}
+
 /// Both answer that the other leads, and neither knows since when.
 #[test]
 fn brokers_that_name_each_other_in_their_metadata_are_not_asked_without_end() {

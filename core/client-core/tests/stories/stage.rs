@@ -66,6 +66,8 @@ pub(crate) struct Stage {
     pub(crate) leader: i32,
     /// Since when, as the metadata say, if not since it was its turn.
     pub(crate) leader_epoch: Option<i32>,
+    /// The host that does not know that anybody leads but the first.
+    pub(crate) behind_host: Option<&'static str>,
     /// Who leads, and since when, as the broker says when it refuses a batch.
     pub(crate) hint: Option<LeaderIdAndEpoch>,
     /// What the broker says of the topic.
@@ -107,6 +109,7 @@ impl Stage {
             topic_id: Uuid([1; 16]),
             leader: 1,
             leader_epoch: None,
+            behind_host: None,
             hint: None,
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
@@ -296,10 +299,12 @@ impl Stage {
                 let request = MetadataRequest::decode(&mut body, header.api_version).expect("it is one");
                 let names = request.topics.unwrap_or_default().into_iter();
                 let names: Vec<_> = names.filter_map(|topic| topic.name.map(str::to_owned)).collect();
+                let is_behind = self.behind_host.is_some_and(|host| *self.hosts[&connection] == *host);
+                let leader_id = if is_behind { 1 } else { self.leader };
                 let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
                     partition_index,
-                    leader_id: self.leader,
-                    leader_epoch: self.leader_epoch.unwrap_or(self.leader - 1),
+                    leader_id,
+                    leader_epoch: self.leader_epoch.unwrap_or(leader_id - 1),
                     ..Default::default()
                 });
                 let partitions: Vec<_> = partitions.collect();
