@@ -14,6 +14,7 @@
 mod bench;
 mod codegen;
 mod docs;
+mod room;
 mod test;
 mod tidy;
 mod workspace;

@@ -65,6 +65,7 @@ use wire::messages::metadata::MetadataResponse;
 use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::cluster::Address;
+use crate::inquiry::Inquiry;
 use crate::link::{Answer, LinkError};
 use crate::links::{Asking, ConnectionId, LinksSettings, NetEffect, Peer};
 
@@ -354,7 +355,7 @@ impl Admin {
             return;
         }
         let World { links, net, coordinators, settings, chance, .. } = &mut self.world;
-        let Some(peer) = links.want_any(coordinators.inquiry.doubted(now), now, net) else { return };
+        let Some(peer) = links.want_any(coordinators.inquiry.in_vain(now), now, net) else { return };
         let version = links.version(peer, ApiKey::FindCoordinator).unwrap_or(-1);
         let groups = coordinators.next(version);
         let request = coordinators::request(&groups, version);
@@ -378,7 +379,7 @@ impl Admin {
         if is_again {
             coordinators.inquiry.failed(&settings.retry, now, chance);
         } else {
-            coordinators.inquiry.settled();
+            coordinators.inquiry = Inquiry::default();
             coordinators.inquiry.is_wanted = coordinators.is_any_wanted();
         }
         for call in self.calls.values_mut() {

@@ -8,25 +8,8 @@ use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::links::Peer;
 
-/// Who was asked the same so often in a row is doubted: a leader that dies has a successor sooner.
-const DOUBTED_AFTER: u32 = 4;
 /// Questions that are as far apart as this have nothing to do with each other.
-const RECENT: Duration = Duration::from_secs(5);
-
-/// Somebody who was asked.
-#[derive(Debug, Clone, Copy)]
-struct AskedOf {
-    peer: Peer,
-    /// How often, closely one after the other.
-    times: u32,
-    last: Duration,
-}
-
-impl AskedOf {
-    fn is_recent(self, now: Now) -> bool {
-        now.elapsed < self.last + RECENT
-    }
-}
+const RECENT: Duration = Duration::from_secs(30);
 
 /// A question, of which one is on its way at most.
 #[derive(Debug, Default)]
@@ -38,8 +21,9 @@ pub(crate) struct Inquiry {
     not_before: Duration,
     /// When what is known is too old.
     refresh_at: Option<Duration>,
-    /// Who was asked last.
-    asked_of: Option<AskedOf>,
+    /// Who was asked how often, closely one after the other, and when last.
+    asked_of: Vec<(Peer, u32)>,
+    asked_at: Duration,
 }
 
 impl Inquiry {
@@ -49,20 +33,24 @@ impl Inquiry {
         !self.is_asked && (self.is_wanted || is_old) && self.not_before <= now.elapsed
     }
 
-    /// Who is rather not to be asked now: again and again what was heard from there was not enough, or turned out
-    /// wrong. Somebody who is cut off from the others would say the same for ever.
-    pub(crate) fn doubted(&self, now: Now) -> Option<Peer> {
-        let asked = self.asked_of.filter(|asked| self.is_wanted && asked.is_recent(now))?;
-        (asked.times >= DOUBTED_AFTER).then_some(asked.peer)
+    /// Who was asked how often in a row with nothing that is of use. Somebody who is cut off from the others would say the
+    /// same for ever.
+    pub(crate) fn in_vain(&self, now: Now) -> &[(Peer, u32)] {
+        if self.is_wanted && now.elapsed < self.asked_at + RECENT { &self.asked_of } else { &[] }
     }
 
     /// It is on its way, if there was anybody to ask.
     pub(crate) fn asked(&mut self, of: Option<Peer>, now: Now) {
         self.is_asked = of.is_some();
         let Some(peer) = of else { return };
-        let before = self.asked_of.filter(|asked| asked.peer == peer && asked.is_recent(now));
-        let times = before.map_or(0, |asked| asked.times).saturating_add(1);
-        self.asked_of = Some(AskedOf { peer, times, last: now.elapsed });
+        if now.elapsed >= self.asked_at + RECENT {
+            self.asked_of.clear();
+        }
+        self.asked_at = now.elapsed;
+        match self.asked_of.iter_mut().find(|(asked, _)| *asked == peer) {
+            Some((_, times)) => *times = times.saturating_add(1),
+            None => self.asked_of.push((peer, 1)),
+        }
     }
 
     /// When it will be, if nothing happens.
@@ -95,8 +83,9 @@ impl Inquiry {
         self.refresh_at = Some(now.elapsed + age_max);
     }
 
-    /// Nothing is to be asked any more, until something is wanted again.
+    /// Nothing is to be asked any more, until something is wanted again: the answer may turn out wrong.
     pub(crate) fn settled(&mut self) {
-        *self = Self { asked_of: self.asked_of, ..Self::default() };
+        let asked_of = std::mem::take(&mut self.asked_of);
+        *self = Self { asked_of, asked_at: self.asked_at, ..Self::default() };
     }
 }

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::{BrokerId, Effects, LeaderEpoch, Now, Offset};
+use metadata::settings::UNCLEAN_ELECTION;
 use metadata::{Delta, Image, MetadataRecord};
 
 use crate::command::{Command, Reply};
@@ -89,7 +90,12 @@ impl Controller {
             Ok((reply, records)) => (Ok(reply), records),
             Err(refused) => (Err(refused), Vec::new()),
         };
+        let may_elect = records.iter().any(is_about_elections);
         self.enqueue(records, command.may_be_split());
+        if may_elect {
+            // Whoever allows one waits for it.
+            self.enqueue(self.electorate().fill_vacancies(None), true);
+        }
         let heard = match command {
             Command::BrokerHeartbeat(heartbeat) if result.is_ok() => Some(heartbeat.id),
             _ => None,
@@ -305,6 +311,12 @@ impl Controller {
             term.proposed.push_back(batch);
         }
     }
+}
+
+/// Whether it may allow an unclean election that was not.
+fn is_about_elections(record: &MetadataRecord) -> bool {
+    let MetadataRecord::Config(change) = record else { return false };
+    change.name == UNCLEAN_ELECTION && change.value.as_deref() != Some("false")
 }
 
 /// How many of the records go in one batch: one at least.

@@ -195,6 +195,9 @@ impl Consumer {
         self.leave_group();
         {
             let mut state = self.shared.state.lock();
+            if let Some(group) = &mut state.group {
+                group.membership.read_by_hand(&wanted.iter().map(|(of, _)| of.clone()).collect());
+            }
             state.core.assign(wanted);
             state.arrived.retain(|arrived| !matches!(arrived, Arrived::Other(_)));
             state.arrived.append(&mut misnamed);

@@ -28,8 +28,10 @@ use crate::wires::{Event, Spare, Wires};
 
 /// When callers have left the seat alone for so long, the client's thread takes it.
 const COVER_AFTER: Duration = Duration::from_millis(2);
-/// How often a caller that waits for the seat looks whether it needs it still.
+/// How soon a caller that waits for the seat looks whether it needs it still, and how late at most: twice as late each
+/// time, for there may be hundreds.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
+const LOOK_AFTER_MAX: Duration = Duration::from_millis(32);
 /// Instead of a time.
 const NOT_ASLEEP: u64 = 0;
 /// No connection is called so.
@@ -244,8 +246,10 @@ impl Driver {
         if seated.seat.is_none() {
             self.bell.ring();
         }
+        let mut patience = LOOK_AFTER;
         while seated.seat.is_none() {
-            seated.seat = self.seat.try_lock_for(LOOK_AFTER);
+            seated.seat = self.seat.try_lock_for(patience);
+            patience = (2 * patience).min(LOOK_AFTER_MAX);
             if seated.seat.is_none() && is_over() {
                 return None;
             }

@@ -153,6 +153,7 @@ impl Hosting {
         let (cells, _) = self.table.remove_one(topic, index);
         for cell in cells {
             cell.follow(None);
+            cell.end();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -305,7 +306,7 @@ impl Hosting {
     fn remove(&self, (cells, offline): (Vec<Arc<PartitionCell>>, Vec<Offline>)) {
         for cell in cells {
             cell.follow(None);
-            cell.retire();
+            cell.end();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
             self.discard(&cell.dir, &cell.name);
         }

@@ -210,6 +210,15 @@ impl PartitionCell {
         woken.into_iter().for_each(|waiter| waiter.bell.wake());
     }
 
+    /// Takes no more writes, and no flush of it is on its way: that would go on in whatever has its name next. Nothing
+    /// gets it in a directory that failed, where a flush may hang.
+    pub(crate) fn end(&self) {
+        self.retire();
+        if !self.dir.is_retired() {
+            drop(self.syncing.lock());
+        }
+    }
+
     fn perform(&self, effects: &mut Effects<Effect>) {
         for effect in effects.drain() {
             match effect {

@@ -18,6 +18,7 @@ use super::replicated::{await_replicated, settle, warmed};
 use super::requests::{PATIENCE, in_sync};
 use super::throughput::PARTITIONS;
 use super::wire::Asker;
+use crate::room;
 
 const TOPIC: &str = "missed";
 const RECORD_BYTES: u64 = 1_000;
@@ -40,6 +41,9 @@ const TURNS_AWAY: usize = 1;
 /// From one interval whose times are told apart to the next.
 const INTERVAL_MS: u64 = 100;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Of what a follower misses there are three copies, beside what is written before and behind it, and what nodes keep
+/// free.
+const ROOM_FACTOR: u64 = 7;
 
 const MISSED: &str = "missed when it starts";
 const COPIED: &str = "copied until it is in sync";
@@ -58,6 +62,8 @@ const SIDES: [Side; 3] = [Side::Vltava("os"), Side::Vltava("ack"), Side::Kafka];
 
 /// Measures a follower that was away.
 pub(super) fn catch_up(bench: &Bench) -> Result<Vec<Section>> {
+    let wanted = ROOM_FACTOR * (bench.options.missed_mib << 20);
+    room::enough(&bench.site.dir, wanted, "catch-up", "give a folder on a larger disk with --dir")?;
     let mut section = section(bench);
     for run in 0..bench.options.runs {
         let limit = limits(&bench.site, bench.options.missed_mib << 20)?;

@@ -138,7 +138,8 @@ ratio of one run. Figures drift from day to day with what else the machine does,
 noise that was seen: it holds the kernel's writing back and whatever other programs ran.
 
 Each side has its own clients: *ours on Vltava* is `vltava perf`, which uses the crate `vltava-client`, on three processes of `vltava
-server`; *Java on Kafka* is Kafka's own tools on three of its brokers. Each has the defaults that its command line does not change.
+server`; *Java on Kafka* is Kafka's own tools on three of its brokers. Each has the defaults that its command line does not change:
+batches of at most 128 KiB with ours (ADR 0012), of at most 16 KiB with Java's.
 Vltava has `flush.policy=os` (an acknowledged record is in the page cache of as many nodes as acks asks for, as it is in Kafka, which
 does not flush before it answers) if a column does not say `flush.policy=ack` (it is on the medium of those nodes). Commands name the
 folder of Apache Kafka's scripts `$KAFKA`; its brokers have the settings of its own `config/server.properties`.

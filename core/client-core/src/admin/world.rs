@@ -51,7 +51,7 @@ impl World {
     pub(super) fn find(&mut self, route: Route<'_>, now: Now) -> Result<Peer, Cause> {
         let found = match route {
             Route::Any => {
-                let any = self.links.want_any(None, now, &mut self.net);
+                let any = self.links.want_any(&[], now, &mut self.net);
                 return any.ok_or(Cause::NotReached);
             }
             Route::Broker(id) => Ok(id),
@@ -112,7 +112,7 @@ impl World {
     pub(super) fn ask_metadata(&mut self, topics: &BTreeSet<&str>, now: Now) {
         // Whoever looks at a topic that is not there is to hear so, not to make it.
         let names = topics.iter().copied();
-        match self.links.ask_about_topics(names, false, None, (Asked::Metadata, now), &mut self.net) {
+        match self.links.ask_about_topics(names, false, &[], (Asked::Metadata, now), &mut self.net) {
             Ok(asked) => self.metadata.asked(asked, now),
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }

@@ -26,8 +26,8 @@ impl Consumer {
         names.dedup();
         // Whoever reads a topic that is not there is to hear so, not to make it.
         let names = names.into_iter();
-        let (doubted, about) = (self.metadata.doubted(now), (Asked::Metadata, now));
-        match self.links.ask_about_topics(names, false, doubted, about, &mut self.net) {
+        let (in_vain, about) = (self.metadata.in_vain(now), (Asked::Metadata, now));
+        match self.links.ask_about_topics(names, false, in_vain, about, &mut self.net) {
             Ok(asked) => self.metadata.asked(asked, now),
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }

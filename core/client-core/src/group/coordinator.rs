@@ -36,7 +36,7 @@ impl Membership {
         if !self.finding.is_due(now) {
             return;
         }
-        let Some(peer) = self.links.want_any(self.finding.doubted(now), now, &mut self.net) else { return };
+        let Some(peer) = self.links.want_any(self.finding.in_vain(now), now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::FindCoordinator) else {
             return self.finding.failed(&self.settings.retry, now, &mut self.chance);
         };

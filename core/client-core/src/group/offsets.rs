@@ -154,14 +154,18 @@ impl Membership {
     }
 
     /// Commits how far the owner has read, of what it owns, where that is not committed yet; as
-    /// [`Membership::commit`] does.
+    /// [`Membership::commit`] does. Of what it reads by hand all is committed: others may have changed it.
     pub fn commit_read(&mut self, until: Duration) -> CommitId {
-        let unsaved = if self.is_subscribed() {
-            self.offsets.unsaved(&self.ownership.owned)
-        } else {
-            self.offsets.unsaved(&self.offsets.read.keys().cloned().collect())
+        let read = match self.is_subscribed() {
+            true => self.offsets.unsaved(&self.ownership.owned),
+            false => self.offsets.read.clone(),
         };
-        self.commit(unsaved, until)
+        self.commit(read, until)
+    }
+
+    /// The owner, who is subscribed to nothing, reads these partitions from now on, and no others.
+    pub fn read_by_hand(&mut self, partitions: &BTreeSet<TopicPartition>) {
+        self.offsets.read.retain(|of, _| partitions.contains(of));
     }
 
     /// How far the owner has read of these, where that is not committed yet.

@@ -77,10 +77,10 @@ impl Membership {
         let need = self.need();
         if need == Need::Nothing {
             // Nobody is to be woken for it.
-            self.topics.inquiry.settled();
+            self.topics.inquiry = Inquiry::default();
             return;
         }
-        let Some(peer) = self.links.want_any(self.topics.inquiry.doubted(now), now, &mut self.net) else {
+        let Some(peer) = self.links.want_any(self.topics.inquiry.in_vain(now), now, &mut self.net) else {
             return;
         };
         let version = self.links.version(peer, ApiKey::Metadata).unwrap_or(-1);

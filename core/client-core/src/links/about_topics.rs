@@ -11,17 +11,17 @@ use crate::link::LinkError;
 const VERSION_CREATION_MIN: i16 = 4;
 
 impl<T> Links<T> {
-    /// Asks whoever can be asked about topics, but rather not the doubted one. To whom the question is on its way; an
-    /// error if one of the names cannot be said.
+    /// Asks whoever can be asked about topics, and rather not who was asked in vain. To whom the question is on its way;
+    /// an error if one of the names cannot be said.
     pub(crate) fn ask_about_topics<'a>(
         &mut self,
         names: impl Iterator<Item = &'a str>,
         may_create: bool,
-        doubted: Option<Peer>,
+        in_vain: &[(Peer, u32)],
         (about, now): (T, Now),
         effects: &mut Effects<NetEffect>,
     ) -> Result<Option<Peer>, LinkError> {
-        let Some(peer) = self.want_any(doubted, now, effects) else { return Ok(None) };
+        let Some(peer) = self.want_any(in_vain, now, effects) else { return Ok(None) };
         let Ok(version) = self.version(peer, ApiKey::Metadata) else { return Ok(None) };
         let topics = names.map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() });
         let request = MetadataRequest {

@@ -3,35 +3,43 @@
 use base::{Effects, Now};
 
 use super::{Links, NetEffect, Open, Peer, PeerState};
+use crate::cluster::Address;
+
+/// Who was asked so often in vain is doubted, and asked again as soon as all others are, too: a leader that dies has a
+/// successor sooner.
+const DOUBTED_AFTER: u32 = 4;
 
 impl<T> Links<T> {
-    /// A peer that anything can be asked of now: the one with the fewest answers due, and none that lives where the
-    /// doubted one does if there is any elsewhere. Without one, a connection to the next that may know the cluster is
-    /// begun, unless one is coming; until it stands, the doubted one is asked. Who wants to be left alone for a while is
-    /// waited for. Those that are silent are not asked, and not waited for; nor is one that lives where another is
-    /// silent, if there is any elsewhere.
+    /// A peer that anything can be asked of now: one that is not doubted, or as little as any, and the one with the
+    /// fewest answers due of those. A connection to the next that may know the cluster is begun if nobody can be asked
+    /// who is doubted as little, unless one is coming. Those that are silent are not asked, and not waited for; nor is
+    /// one that lives where another is silent, if there is any elsewhere.
     pub fn want_any(
         &mut self,
-        doubted: Option<Peer>,
+        in_vain: &[(Peer, u32)],
         now: Now,
         effects: &mut Effects<NetEffect>,
     ) -> Option<Peer> {
-        let avoided = self.avoided(now);
-        let is_muted = |state: &PeerState<T>| state.open.as_ref().is_some_and(|open| !open.is_usable(now));
-        let doubted = doubted.and_then(|peer| self.peers.get(&peer)).filter(|state| !is_muted(state));
-        let doubted: Vec<Peer> = self.at(|state| doubted.is_some_and(|it| state.address == it.address));
-        let open = self.peers.iter().filter_map(|(&peer, state)| Some((peer, state.open.as_ref()?)));
-        let heard = open.filter(|(peer, open)| !avoided.contains(peer) && !open.is_silent(now));
-        let (worse, heard): (Vec<_>, Vec<_>) = heard.partition(|(peer, _)| doubted.contains(peer));
-        if let Some(peer) = least_busy(&heard, now) {
-            return Some(peer);
+        let mut avoided = self.avoided(now);
+        let doubts = |state: &PeerState<T>| self.doubts(&state.address, in_vain);
+        let others = self.peers.iter().filter(|(peer, _)| !avoided.contains(peer));
+        let open = others.filter_map(|(&peer, state)| Some((peer, doubts(state), state.open.as_ref()?)));
+        let heard: Vec<(Peer, u32, &Open<T>)> = open.filter(|(.., open)| !open.is_silent(now)).collect();
+        let usable = heard.iter().filter(|(.., open)| open.is_usable(now));
+        let best = usable.map(|&(peer, doubts, open)| (doubts, open.link.in_flight(), peer)).min();
+        let least = heard.iter().map(|&(_, doubts, _)| doubts).min();
+        if let Some(least) = least {
+            avoided.extend(self.at(|state| doubts(state) >= least));
         }
-        let worse_peer = least_busy(&worse, now);
-        if heard.is_empty() {
-            let avoided = if worse.is_empty() { avoided } else { [avoided, doubted].concat() };
-            self.connect_to_next(&avoided, now, effects);
-        }
-        worse_peer
+        self.connect_to_next(&avoided, now, effects);
+        best.map(|(.., peer)| peer)
+    }
+
+    /// How much who lives there is doubted.
+    fn doubts(&self, address: &Address, in_vain: &[(Peer, u32)]) -> u32 {
+        let lives_there = |peer: &Peer| self.peers.get(peer).is_some_and(|state| state.address == *address);
+        let times: u32 = in_vain.iter().filter(|(peer, _)| lives_there(peer)).map(|(_, times)| times).sum();
+        times / DOUBTED_AFTER
     }
 
     fn connect_to_next(&mut self, avoided: &[Peer], now: Now, effects: &mut Effects<NetEffect>) {
@@ -60,10 +68,4 @@ impl<T> Links<T> {
     fn at(&self, is_there: impl Fn(&PeerState<T>) -> bool) -> Vec<Peer> {
         self.peers.iter().filter(|(_, state)| is_there(state)).map(|(&peer, _)| peer).collect()
     }
-}
-
-/// Of those that can be asked now.
-fn least_busy<T>(peers: &[(Peer, &Open<T>)], now: Now) -> Option<Peer> {
-    let usable = peers.iter().filter(|(_, open)| open.is_usable(now));
-    usable.map(|&(peer, open)| (open.link.in_flight(), peer)).min().map(|(_, peer)| peer)
 }

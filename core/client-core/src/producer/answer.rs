@@ -177,7 +177,9 @@ impl Producer {
         batch.failures += 1;
         batch.last_error = Some(refusal.code);
         batch.is_in_doubt |= refusal.leaves_doubt(self.settings.acks);
-        self.metadata.is_wanted |= refusal.is_about_leader() && refusal.by != By::LeaderBefore;
+        let is_of_use = refusal.is_about_leader()
+            || (refusal.is_of_one_alone() && self.told_at + ASK_AGAIN_AFTER <= now.elapsed);
+        self.metadata.is_wanted |= is_of_use && refusal.by != By::LeaderBefore;
         if refusal.is_about_size() && self.may_split(&batch) {
             return self.split(place, batch, effects);
         }
@@ -195,7 +197,7 @@ impl Producer {
             Verdict::AfterOthers => self.put_back(place, batch, now, Duration::ZERO),
             Verdict::BeginEpoch => {
                 self.put_back(place, batch, now, Duration::ZERO);
-                self.begin_epoch(place);
+                self.begin_epoch(place, refusal.code, effects);
             }
         }
     }
@@ -244,12 +246,16 @@ impl Producer {
         }
     }
 
-    fn begin_epoch(&mut self, place: Place) {
+    fn begin_epoch(&mut self, place: Place, code: ErrorCode, effects: &mut Effects<Effect>) {
         let partition = self.topics.partition(place);
         if partition.epoch == ProducerEpoch(i16::MAX) {
             self.failed = Some(ErrorCode::InvalidProducerEpoch);
         } else if partition.in_flight.is_empty() {
-            partition.begin_epoch();
+            // A broker that remembers nobody takes what comes first, and that may have been one of these.
+            for batch in partition.begin_epoch() {
+                let lost = DeliveryError::Refused { code, message: None, may_be_written: true };
+                self.done(batch, Err(lost), effects);
+            }
         }
         // Else those in flight come back refused as well, for the lack of this one. When all are back it is sent
         // once more, refused once more, and begins it then.
@@ -269,6 +275,9 @@ enum Verdict {
     AfterOthers,
     BeginEpoch,
 }
+
+/// How long the cluster is not asked again whether somebody else leads, where that is not probable.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What a broker said against a batch.
 #[derive(Clone, Copy, Debug)]
@@ -324,8 +333,15 @@ impl Refusal<'_> {
                 | ErrorCode::KafkaStorageError
                 | ErrorCode::ReplicaNotAvailable
                 | ErrorCode::NetworkException
-                // One that is cut off from the others finds no replicas, and does not know that it leads no more.
-                | ErrorCode::NotEnoughReplicas
+        )
+    }
+
+    /// Whether one says so that finds no other replicas: it may be cut off from them, and not know that it leads no
+    /// more.
+    const fn is_of_one_alone(&self) -> bool {
+        matches!(
+            self.code,
+            ErrorCode::NotEnoughReplicas
                 | ErrorCode::NotEnoughReplicasAfterAppend
                 | ErrorCode::RequestTimedOut
         )

@@ -275,7 +275,10 @@ impl Producer {
     /// Whether the producer is to be stepped for what a partition has. Whatever can leave, leaves in one
     /// step: one call for it is enough.
     fn wakes(&mut self, place: Place, now: Now) -> bool {
-        let wakes = !self.is_woken && self.can_leave(place, now);
+        let lingers_until = now.elapsed + self.settings.linger;
+        // Whoever steps it sleeps until then, and does not know of it yet.
+        let is_timed = !self.settings.linger.is_zero() && self.send_at.is_none_or(|at| at > lingers_until);
+        let wakes = !self.is_woken && (is_timed || self.can_leave(place, now));
         self.is_woken |= wakes;
         wakes
     }

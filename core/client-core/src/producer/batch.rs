@@ -194,18 +194,22 @@ impl Partition {
         self.waiting.insert(place, batch);
     }
 
-    /// The broker lost count: begin anew with it, and number what waits again.
+    /// The broker lost count: begin anew with it, and number what waits again. Those that may have been written are
+    /// given back: they would be taken for others.
     ///
-    /// Only while nothing is in flight, and for batches that are known not to be written: one that was
-    /// written would be taken for another.
-    pub(crate) fn begin_epoch(&mut self) {
+    /// Only while nothing is in flight.
+    pub(crate) fn begin_epoch(&mut self) -> VecDeque<Closed> {
         debug_assert!(self.in_flight.is_empty(), "an answer may still say that a batch was written");
         self.epoch = ProducerEpoch(self.epoch.0.checked_add(1).unwrap_or(0));
         self.sequence_next = Sequence(0);
         self.met_at = None;
-        for batch in &mut self.waiting {
+        let (in_doubt, mut waiting): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|batch| batch.is_in_doubt);
+        for batch in &mut waiting {
             batch.sent = None;
             batch.is_sealed = false;
         }
+        self.waiting = waiting;
+        in_doubt
     }
 }

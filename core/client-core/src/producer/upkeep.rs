@@ -10,6 +10,7 @@ use wire::messages::metadata::MetadataResponse;
 
 use super::topics::Wish;
 use super::{Asked, BatchId, DeliveryError, Effect, Identity, Place, Producer};
+use crate::inquiry::Inquiry;
 use crate::links::{Asking, Peer};
 
 /// How long a topic that the cluster refused is not asked for again.
@@ -20,7 +21,7 @@ impl Producer {
     pub(super) fn keep_cluster_known(&mut self, now: Now) {
         if self.awaited.is_due(now) {
             let names = self.topics.awaited().map(|topic| topic.name.clone()).collect();
-            let asked = self.ask_cluster(names, (Asked::Topics, self.awaited.doubted(now)), now);
+            let asked = self.ask_cluster(names, Asked::Topics, now);
             if asked.is_some() {
                 self.awaited.is_wanted = false;
                 self.awaited.asked(asked, now);
@@ -33,21 +34,17 @@ impl Producer {
                 self.cluster.forget(&name);
             }
             let names = self.topics.known().map(|topic| topic.name.clone()).collect();
-            let asked = self.ask_cluster(names, (Asked::Metadata, self.metadata.doubted(now)), now);
+            let asked = self.ask_cluster(names, Asked::Metadata, now);
             self.metadata.asked(asked, now);
         }
     }
 
     /// To whom the question is on its way.
-    fn ask_cluster(
-        &mut self,
-        names: Vec<Arc<str>>,
-        (about, doubted): (Asked, Option<Peer>),
-        now: Now,
-    ) -> Option<Peer> {
+    fn ask_cluster(&mut self, names: Vec<Arc<str>>, about: Asked, now: Now) -> Option<Peer> {
         let may_create = matches!(about, Asked::Topics);
+        let in_vain = if may_create { self.awaited.in_vain(now) } else { self.metadata.in_vain(now) };
         let names = names.iter().map(|name| &**name);
-        let sent = self.links.ask_about_topics(names, may_create, doubted, (about, now), &mut self.net);
+        let sent = self.links.ask_about_topics(names, may_create, in_vain, (about, now), &mut self.net);
         sent.expect("topics have names that the protocol can say")
     }
 
@@ -85,7 +82,7 @@ impl Producer {
         if is_incomplete {
             self.awaited.failed(&self.settings.retry, now, &mut self.chance);
         } else {
-            self.awaited.settled();
+            self.awaited = Inquiry::default();
         }
         self.awaited.is_wanted = self.topics.awaited().next().is_some();
         self.metadata.keep_fresh(now, self.settings.metadata_age_max);
@@ -148,8 +145,8 @@ impl Producer {
         if !self.identity_inquiry.is_due(now) {
             return;
         }
-        let doubted = self.identity_inquiry.doubted(now);
-        let Some(peer) = self.links.want_any(doubted, now, &mut self.net) else { return };
+        let in_vain = self.identity_inquiry.in_vain(now);
+        let Some(peer) = self.links.want_any(in_vain, now, &mut self.net) else { return };
         let Ok(version) = self.links.version(peer, ApiKey::InitProducerId) else {
             self.failed = Some(ErrorCode::UnsupportedVersion);
             return;
@@ -181,7 +178,7 @@ impl Producer {
         let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
         match code {
             ErrorCode::None => {
-                self.identity_inquiry.settled();
+                self.identity_inquiry = Inquiry::default();
                 let identity =
                     Identity { id: ProducerId(said.producer_id), epoch: ProducerEpoch(said.producer_epoch) };
                 self.identity = Some(identity);

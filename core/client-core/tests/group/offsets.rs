@@ -221,6 +221,33 @@ fn who_reads_by_hand_commits_for_the_group_too() {
 }
 
 #[test]
+fn who_reads_by_hand_commits_what_it_reads_and_nothing_that_it_gave_up() {
+    let mut world = World::new(true, 39);
+    let a = world.add(settings(GroupProtocol::Auto));
+    let [given_up, kept] = [part("u", 0), part("u", 1)];
+    let commit_at = |world: &mut World, of: &_, offset| {
+        let until = world.now().elapsed + Duration::from_secs(10);
+        let membership = &mut world.all[a].membership;
+        membership.on_read(of, at(offset));
+        membership.commit_read(until);
+        world.run(1_000);
+        std::mem::take(&mut world.brokers.commits)
+    };
+    assert_eq!(commit_at(&mut world, &given_up, 5), [(given_up.clone(), 5)]);
+    world.all[a].membership.on_read(&given_up, at(6));
+    world.all[a].membership.read_by_hand(&BTreeSet::from([kept.clone()]));
+    assert_eq!(
+        commit_at(&mut world, &kept, 7),
+        [(kept.clone(), 7)],
+        "somebody else may read the other by now"
+    );
+    // Somebody sets it back, and it is read again.
+    world.brokers.offsets.insert(kept.clone(), (0, 0));
+    assert_eq!(commit_at(&mut world, &kept, 7), [(kept, 7)]);
+    assert_eq!(world.told(a), ["committed"; 3]);
+}
+
+#[test]
 fn who_has_left_does_not_commit_what_it_made_as_a_member() {
     for speaks_epochs in [false, true] {
         let mut world = World::new(speaks_epochs, 38);

@@ -34,6 +34,28 @@ fn it_leaves_when_its_linger_has_passed_whatever_is_on_its_way() {
 }
 
 #[test]
+fn whoever_sleeps_is_told_of_a_linger_that_begins_while_an_answer_is_due() {
+    let linger = Duration::from_millis(5);
+    let mut stage = Stage::new(ProducerSettings { linger, ..ProducerSettings::default() });
+    stage.partitions = 2;
+    stage.send_value(b"known");
+    stage.pass(linger);
+    stage.acknowledge_request();
+    stage.send_value(b"slow");
+    stage.pass(linger);
+    assert_eq!(stage.sent.len(), 1);
+    let first = stage.try_send_value(b"one").expect("there is room");
+    assert!(first.wakes, "nobody would step it before the answer comes");
+    let deadline = {
+        stage.pass(Duration::ZERO);
+        stage.producer.deadline(stage.now())
+    };
+    assert_eq!(deadline, Some(stage.now().elapsed + linger));
+    let second = stage.send(&NewRecord { value: Some(b"another"), ..NewRecord::default() }, Some(1));
+    assert!(!second.wakes, "once is enough");
+}
+
+#[test]
 fn what_is_sent_again_left_when_it_was_first_sent() {
     let mut stage = known(Duration::from_millis(5));
     stage.send_value(b"one");

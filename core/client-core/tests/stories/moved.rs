@@ -93,28 +93,56 @@ fn brokers_that_send_it_back_and_forth_are_not_asked_without_end() {
     }
 }
 
-/// The one that is asked first what the cluster looks like is cut off from it, and says what it said before.
+/// The one that is asked first what the cluster looks like is cut off from it, and says what it said before, under
+/// whatever name.
 #[test]
 fn a_broker_that_is_behind_does_not_speak_for_the_cluster() {
+    for (bootstrap, code) in [
+        ("one", ErrorCode::NotLeaderOrFollower),
+        ("alias of one", ErrorCode::NotLeaderOrFollower),
+        ("one", ErrorCode::NotEnoughReplicas),
+        ("one", ErrorCode::RequestTimedOut),
+    ] {
+        let mut stage = Stage::reached_at(bootstrap, ProducerSettings::default());
+        stage.send_value(b"written where nobody is left");
+        let mut refused = stage.next();
+        stage.leader = 2;
+        stage.is_one_behind = true;
+        let since = stage.now().elapsed;
+        loop {
+            stage.answer(&refused, code, -1);
+            while stage.sent.is_empty() {
+                stage.pass(Duration::from_millis(50));
+            }
+            let again = stage.next();
+            if again.connection != refused.connection {
+                stage.answer(&again, ErrorCode::None, 1);
+                break;
+            }
+            refused = again;
+            assert!(
+                stage.now().elapsed < since + Duration::from_secs(20),
+                "nobody else is asked: {bootstrap}"
+            );
+        }
+        assert!(matches!(stage.done[..], [(.., Ok(_))]), "{:?}", stage.done);
+    }
+}
+
+#[test]
+fn the_cluster_is_not_asked_each_time_that_replicas_are_missing() {
     let mut stage = Stage::new(ProducerSettings::default());
-    stage.send_value(b"written where nobody is left");
-    let mut refused = stage.next();
-    stage.leader = 2;
-    stage.behind_host = Some("one");
-    for _ in 0..20 {
+    stage.send_value(b"not for now");
+    let asked = stage.asked.len();
+    for _ in 0..100 {
+        let refused = stage.next();
         stage.answer(&refused, ErrorCode::NotEnoughReplicas, -1);
         while stage.sent.is_empty() {
             stage.pass(Duration::from_millis(50));
         }
-        let again = stage.next();
-        if again.connection != refused.connection {
-            stage.answer(&again, ErrorCode::None, 1);
-            assert!(stage.done.iter().all(|(.., outcome)| outcome.is_ok()), "{:?}", stage.done);
-            return;
-        }
-        refused = again;
     }
-    panic!("nobody else is asked");
+    let (times, seconds) = (stage.asked.len() - asked, stage.now().elapsed.as_secs() as usize);
+    assert!((1..=seconds).contains(&times), "{times} times in {seconds} s");
 }
 
 /// Both answer that the other leads, and neither knows since when.

@@ -66,8 +66,8 @@ pub(crate) struct Stage {
     pub(crate) leader: i32,
     /// Since when, as the metadata say, if not since it was its turn.
     pub(crate) leader_epoch: Option<i32>,
-    /// The host that does not know that anybody leads but the first.
-    pub(crate) behind_host: Option<&'static str>,
+    /// Whether the first broker does not know that anybody else leads.
+    pub(crate) is_one_behind: bool,
     /// Who leads, and since when, as the broker says when it refuses a batch.
     pub(crate) hint: Option<LeaderIdAndEpoch>,
     /// What the broker says of the topic.
@@ -95,8 +95,13 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(settings: ProducerSettings) -> Self {
+        Self::reached_at("one", settings)
+    }
+
+    /// With a producer that is told this address.
+    pub(crate) fn reached_at(bootstrap: &str, settings: ProducerSettings) -> Self {
         let compression = settings.compression;
-        let bootstrap = Address { host: "one".into(), port: 9092 };
+        let bootstrap = Address { host: bootstrap.into(), port: 9092 };
         Self {
             producer: Producer::new(settings, vec![bootstrap], Chance::new(1)),
             effects: Effects::new(),
@@ -109,7 +114,7 @@ impl Stage {
             topic_id: Uuid([1; 16]),
             leader: 1,
             leader_epoch: None,
-            behind_host: None,
+            is_one_behind: false,
             hint: None,
             topic_code: ErrorCode::None,
             identity_code: ErrorCode::None,
@@ -299,7 +304,7 @@ impl Stage {
                 let request = MetadataRequest::decode(&mut body, header.api_version).expect("it is one");
                 let names = request.topics.unwrap_or_default().into_iter();
                 let names: Vec<_> = names.filter_map(|topic| topic.name.map(str::to_owned)).collect();
-                let is_behind = self.behind_host.is_some_and(|host| *self.hosts[&connection] == *host);
+                let is_behind = self.is_one_behind && self.hosts[&connection].ends_with("one");
                 let leader_id = if is_behind { 1 } else { self.leader };
                 let partitions = (0..self.partitions).map(|partition_index| MetadataResponsePartition {
                     partition_index,

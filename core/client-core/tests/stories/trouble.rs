@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::ErrorCode;
-use vltava_client_core::producer::ProducerSettings;
+use vltava_client_core::producer::{DeliveryError, ProducerSettings};
 
 use crate::stage::Stage;
 
@@ -30,6 +30,35 @@ fn a_topic_is_not_known_for_a_reason() {
     stage.partitions = 0;
     stage.pass(Duration::from_secs(2));
     assert_eq!(refusal(&mut stage), format!("{bare}: the cluster says no partition of it"));
+}
+
+/// A broker that forgot the producer refuses the first of two batches, and may have taken the second for the beginning.
+#[test]
+fn what_may_be_written_is_not_numbered_again_with_what_is_not() {
+    let mut stage = Stage::new(ProducerSettings { batch_bytes_max: 200, ..ProducerSettings::default() });
+    stage.send_value(b"the broker meets the producer");
+    let known = stage.next();
+    stage.answer(&known, ErrorCode::None, 0);
+    stage.send_value(&[1; 150]);
+    stage.send_value(&[2; 150]);
+    stage.send_value(&[3; 150]);
+    let (first, second) = (stage.next(), stage.next());
+    stage.answer(&first, ErrorCode::NotEnoughReplicas, -1);
+    stage.answer(&second, ErrorCode::NotEnoughReplicasAfterAppend, -1);
+    stage.pass(Duration::from_secs(1));
+    let again = stage.next();
+    assert_eq!(again.told(), first.told());
+    stage.answer(&again, ErrorCode::OutOfOrderSequenceNumber, -1);
+    stage.pass(Duration::from_secs(1));
+    let lost: Vec<_> = stage.done.iter().filter_map(|(.., outcome)| outcome.as_ref().err()).collect();
+    assert!(matches!(lost[..], [DeliveryError::Refused { may_be_written: true, .. }]), "{lost:?}");
+    let (epoch, ..) = first.told();
+    for value in [1, 3] {
+        let anew = stage.next();
+        assert_eq!((anew.values[0][0], anew.told().0), (value, epoch + 1));
+        stage.answer(&anew, ErrorCode::None, 1);
+    }
+    assert_eq!(stage.done.len(), 4);
 }
 
 /// What became of the last batch, after its time is over.

@@ -116,6 +116,21 @@ fn an_unclean_leader_is_elected_only_when_it_is_allowed() {
 }
 
 #[test]
+fn whoever_allows_an_unclean_election_does_not_wait_for_it() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.topic("b", &[&[1, 2]], "1");
+    for name in ["a", "b"] {
+        stage.alter(name, 0, &[1]).expect("2 is far behind");
+    }
+    stage.die(&[1]);
+    assert_eq!(stage.line("a", 0), "nobody@1 isr= elr=1 last=1");
+    stage.set("a", "unclean.leader.election.enable", "true");
+    assert_eq!(stage.line("a", 0), "2@2 isr=2 recovering");
+    assert_eq!(stage.line("b", 0), "nobody@1 isr= elr=1 last=1", "nothing was said of it");
+}
+
+#[test]
 fn nobody_is_elected_uncleanly_unless_that_is_asked_for() {
     let mut stage = Stage::with(&[1, 2, 3]);
     stage.topic("a", &[&[1, 2, 3], &[2, 3, 1], &[3, 1, 2]], "2");

@@ -150,6 +150,7 @@ impl Consumer {
             if !group.membership.is_subscribed() {
                 // It was read by hand.
                 core.assign([]);
+                group.membership.read_by_hand(&BTreeSet::new());
             }
             arrived.retain(|arrived| !matches!(arrived, Arrived::Other(_)));
             group.membership.subscribe(subscription, now);

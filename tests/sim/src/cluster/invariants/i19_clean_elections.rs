@@ -1,5 +1,5 @@
 //! I19: a leader is elected from those in sync, or else from the eligible replicas; both sets are of the
-//! replicas and have nobody in common. Who may lack data since a restart is in neither.
+//! replicas and have nobody in common, and whoever is elected has what is committed.
 
 use base::BrokerId;
 use metadata::Partition;
