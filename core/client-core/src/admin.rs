@@ -65,7 +65,6 @@ use wire::messages::metadata::MetadataResponse;
 use crate::backoff::Backoff;
 use crate::chance::Chance;
 use crate::cluster::Address;
-use crate::inquiry::Inquiry;
 use crate::link::{Answer, LinkError};
 use crate::links::{Asking, ConnectionId, LinksSettings, NetEffect, Peer};
 
@@ -379,7 +378,7 @@ impl Admin {
         if is_again {
             coordinators.inquiry.failed(&settings.retry, now, chance);
         } else {
-            coordinators.inquiry = Inquiry::default();
+            coordinators.inquiry.settled();
             coordinators.inquiry.is_wanted = coordinators.is_any_wanted();
         }
         for call in self.calls.values_mut() {

@@ -6,7 +6,7 @@ use base::Now;
 
 use crate::backoff::Backoff;
 use crate::chance::Chance;
-use crate::links::Peer;
+use crate::links::{DOUBTED_AFTER, Peer};
 
 /// Questions that are as far apart as this have nothing to do with each other.
 const RECENT: Duration = Duration::from_secs(30);
@@ -17,6 +17,8 @@ pub(crate) struct Inquiry {
     /// Something is missing or turned out wrong.
     pub(crate) is_wanted: bool,
     pub(crate) is_asked: bool,
+    /// It is wanted only since somebody is late with an answer.
+    pub(crate) is_for_the_late: bool,
     failures: u32,
     not_before: Duration,
     /// When what is known is too old.
@@ -33,8 +35,8 @@ impl Inquiry {
         !self.is_asked && (self.is_wanted || is_old) && self.not_before <= now.elapsed
     }
 
-    /// Who was asked how often in a row with nothing that is of use. Somebody who is cut off from the others would say the
-    /// same for ever.
+    /// Who was asked how often in a row, and what he said was not enough or turned out wrong. Somebody who is cut off
+    /// from the others would say the same for ever.
     pub(crate) fn in_vain(&self, now: Now) -> &[(Peer, u32)] {
         if self.is_wanted && now.elapsed < self.asked_at + RECENT { &self.asked_of } else { &[] }
     }
@@ -43,13 +45,21 @@ impl Inquiry {
     pub(crate) fn asked(&mut self, of: Option<Peer>, now: Now) {
         self.is_asked = of.is_some();
         let Some(peer) = of else { return };
+        let is_counted = self.is_wanted && !std::mem::take(&mut self.is_for_the_late);
         if now.elapsed >= self.asked_at + RECENT {
             self.asked_of.clear();
         }
         self.asked_at = now.elapsed;
+        if !is_counted {
+            return;
+        }
         match self.asked_of.iter_mut().find(|(asked, _)| *asked == peer) {
             Some((_, times)) => *times = times.saturating_add(1),
             None => self.asked_of.push((peer, 1)),
+        }
+        // Who is asked for the first time is soon asked as often as all others.
+        if self.asked_of.iter().all(|&(_, times)| times >= 2 * DOUBTED_AFTER) {
+            self.asked_of.iter_mut().for_each(|(_, times)| *times -= DOUBTED_AFTER);
         }
     }
 

@@ -18,6 +18,7 @@ use crate::chance::Chance;
 use crate::cluster::Address;
 use crate::link::{Answer, Heard, Link, LinkError, Waits};
 
+pub(crate) use anyone::DOUBTED_AFTER;
 pub(crate) use silence::ASK_EVERY;
 
 /// One connection, from the wish for it to its end. No other ever has the same id.

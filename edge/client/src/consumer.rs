@@ -196,7 +196,7 @@ impl Consumer {
         {
             let mut state = self.shared.state.lock();
             if let Some(group) = &mut state.group {
-                group.membership.read_by_hand(&wanted.iter().map(|(of, _)| of.clone()).collect());
+                group.membership.read_others();
             }
             state.core.assign(wanted);
             state.arrived.retain(|arrived| !matches!(arrived, Arrived::Other(_)));

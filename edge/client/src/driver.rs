@@ -208,14 +208,17 @@ impl Driver {
         until: Option<Duration>,
         is_done: impl Fn() -> bool + Copy,
     ) {
-        let is_late = || until.is_some_and(|until| machine.clock().now().elapsed >= until);
-        let is_over = || is_done() || is_late();
-        let Some(mut seat) = self.take_seat(is_over) else { return };
+        let left = || match until {
+            _ if is_done() => Duration::ZERO,
+            Some(until) => until.saturating_sub(machine.clock().now().elapsed),
+            None => Duration::MAX,
+        };
+        let Some(mut seat) = self.take_seat(left) else { return };
         // What was rung for until now is done in the first turn.
         self.bell.silence();
         loop {
             let deadline = self.turn(machine, By::Caller, is_done);
-            if is_over() || machine.is_stopping() {
+            if left().is_zero() || machine.is_stopping() {
                 break;
             }
             let first = [deadline, until].into_iter().flatten().min();
@@ -238,9 +241,9 @@ impl Driver {
         self.turn(machine, By::Caller, || false);
     }
 
-    /// `None` if it is over before the seat is free: another caller sits there for as long as it waits, and does
-    /// meanwhile what others wait for.
-    fn take_seat(&self, is_over: impl Fn() -> bool) -> Option<Seated<'_>> {
+    /// `None` if there is no time left for it before the seat is free: another caller sits there for as long as it
+    /// waits, and does meanwhile what others wait for.
+    fn take_seat(&self, left: impl Fn() -> Duration) -> Option<Seated<'_>> {
         self.callers.fetch_add(1, Ordering::SeqCst);
         let mut seated = Seated { driver: self, seat: self.seat.try_lock(), was_seated: IN_SEAT.get() };
         if seated.seat.is_none() {
@@ -249,8 +252,8 @@ impl Driver {
         let mut patience = LOOK_AFTER;
         while seated.seat.is_none() {
             seated.seat = self.seat.try_lock_for(patience);
-            patience = (2 * patience).min(LOOK_AFTER_MAX);
-            if seated.seat.is_none() && is_over() {
+            patience = (2 * patience).min(LOOK_AFTER_MAX).min(left());
+            if seated.seat.is_none() && patience.is_zero() {
                 return None;
             }
         }

@@ -112,7 +112,8 @@ impl World {
     pub(super) fn ask_metadata(&mut self, topics: &BTreeSet<&str>, now: Now) {
         // Whoever looks at a topic that is not there is to hear so, not to make it.
         let names = topics.iter().copied();
-        match self.links.ask_about_topics(names, false, &[], (Asked::Metadata, now), &mut self.net) {
+        let (in_vain, about) = (self.metadata.in_vain(now), (Asked::Metadata, now));
+        match self.links.ask_about_topics(names, false, in_vain, about, &mut self.net) {
             Ok(asked) => self.metadata.asked(asked, now),
             Err(_) => self.metadata.failed(&self.settings.retry, now, &mut self.chance),
         }

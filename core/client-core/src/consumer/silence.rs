@@ -14,6 +14,7 @@ impl Consumer {
     pub(super) fn leave_the_silent(&mut self, now: Now) {
         let silent = self.links.silent(now);
         if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
+            self.metadata.is_for_the_late |= !self.metadata.is_wanted;
             self.metadata.is_wanted = true;
             self.metadata.is_asked &= self.links.is_owed(now, |asked| matches!(asked, Asked::Metadata));
         }

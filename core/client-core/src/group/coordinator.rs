@@ -33,6 +33,7 @@ impl Membership {
             || !self.offsets.is_idle();
         let is_missing = self.coordinator.is_none() || self.is_coordinator_in_doubt(now);
         self.finding.is_wanted = is_missing && is_of_use;
+        self.finding.is_for_the_late = self.coordinator.is_some();
         if !self.finding.is_due(now) {
             return;
         }

@@ -163,9 +163,14 @@ impl Membership {
         self.commit(read, until)
     }
 
-    /// The owner, who is subscribed to nothing, reads these partitions from now on, and no others.
-    pub fn read_by_hand(&mut self, partitions: &BTreeSet<TopicPartition>) {
-        self.offsets.read.retain(|of, _| partitions.contains(of));
+    /// The owner, who is subscribed to nothing, reads other partitions from now on, or none.
+    pub fn read_others(&mut self) {
+        self.offsets.read.clear();
+    }
+
+    /// The owner reads on from a place of a partition that is not known yet.
+    pub fn read_elsewhere(&mut self, of: &TopicPartition) {
+        self.offsets.read.remove(of);
     }
 
     /// How far the owner has read of these, where that is not committed yet.

@@ -11,8 +11,8 @@ use crate::link::LinkError;
 const VERSION_CREATION_MIN: i16 = 4;
 
 impl<T> Links<T> {
-    /// Asks whoever can be asked about topics, and rather not who was asked in vain. To whom the question is on its way;
-    /// an error if one of the names cannot be said.
+    /// Asks whoever can be asked about topics, and rather not who was asked in vain. To whom the question is on its
+    /// way; an error if one of the names cannot be said.
     pub(crate) fn ask_about_topics<'a>(
         &mut self,
         names: impl Iterator<Item = &'a str>,

@@ -7,7 +7,9 @@ use crate::cluster::Address;
 
 /// Who was asked so often in vain is doubted, and asked again as soon as all others are, too: a leader that dies has a
 /// successor sooner.
-const DOUBTED_AFTER: u32 = 4;
+pub(crate) const DOUBTED_AFTER: u32 = 4;
+/// If so many say nothing better, nobody else is connected to for it: a client does not go to all of a large cluster.
+const DOUBTED_MAX: usize = 3;
 
 impl<T> Links<T> {
     /// A peer that anything can be asked of now: one that is not doubted, or as little as any, and the one with the
@@ -29,7 +31,8 @@ impl<T> Links<T> {
         let best = usable.map(|&(peer, doubts, open)| (doubts, open.link.in_flight(), peer)).min();
         let least = heard.iter().map(|&(_, doubts, _)| doubts).min();
         if let Some(least) = least {
-            avoided.extend(self.at(|state| doubts(state) >= least));
+            let is_enough = in_vain.len() > DOUBTED_MAX;
+            avoided.extend(self.at(|state| is_enough || doubts(state) >= least));
         }
         self.connect_to_next(&avoided, now, effects);
         best.map(|(.., peer)| peer)

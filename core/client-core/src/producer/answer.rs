@@ -15,6 +15,9 @@ use crate::cluster::Leader;
 use crate::link::Answer;
 use crate::links::{ConnectionId, Peer};
 
+/// How long the cluster is not asked again whether somebody else leads, where that is not probable.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 impl Producer {
     pub(super) fn on_answer(
         &mut self,
@@ -275,9 +278,6 @@ enum Verdict {
     AfterOthers,
     BeginEpoch,
 }
-
-/// How long the cluster is not asked again whether somebody else leads, where that is not probable.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// What a broker said against a batch.
 #[derive(Clone, Copy, Debug)]

@@ -44,7 +44,8 @@ pub struct Appended {
     pub partition: PartitionIndex,
     /// Its timestamp.
     pub timestamp: TimestampMs,
-    /// Whether the caller should see to it that [`Producer::step`] is called soon: something can leave.
+    /// Whether the caller should see to it that [`Producer::step`] is called soon: something can leave, or is to leave
+    /// before [`Producer::deadline`] as it was said last.
     pub wakes: bool,
 }
 
@@ -277,7 +278,9 @@ impl Producer {
     fn wakes(&mut self, place: Place, now: Now) -> bool {
         let lingers_until = now.elapsed + self.settings.linger;
         // Whoever steps it sleeps until then, and does not know of it yet.
-        let is_timed = !self.settings.linger.is_zero() && self.send_at.is_none_or(|at| at > lingers_until);
+        let is_timed = !self.settings.linger.is_zero()
+            && self.send_at.is_none_or(|at| at > lingers_until)
+            && self.may_send_more(place);
         let wakes = !self.is_woken && (is_timed || self.can_leave(place, now));
         self.is_woken |= wakes;
         wakes

@@ -56,6 +56,14 @@ impl Producer {
         in_flight == 0 || (is_full && in_flight < self.settings.in_flight_max)
     }
 
+    /// Whether one more request can be sent to the leader of a partition before another is answered.
+    pub(super) fn may_send_more(&self, place: Place) -> bool {
+        let leader = self.topics.get(place.topic).partitions[place.partition as usize].leader;
+        let is_known = self.identity.is_some() || !self.settings.idempotence;
+        let in_flight = leader.map(|leader| self.links.in_flight(Peer::Broker(leader)));
+        is_known && in_flight.is_some_and(|in_flight| in_flight < self.settings.in_flight_max)
+    }
+
     /// How many batches of one partition may be in flight.
     const fn in_flight_max(&self) -> usize {
         if self.settings.idempotence { self.settings.in_flight_max } else { 1 }

@@ -16,6 +16,7 @@ impl Producer {
     pub(super) fn leave_the_silent(&mut self, now: Now, effects: &mut Effects<Effect>) {
         let silent = self.links.silent(now);
         if !silent.is_empty() && self.told_at + ASK_EVERY <= now.elapsed {
+            self.metadata.is_for_the_late |= !self.metadata.is_wanted;
             self.metadata.is_wanted = true;
             self.metadata.is_asked &= self.links.is_owed(now, |asked| matches!(asked, Asked::Metadata));
             if self.awaited.is_asked && !self.links.is_owed(now, |asked| matches!(asked, Asked::Topics)) {

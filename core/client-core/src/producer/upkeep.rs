@@ -23,8 +23,8 @@ impl Producer {
             let names = self.topics.awaited().map(|topic| topic.name.clone()).collect();
             let asked = self.ask_cluster(names, Asked::Topics, now);
             if asked.is_some() {
-                self.awaited.is_wanted = false;
                 self.awaited.asked(asked, now);
+                self.awaited.is_wanted = false;
                 let awaited = self.topics.iter_mut().filter(|topic| topic.wish == Wish::Waits);
                 awaited.for_each(|topic| topic.wish = Wish::Asked);
             }

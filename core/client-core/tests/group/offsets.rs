@@ -235,7 +235,7 @@ fn who_reads_by_hand_commits_what_it_reads_and_nothing_that_it_gave_up() {
     };
     assert_eq!(commit_at(&mut world, &given_up, 5), [(given_up.clone(), 5)]);
     world.all[a].membership.on_read(&given_up, at(6));
-    world.all[a].membership.read_by_hand(&BTreeSet::from([kept.clone()]));
+    world.all[a].membership.read_others();
     assert_eq!(
         commit_at(&mut world, &kept, 7),
         [(kept.clone(), 7)],

@@ -91,8 +91,10 @@ impl State {
 
     /// What lies before it counts as read.
     pub(super) fn on_sought(&mut self, of: &TopicPartition, start: Start, is_assigned: bool) {
-        if let (Some(group), Start::Offset(offset), true) = (&mut self.group, start, is_assigned) {
-            group.membership.on_read(of, OffsetAndMetadata::at(offset));
+        let Some(group) = self.group.as_mut().filter(|_| is_assigned) else { return };
+        match start {
+            Start::Offset(offset) => group.membership.on_read(of, OffsetAndMetadata::at(offset)),
+            _ => group.membership.read_elsewhere(of),
         }
     }
 
@@ -150,7 +152,7 @@ impl Consumer {
             if !group.membership.is_subscribed() {
                 // It was read by hand.
                 core.assign([]);
-                group.membership.read_by_hand(&BTreeSet::new());
+                group.membership.read_others();
             }
             arrived.retain(|arrived| !matches!(arrived, Arrived::Other(_)));
             group.membership.subscribe(subscription, now);
