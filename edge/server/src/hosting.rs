@@ -153,7 +153,7 @@ impl Hosting {
         let (cells, _) = self.table.remove_one(topic, index);
         for cell in cells {
             cell.follow(None);
-            cell.end();
+            cell.retire_at_rest();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -304,9 +304,12 @@ impl Hosting {
     }
 
     fn remove(&self, (cells, offline): (Vec<Arc<PartitionCell>>, Vec<Offline>)) {
-        for cell in cells {
+        for cell in &cells {
             cell.follow(None);
-            cell.end();
+            cell.retire();
+        }
+        for cell in cells {
+            cell.retire_at_rest();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
             self.discard(&cell.dir, &cell.name);
         }

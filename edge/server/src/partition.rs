@@ -210,9 +210,9 @@ impl PartitionCell {
         woken.into_iter().for_each(|waiter| waiter.bell.wake());
     }
 
-    /// Takes no more writes, and no flush of it is on its way: that would go on in whatever has its name next. Nothing
-    /// gets it in a directory that failed, where a flush may hang.
-    pub(crate) fn end(&self) {
+    /// Takes no more writes, and no flush of it is on its way: that would go on in whatever has its name next. In a
+    /// directory that failed nothing will have it, and a flush may hang.
+    pub(crate) fn retire_at_rest(&self) {
         self.retire();
         if !self.dir.is_retired() {
             drop(self.syncing.lock());
