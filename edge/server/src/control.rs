@@ -264,7 +264,8 @@ impl ControlThread {
     /// Gives a command to whoever decides it.
     fn give(&mut self, asker: Asker, command: Command) -> Result<(), ControlFailed> {
         let now = self.clock.now();
-        let pending = Pending { asker, give_up_at: now.elapsed + PATIENCE, command, asked: None };
+        let pending =
+            Pending { asker, give_up_at: now.elapsed + PATIENCE, command, asked: None, is_again: false };
         let id = self.state.waiting.add(pending);
         self.give_again(id)
     }

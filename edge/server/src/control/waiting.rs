@@ -53,6 +53,8 @@ pub(crate) struct Pending {
     pub(crate) command: Command,
     /// The node that was asked last and has not answered.
     pub(crate) asked: Option<BrokerId>,
+    /// Whether it waits to be given again.
+    pub(crate) is_again: bool,
 }
 
 /// See the module. Bounded by those who ask: a connection has one command on its way, a node few.
@@ -106,7 +108,8 @@ impl Waiting {
     pub(crate) fn take_late(&mut self, now: Duration) -> Vec<Asker> {
         let is_late = |_: &u64, pending: &mut Pending| {
             let is_client = matches!(pending.asker, Asker::Client { .. });
-            is_client && pending.asked.is_none() && pending.give_up_at <= now
+            let is_here = pending.asked.is_none() && !pending.is_again;
+            is_client && is_here && pending.give_up_at <= now
         };
         self.pending.extract_if(.., is_late).map(|(_, pending)| pending.asker).collect()
     }
@@ -116,15 +119,26 @@ impl Waiting {
         self.pending.len()
     }
 
-    /// A command is to be given again at this time.
+    /// A command got nowhere, and is to be given again at this time, if it does not wait for that already: given twice
+    /// it might be done, and refused since it is done.
     pub(crate) fn retry(&mut self, id: u64, at: Duration) {
-        self.again.insert((at, id));
+        let Some(pending) = self.pending.get_mut(&id) else { return };
+        pending.asked = None;
+        if !std::mem::replace(&mut pending.is_again, true) {
+            self.again.insert((at, id));
+        }
     }
 
     /// The commands that are due again.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<u64> {
         let later = self.again.split_off(&(now, u64::MAX));
-        std::mem::replace(&mut self.again, later).into_iter().map(|(_, id)| id).collect()
+        let due = std::mem::replace(&mut self.again, later).into_iter().map(|(_, id)| id);
+        due.inspect(|id| {
+            if let Some(pending) = self.pending.get_mut(id) {
+                pending.is_again = false;
+            }
+        })
+        .collect()
     }
 
     /// When the next is due.
@@ -182,7 +196,13 @@ mod tests {
         let ((early, mut never), (late, mut told)) = (client(), client());
         for (asker, give_up_at) in [(early, 9), (late, 5), (Asker::Lifecycle, 5)] {
             let give_up_at = Duration::from_secs(give_up_at);
-            waiting.add(Pending { asker, give_up_at, command: command.clone(), asked: None });
+            waiting.add(Pending {
+                asker,
+                give_up_at,
+                command: command.clone(),
+                asked: None,
+                is_again: false,
+            });
         }
         let at = |secs| Duration::from_secs(secs);
         assert!(waiting.take_late(at(4)).is_empty());
@@ -200,6 +220,7 @@ mod tests {
             give_up_at: Duration::ZERO,
             command: command.clone(),
             asked: None,
+            is_again: false,
         };
         let [first, second, _] = [(); 3].map(|()| waiting.add(pending()));
         waiting.on_asked(first, BrokerId(1));
@@ -208,5 +229,24 @@ mod tests {
         assert_eq!(waiting.take_stranded(Some(BrokerId(2))), [first]);
         assert_eq!(waiting.take_stranded(None), [second]);
         assert_eq!(waiting.take_stranded(None), [0; 0], "they are told once");
+    }
+
+    /// The way to a controller that died is found to be closed, and then another one is heard of.
+    #[test]
+    fn a_command_that_got_nowhere_twice_is_given_again_once() {
+        let mut waiting = Waiting::default();
+        let command = Command::UnregisterBroker(controller::UnregisterBroker { id: BrokerId(9) });
+        let (asker, give_up_at) = (Asker::Nobody, Duration::ZERO);
+        let id = waiting.add(Pending { asker, give_up_at, command, asked: None, is_again: false });
+        let at = Duration::from_millis;
+        waiting.on_asked(id, BrokerId(1));
+        waiting.retry(id, at(50));
+        waiting.take_stranded(Some(BrokerId(2))).into_iter().for_each(|id| waiting.retry(id, at(60)));
+        waiting.retry(id, at(70));
+        assert_eq!((waiting.deadline(), waiting.due(at(49))), (Some(at(50)), vec![]));
+        assert_eq!(waiting.due(at(100)), [id]);
+        assert_eq!(waiting.due(at(200)), [0; 0]);
+        waiting.retry(id, at(250));
+        assert_eq!(waiting.due(at(250)), [id], "as often as it gets nowhere");
     }
 }
