@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base::ErrorCode;
+use vltava_client_core::Backoff;
 use vltava_client_core::producer::ProducerSettings;
 use wire::messages::produce::LeaderIdAndEpoch;
 
@@ -131,7 +132,8 @@ fn a_broker_that_is_behind_does_not_speak_for_the_cluster() {
 
 #[test]
 fn the_cluster_is_not_asked_each_time_that_replicas_are_missing() {
-    let mut stage = Stage::new(ProducerSettings::default());
+    let often = Backoff { first: Duration::from_millis(100), max: Duration::from_millis(100) };
+    let mut stage = Stage::new(ProducerSettings { retry: often, ..ProducerSettings::default() });
     stage.send_value(b"not for now");
     let asked = stage.asked.len();
     for _ in 0..100 {
