@@ -153,7 +153,7 @@ impl Hosting {
         let (cells, _) = self.table.remove_one(topic, index);
         for cell in cells {
             cell.follow(None);
-            cell.retire_at_rest();
+            cell.await_flush();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -309,7 +309,7 @@ impl Hosting {
             cell.retire();
         }
         for cell in cells {
-            cell.retire_at_rest();
+            cell.await_flush();
             cell.dir.partitions.fetch_sub(1, Ordering::Relaxed);
             self.discard(&cell.dir, &cell.name);
         }

@@ -210,10 +210,9 @@ impl PartitionCell {
         woken.into_iter().for_each(|waiter| waiter.bell.wake());
     }
 
-    /// Takes no more writes, and no flush of it is on its way: that would go on in whatever has its name next. In a
+    /// Waits until no flush is on its way of what was retired: it would go on in whatever has its name next. In a
     /// directory that failed nothing will have it, and a flush may hang.
-    pub(crate) fn retire_at_rest(&self) {
-        self.retire();
+    pub(crate) fn await_flush(&self) {
         if !self.dir.is_retired() {
             drop(self.syncing.lock());
         }
