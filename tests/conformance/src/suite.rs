@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use libtest_mimic::{Failed, Trial};
 
 use crate::capture::Capture;
 use crate::cluster::Cluster;
@@ -30,6 +32,7 @@ pub struct Suite {
     idle: Mutex<BTreeMap<String, Vec<Driver>>>,
     versions: Mutex<BTreeMap<String, String>>,
     capture: Capture,
+    has_failed: AtomicBool,
 }
 
 impl Suite {
@@ -106,11 +109,19 @@ impl Suite {
         Ok(told)
     }
 
+    /// The error, and what the node has to say to the first one: others may come of the same.
     fn with_state(&self, error: Error) -> Error {
-        match self.bootstrap() {
-            Ok(_) => error,
-            Err(ended) => error.context(ended),
+        const LINES: usize = 8;
+        if let Err(ended) = self.bootstrap() {
+            return error.context(ended);
         }
+        if self.has_failed.swap(true, Ordering::Relaxed) {
+            return error;
+        }
+        let log = lock(&self.node).as_ref().map(Node::log_tail).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
+        anyhow!("{error:#}\nthe node's log ends with:\n{end}")
     }
 
     /// Makes a topic whose records are never too old, through the client or, if it cannot, another.
@@ -151,6 +162,19 @@ impl Suite {
         }
         words
     }
+}
+
+/// A test that tells a story. If it fails, that is said at once: a run that is ended early never comes to the list that
+/// the harness ends with.
+pub fn trial(name: &str, story: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    let its_name = name.to_owned();
+    Trial::test(name, move || {
+        story().map_err(|error| {
+            let told = format!("{error:#}");
+            eprintln!("Error: {its_name}: {told}");
+            Failed::from(told)
+        })
+    })
 }
 
 /// A broker may answer CreateTopics before it leads the partitions, as Kafka does; records that come in

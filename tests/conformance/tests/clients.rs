@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use vltava_conformance::matrix::{self, Client, Feature};
 use vltava_conformance::node::Program;
 use vltava_conformance::stories;
-use vltava_conformance::suite::Suite;
+use vltava_conformance::suite::{self, Suite};
 
 fn main() -> ExitCode {
     let mut clients = matrix::clients().expect("matrix.toml is part of the tree");
@@ -122,5 +122,5 @@ fn same_keys(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
 
 fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {
     let suite = Arc::clone(suite);
-    Trial::test(name, move || story(&suite).map_err(|error| Failed::from(format!("{error:#}"))))
+    suite::trial(name, move || story(&suite))
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 /// How one step ended.
 #[derive(Debug)]
@@ -55,8 +55,19 @@ impl Report {
         self.steps.extend(other.steps);
     }
 
-    /// How many tests and steps failed.
-    pub(super) fn failed(&self) -> usize {
+    /// What failed, if anything did: step by step, and of each what it noted.
+    pub(super) fn verdict(&self) -> Result<()> {
+        let failed = self.steps.iter().filter(|(_, outcome)| outcome.failed > 0);
+        let named = failed.map(|(title, outcome)| match &outcome.note {
+            Some(note) => format!("{title} ({note})"),
+            None => title.clone(),
+        });
+        let named: Vec<String> = named.collect();
+        ensure!(named.is_empty(), "not all is well: {}", named.join(", "));
+        Ok(())
+    }
+
+    fn failed(&self) -> usize {
         self.steps.iter().map(|(_, outcome)| outcome.failed).sum()
     }
 
@@ -64,15 +75,9 @@ impl Report {
         self.steps.iter().map(|(_, outcome)| outcome.passed).sum()
     }
 
-    /// Prints the table, what the tests that failed said, and, last and alone on its line, the sum.
+    /// Prints the table, with what the tests that failed said, and, last and alone on its line, the sum.
     pub(super) fn print(&self) {
         println!("\n{}", self.table());
-        for (title, outcome) in self.steps.iter().filter(|(_, outcome)| outcome.failed > 0) {
-            if !outcome.why.is_empty() {
-                println!("{title} said:");
-            }
-            outcome.why.iter().for_each(|line| println!("    {line}"));
-        }
         println!("{} passed, {} failed", self.passed(), self.failed());
     }
 
@@ -89,6 +94,7 @@ impl Report {
                 table.push_str(&format!("  {note}"));
             }
             table.push('\n');
+            outcome.why.iter().for_each(|line| table.push_str(&format!("        │ {line}\n")));
         }
         let time = self.started.elapsed().as_secs_f64();
         table.push_str(&format!("      {:width$}  {time:>24.1} s\n", "in all"));
@@ -111,12 +117,17 @@ mod tests {
             why: Vec::new(),
         };
         report.add("base", outcome(3, 0));
-        report.add("storage", outcome(4, 1));
+        let why = vec!["Error: it is gone".to_owned()];
+        report.add("storage", Outcome { why, ..outcome(4, 1) });
         report.add("build", Outcome::of_step(Err(anyhow::anyhow!("does not compile")), Instant::now()));
         let table = report.table();
         assert!(table.contains("ok    base          3       0     1.5 s\n"), "{table}");
-        assert!(table.contains("FAIL  storage       4       1     1.5 s\n"), "{table}");
+        let failed = "FAIL  storage       4       1     1.5 s\n        │ Error: it is gone\n";
+        assert!(table.contains(failed), "{table}");
         assert!(table.contains("does not compile"), "{table}");
         assert_eq!((report.passed(), report.failed()), (7, 2));
+        // The last line of a run that failed: some see nothing else of it.
+        let verdict = report.verdict().expect_err("two failed").to_string();
+        assert_eq!(verdict, "not all is well: storage, build (does not compile)");
     }
 }

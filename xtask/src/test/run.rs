@@ -109,8 +109,10 @@ fn watched(root: &Path, mut command: Command, time_max: Duration, output: Output
         // A program may die without a word about the test that killed it.
         Ok(End::Exit { success }) => (if success { count.failed } else { count.failed.max(1) }, count.note()),
         Ok(End::Hung) => {
-            let note = format!("did not end within {} s and was killed", time_max.as_secs());
-            (count.failed + 1, Some(note))
+            count.end_early();
+            let hung = format!("did not end within {} s and was killed", time_max.as_secs());
+            let notes: Vec<String> = std::iter::once(hung).chain(count.note()).collect();
+            (count.failed + 1, Some(notes.join("; ")))
         }
         Err(error) => return Outcome::of_step(Err(error), started),
     };
@@ -182,6 +184,8 @@ struct Count {
     passed: usize,
     failed: usize,
     ignored: usize,
+    /// How many of those that passed were told of one by one.
+    named_passed: usize,
     /// Why tests did not run that only some machines can run.
     skipped: BTreeSet<String>,
     /// The names of those that failed.
@@ -202,8 +206,12 @@ impl Count {
             self.again = Some(again.to_owned());
         }
         self.why.read(line);
-        if let Some(test) = line.strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED")) {
-            self.failures.insert(test.to_owned());
+        if let Some((test, end)) = line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... ")) {
+            match end {
+                "FAILED" => drop(self.failures.insert(test.trim_end().to_owned())),
+                "ok" => self.named_passed += 1,
+                _ => {}
+            }
         }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         for part in result.split(['.', ';']) {
@@ -215,6 +223,11 @@ impl Count {
                 _ => {}
             }
         }
+    }
+
+    /// There will be no last words: what each test said until now counts.
+    fn end_early(&mut self) {
+        (self.passed, self.failed) = (self.named_passed, self.failures.len());
     }
 
     /// What failed, by name, and what did not run, and why.
@@ -243,9 +256,7 @@ struct Why {
 impl Why {
     fn read(&mut self, line: &str) {
         let is_error = line.starts_with("Error: ") || line == "Caused by:";
-        // What a story says stands below its name.
-        let is_name = line.starts_with("---- ") && line.ends_with(" ----");
-        if is_error || is_name || (line.starts_with("thread '") && line.contains("panicked at")) {
+        if is_error || (line.starts_with("thread '") && line.contains("panicked at")) {
             self.left = WHY_LINES_MAX;
         } else if line.is_empty() || line.starts_with("test ") || line.starts_with("stack backtrace:") {
             self.left = 0;
@@ -277,10 +288,6 @@ mod tests {
             "stack backtrace:",
             "   0: somewhere",
             "test seeds ... FAILED",
-            "---- java::life ----",
-            "it never joined",
-            "",
-            "failures:",
         ] {
             count.read(line);
         }
@@ -290,8 +297,6 @@ mod tests {
             "    it had to",
             "thread 'seeds' (12) panicked at src/lib.rs:4:9:",
             "assertion failed: false",
-            "---- java::life ----",
-            "it never joined",
         ];
         assert_eq!(count.why.lines, kept);
     }
@@ -310,6 +315,11 @@ mod tests {
         assert_eq!(count.note().as_deref(), Some("1 ignored; skipped: needs root"));
         count.read("test seeds::b ... FAILED");
         assert_eq!(count.note().as_deref(), Some("failed: seeds::b; 1 ignored; skipped: needs root"));
+        count.read("test java::life   ... FAILED");
+        count.end_early();
+        assert_eq!((count.passed, count.failed), (1, 2));
+        let note = "failed: java::life; failed: seeds::b; 1 ignored; skipped: needs root";
+        assert_eq!(count.note().as_deref(), Some(note));
         count.read("again: cargo run -p vltava-sim -- --seed 7");
         assert_eq!(count.again.as_deref(), Some("cargo run -p vltava-sim -- --seed 7"));
     }

@@ -13,11 +13,11 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Trial};
 use vltava_conformance::Program;
 use vltava_conformance::group::{self, Protocol};
 use vltava_conformance::matrix::{self, Client, Feature};
-use vltava_conformance::suite::Suite;
+use vltava_conformance::suite::{self, Suite};
 
 use scene::Part;
 
@@ -134,5 +134,5 @@ fn waited_for(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
 
 fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {
     let suite = Arc::clone(suite);
-    Trial::test(name, move || story(&suite).map_err(|error| Failed::from(format!("{error:#}"))))
+    suite::trial(name, move || story(&suite))
 }

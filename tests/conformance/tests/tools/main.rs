@@ -19,8 +19,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Arguments;
 use vltava_conformance::Program;
+use vltava_conformance::suite;
 
 use toolbox::Toolbox;
 
@@ -73,8 +74,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let trial = |toolbox: &Arc<Toolbox>, name: &str, story: Story, applies: bool| {
         let toolbox = Arc::clone(toolbox);
-        let test = move || story(&toolbox).map_err(|error| Failed::from(format!("{error:#}")));
-        Trial::test(name, test).with_ignored_flag(!applies)
+        suite::trial(name, move || story(&toolbox)).with_ignored_flag(!applies)
     };
     let on_one = STORIES.iter();
     let on_one =
