@@ -182,10 +182,11 @@ class Member:
             auto_offset_reset=command["reset"],
             fetch_max_wait_ms=100,
         )
-        # What it does not know yet it has assigned to nobody, and it joins again once it knows. If that takes longer than
-        # a poll does, kafka-python 3.0.12 takes itself for joined and waits for ever.
-        self.consumer.partitions_for_topic(self.topic)
         self.consumer.subscribe([self.topic], listener=Listener(seen))
+        # Of what it hears of its topics only once it has joined, it joins again. If that takes longer than a poll does,
+        # kafka-python 3.0.12 takes itself for joined, reads nothing and says nothing, for ever. What it was told before
+        # it was subscribed does not count.
+        self.consumer.partitions_for_topic(self.topic)
 
     def poll(self):
         for records in self.consumer.poll(timeout_ms=int(member.POLL_S * 1000)).values():

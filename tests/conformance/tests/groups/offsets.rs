@@ -1,13 +1,14 @@
 //! Where members begin: at what their group has committed, or else where they are told to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use vltava_conformance::group::{Joining, Read, Seen};
 use vltava_conformance::suite::Suite;
 
-use crate::scene::{PARTITIONS, Part, Scene, wait};
+use crate::scene::{PARTITIONS, Part, Scene, WAIT_MAX, wait};
 
 /// A member that comes after another reads on where that one's commits are.
 pub(crate) fn resume(suite: &Suite, part: &Part) -> Result<()> {
@@ -64,14 +65,16 @@ pub(crate) fn reset(suite: &Suite, part: &Part) -> Result<()> {
         scene.wait_until_shared(&mut [driver])?;
         let old = scene.end;
         // It asks where the end is some time after it was given a partition.
+        let deadline = Instant::now() + WAIT_MAX;
         loop {
             scene.write(1)?;
-            let seen = driver.member()?;
-            let begun: BTreeSet<_> = seen.records.iter().map(|read| read.partition).collect();
+            let mut begun = BTreeMap::new();
+            driver.member()?.records.iter().for_each(|read| *begun.entry(read.partition).or_insert(0) += 1);
             if begun.len() == PARTITIONS as usize {
                 break;
             }
-            ensure!(scene.end < 10_000, "nothing new is read: {seen:?}");
+            let end = scene.end;
+            ensure!(Instant::now() < deadline, "read of each partition, up to {end}: {begun:?} records");
         }
         let from = scene.end;
         scene.write(1)?;

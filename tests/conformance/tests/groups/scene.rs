@@ -14,7 +14,7 @@ use vltava_conformance::suite::{self, Suite};
 /// Two members have two each.
 pub(crate) const PARTITIONS: i32 = 4;
 /// Longer than any session and any client's patience with a rebalance.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Between two looks at what members have seen.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const PROMISE: How = How { compression: "none", acks: "all", idempotent: true };
