@@ -119,6 +119,8 @@ pub struct Node {
     /// None for a server that ran already.
     place: Option<Place>,
     child: Option<Child>,
+    /// The status it ended with by itself.
+    ended: Option<ExitStatus>,
 }
 
 #[derive(Debug)]
@@ -132,17 +134,26 @@ impl Node {
     /// Starts it and waits until it answers.
     pub fn start(setup: Setup) -> Result<Self> {
         let mut node = match setup.program {
-            Program::Given(address) => Self { setup, address, side_port: 0, place: None, child: None },
+            Program::Given(address) => {
+                Self { setup, address, side_port: 0, place: None, child: None, ended: None }
+            }
             Program::Cluster(_) => {
                 let place = Place::new(setup.data_dir.as_deref())?;
                 let port = launch::free_cluster_port()?;
                 let address = (Ipv4Addr::LOCALHOST, port).into();
-                Self { setup, address, side_port: port + launch::HTTP_ABOVE, place: Some(place), child: None }
+                Self {
+                    setup,
+                    address,
+                    side_port: port + launch::HTTP_ABOVE,
+                    place: Some(place),
+                    child: None,
+                    ended: None,
+                }
             }
             Program::Vltava(_) | Program::Kafka => {
                 let place = Place::new(setup.data_dir.as_deref())?;
                 let address = (Ipv4Addr::LOCALHOST, free_port()?).into();
-                Self { setup, address, side_port: free_port()?, place: Some(place), child: None }
+                Self { setup, address, side_port: free_port()?, place: Some(place), child: None, ended: None }
             }
         };
         node.start_again()?;
@@ -154,6 +165,7 @@ impl Node {
         ensure!(self.child.is_none(), "the node runs");
         if let Some(place) = &self.place {
             self.child = Some(self.spawn(place)?);
+            self.ended = None;
         }
         self.wait_until_it_answers()
     }
@@ -242,14 +254,13 @@ impl Node {
 
     /// The status it ended with by itself, if it did.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
-        let status = match &mut self.child {
-            Some(child) => child.try_wait()?,
-            None => None,
-        };
-        if status.is_some() {
+        if let Some(child) = &mut self.child
+            && let Some(status) = child.try_wait()?
+        {
             self.child = None;
+            self.ended = Some(status);
         }
-        Ok(status)
+        Ok(self.ended)
     }
 
     /// Sends SIGTERM and waits for its end.

@@ -28,7 +28,8 @@ pub struct Suite {
     /// None: the one that the environment asks for.
     program: Option<Program>,
     settings: Vec<(String, String)>,
-    node: Mutex<Option<Node>>,
+    /// Or why it did not start: others need not wait to hear that.
+    node: Mutex<Option<Result<Node, String>>>,
     idle: Mutex<BTreeMap<String, Vec<Driver>>>,
     versions: Mutex<BTreeMap<String, String>>,
     capture: Capture,
@@ -57,10 +58,8 @@ impl Suite {
     /// Where clients connect.
     pub fn bootstrap(&self) -> Result<String> {
         let mut node = lock(&self.node);
-        if node.is_none() {
-            *node = Some(self.start()?);
-        }
-        let node = node.as_mut().context("it was started above")?;
+        let begin = || self.start().map_err(|error| format!("the node did not start: {error:#}"));
+        let node = node.get_or_insert_with(begin).as_mut().map_err(|why| anyhow!("{why}"))?;
         if let Some(status) = node.exited()? {
             bail!("the node ended with {status}:\n{}", node.log_tail());
         }
@@ -87,12 +86,12 @@ impl Suite {
     /// The cluster whose nodes a story may kill.
     pub fn cluster(&self) -> Result<Cluster> {
         let node = lock(&self.node);
-        node.as_ref().and_then(Node::cluster).context("the node is no cluster of ours, or does not run")
+        started(&node).and_then(Node::cluster).context("the node is no cluster of ours, or does not run")
     }
 
     /// The node's data directory, if it is on this machine and ours.
     pub fn data_dir(&self) -> Option<PathBuf> {
-        lock(&self.node).as_ref()?.data_dir().map(PathBuf::from)
+        started(&lock(&self.node))?.data_dir().map(PathBuf::from)
     }
 
     /// Tells a story with a driver of the client. A driver whose story failed is not used again.
@@ -118,7 +117,7 @@ impl Suite {
         if self.has_failed.swap(true, Ordering::Relaxed) {
             return error;
         }
-        let log = lock(&self.node).as_ref().map(Node::log_tail).unwrap_or_default();
+        let log = started(&lock(&self.node)).map(Node::log_tail).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
         let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
         anyhow!("{error:#}\nthe node's log ends with:\n{end}")
@@ -150,7 +149,7 @@ impl Suite {
         lock(&self.idle).clear();
         let mut words: Vec<_> =
             lock(&self.versions).iter().map(|(name, version)| format!("{name}: {version}")).collect();
-        if let Some(mut node) = lock(&self.node).take()
+        if let Some(Ok(mut node)) = lock(&self.node).take()
             && failed
         {
             words.extend(node.keep().map(|path| format!("the node's files are in {}", path.display())));
@@ -193,6 +192,10 @@ pub fn wait_for_leaders(driver: &mut Driver, topic: &str, partitions: i32) -> Re
 /// A topic's name, not used by an earlier run on a server that was there already.
 pub fn topic(story: &str, client: &Client) -> String {
     format!("{story}-{}-{}", client.name, process::id())
+}
+
+fn started(node: &Option<Result<Node, String>>) -> Option<&Node> {
+    node.as_ref()?.as_ref().ok()
 }
 
 /// A story that failed left the parts whole: each is one value behind its lock.
