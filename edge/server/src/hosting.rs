@@ -245,7 +245,10 @@ impl Hosting {
                     );
                 }
             }
-            None => error!(partition = %name, "partition is offline: no log directory takes it"),
+            None => error!(
+                partition = %name,
+                "partition is offline: no log directory has room for it; it is made when one has, and filled by its leader"
+            ),
         }
         let offline = Offline { name, dir: None, has_log: false, unmade: !is_gone, is_gone };
         self.table.add_offline(new.topic.id, offline);

@@ -75,6 +75,7 @@ impl HostingThread {
         while let Ok(step) = steps.recv() {
             let done = match step {
                 Step::Changed { image, delta } => self.change(image, &delta),
+                Step::HasRoom => self.make_unmade(),
                 Step::Registered(epoch) => {
                     self.epoch = epoch;
                     self.followers.on_registered(epoch);
@@ -105,7 +106,7 @@ impl HostingThread {
             // Partitions are there before clients can hear of them, and gone after.
             self.hosting.count_changes(&image, delta);
             let made = self.hosting.make_new(&image, delta);
-            self.serve(&image, made)?;
+            self.serve(&image, made.clone())?;
             self.say_where(&image, &self.hosting.given_back(&image, delta))?;
             self.hosting.reconfigure(&image, delta);
             self.hosting.take_roles(&image, delta, true);
@@ -115,12 +116,27 @@ impl HostingThread {
             self.hosting.coordinators.take_roles(&image);
             self.hosting.coordinators.forget_topics(delta);
             self.hosting.clear(&image, delta);
-            self.follow(&image, delta);
+            self.follow(&image, delta, &made);
             self.hosting.count(&image);
         }
         self.hosting.image.store(Arc::clone(&image));
         tracing::trace!(end = %image.end(), "acted on");
         self.control.tell(News::Applied(image));
+        Ok(())
+    }
+
+    /// Makes the logs that could not be made before: nothing may change for days.
+    fn make_unmade(&self) -> Result<(), Stopping> {
+        if self.directories.is_some() {
+            // They are made when the others are opened.
+            return Ok(());
+        }
+        let image = self.hosting.image.load_full();
+        let made = self.hosting.make_new(&image, &Delta::default());
+        self.serve(&image, made.clone())?;
+        self.hosting.coordinators.take_roles(&image);
+        self.follow(&image, &Delta::default(), &made);
+        self.hosting.count(&image);
         Ok(())
     }
 
@@ -189,18 +205,15 @@ impl HostingThread {
         }
     }
 
-    /// Has replicas that follow another leader than before ask that one.
-    fn follow(&self, image: &Image, delta: &Delta) {
+    /// Has replicas that are new, or follow another leader than before, ask that one.
+    fn follow(&self, image: &Image, delta: &Delta, made: &[Arc<PartitionCell>]) {
         if !delta.brokers_changed.is_empty() {
             // A leader that came back may listen elsewhere.
             return self.follow_all(image);
         }
-        let created = delta.topics_created.iter().filter_map(|id| image.topic_by_id(*id));
-        let created = created.flat_map(|topic| topic.partitions().iter().map(|it| (topic.id, it.index)));
-        let keys = created.chain(delta.partitions_added.iter().copied());
-        let keys = keys.chain(delta.partitions_changed.iter().copied());
-        for (topic, partition) in keys {
-            if let Some(cell) = self.hosting.table.get(topic, partition) {
+        made.iter().for_each(|cell| self.hosting.follow(image, cell, &self.followers));
+        for (topic, partition) in &delta.partitions_changed {
+            if let Some(cell) = self.hosting.table.get(*topic, *partition) {
                 self.hosting.follow(image, &cell, &self.followers);
             }
         }

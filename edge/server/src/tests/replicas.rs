@@ -18,6 +18,7 @@ use crate::cluster::identity::Identity;
 use crate::directories::{Directories, Locked};
 use crate::followers::{Followers, Lanes, step};
 use crate::hosting::Hosting;
+use crate::log_dir::DiskReserve;
 use crate::requests::Outbox;
 
 const OTHER: BrokerId = BrokerId(77);
@@ -55,6 +56,26 @@ impl Life {
             wants_fence: false,
             wants_shutdown: false,
             offline_log_dirs: Vec::new(),
+        }));
+    }
+
+    /// The same, where it listens.
+    fn another_listens(&self) -> TcpListener {
+        let listens = TcpListener::bind("127.0.0.1:0").unwrap();
+        listens.set_nonblocking(true).unwrap();
+        let (listener, host) = (Endpoint::CLUSTER.to_owned(), "127.0.0.1".to_owned());
+        let port = listens.local_addr().unwrap().port();
+        self.another_comes(Some(Endpoint { listener, host, port, security_protocol: 0 }));
+        listens
+    }
+
+    /// This broker gets a replica of a topic that the other one leads.
+    fn gets_a_replica(&self, topic: &str) {
+        let (topic, partition) = (topic.to_owned(), PartitionIndex(0));
+        let replicas = Some(vec![OTHER, self.me()]);
+        self.decide(Command::AlterReassignments(AlterReassignments {
+            partitions: vec![Reassignment { topic, partition, replicas }],
+            allow_replication_factor_change: true,
         }));
     }
 
@@ -353,11 +374,7 @@ impl Filled {
     fn new(site: &Site, owes: Duration) -> Self {
         const BYTES_A_SECOND: u32 = 1_000;
         let life = site.start_with(&["a"], &[("broker.session.timeout.ms", "600000")]);
-        let leader = TcpListener::bind("127.0.0.1:0").unwrap();
-        leader.set_nonblocking(true).unwrap();
-        let (listener, host) = (Endpoint::CLUSTER.to_owned(), "127.0.0.1".to_owned());
-        let port = leader.local_addr().unwrap().port();
-        life.another_comes(Some(Endpoint { listener, host, port, security_protocol: 0 }));
+        let leader = life.another_listens();
         life.create_on("t", &[OTHER]);
         let all = ("follower.replication.throttled.replicas", "*");
         life.configure(ConfigResource::Topic("t".to_owned().try_into().unwrap()), &[all]);
@@ -369,29 +386,28 @@ impl Filled {
             node.throttles.follower.lock().charge(node.clock.now(), bytes);
             node.throttles.follower.lock().until(node.clock.now()).is_some()
         });
-        let partition = PartitionIndex(0);
-        let replicas = Some(vec![OTHER, life.me()]);
-        let partitions = vec![Reassignment { topic: "t".into(), partition, replicas }];
-        life.decide(Command::AlterReassignments(AlterReassignments {
-            partitions,
-            allow_replication_factor_change: true,
-        }));
+        life.gets_a_replica("t");
         Self { life, leader }
     }
 
     /// Whether somebody has come to the leader to ask.
     fn asks(&self) -> bool {
-        match self.leader.accept() {
-            Ok(_) => true,
-            Err(why) if why.kind() == ErrorKind::WouldBlock => false,
-            Err(why) => panic!("{why}"),
-        }
+        is_asked(&self.leader)
     }
 
     /// Until when the node takes nothing more, if it owes for anything.
     fn owes_until(&self) -> Option<Duration> {
         let node = &self.life.started.node;
         node.throttles.follower.lock().until(node.clock.now())
+    }
+}
+
+/// Whether somebody has come to ask.
+fn is_asked(listens: &TcpListener) -> bool {
+    match listens.accept() {
+        Ok(_) => true,
+        Err(why) if why.kind() == ErrorKind::WouldBlock => false,
+        Err(why) => panic!("{why}"),
     }
 }
 
@@ -488,6 +504,30 @@ fn a_replica_without_room_takes_no_records_but_deletions_until_there_is_some() {
     let life = site.start_with(&["a"], &[patient]);
     assert_eq!(life.hears(topic, 3).rests_until, None);
     assert_eq!(life.bounds(topic, 0), Some((3, 10)));
+    life.stop();
+}
+
+#[test]
+fn a_replica_that_came_while_there_was_no_room_is_made_and_filled_once_there_is() {
+    let site = Site::new();
+    let patient = ("broker.session.timeout.ms", "600000");
+    let full = ("log.dir.reserve.bytes", &*i64::MAX.to_string());
+    let life = site.start_with(&["a"], &[patient]);
+    let leader = life.another_listens();
+    let topic = life.create_on("t", &[OTHER]);
+    life.stop();
+    let life = site.start_with(&["a"], &[patient, full]);
+    life.gets_a_replica("t");
+    let node = &life.started.node;
+    let is_made = || node.partitions.get(topic, PartitionIndex(0)).is_some();
+    assert_eq!((is_made(), node.partitions.offline_count()), (false, 1));
+    // The node looks as well, and finds no room.
+    until("it is made", || {
+        node.dirs.iter().for_each(|dir| dir.look_at_space(DiskReserve(Some(0))));
+        is_made()
+    });
+    assert_eq!(node.partitions.offline_count(), 0);
+    until("its leader is asked for what it has", || is_asked(&leader));
     life.stop();
 }
 
