@@ -127,7 +127,8 @@ pub(crate) fn start_threads(
         on_may_stop: Some(on_may_stop),
         state: State::default(),
     };
-    threads.cluster.handle().spawn(hosting.coordinators.keep_time());
+    // Not beside the quorum: a shard may be busy with its disk.
+    threads.io.handle(0).spawn(hosting.coordinators.keep_time());
     let host = HostingThread::new(hosting, control, followers, directories, incarnation);
     let ended = vital.watch();
     let control = vital_thread("control", &vital, move || thread.run(inbox))?;
