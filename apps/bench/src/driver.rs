@@ -129,6 +129,15 @@ impl Driver {
         }
     }
 
+    /// The same, whose brokers tell Prometheus at these addresses what they count. An error if it starts its brokers
+    /// itself, which it knows how to ask, or if one is not an `http://` address.
+    pub fn counting_at(mut self, urls: &[String]) -> Result<Self> {
+        ensure!(self.system == System::Bootstrap, "{} starts its brokers itself", self.name);
+        check_metrics(urls)?;
+        self.metrics = urls.to_vec();
+        Ok(self)
+    }
+
     /// Whether its brokers are on this machine.
     pub fn is_here(&self) -> bool {
         self.system != System::Bootstrap || is_loopback(&self.bootstrap_servers)
@@ -150,16 +159,18 @@ impl Driver {
             is_there != driver.bootstrap_servers.is_empty(),
             "{name}: bootstrap_servers is for `system: bootstrap`, which needs it"
         );
-        ensure!(
-            driver.metrics.iter().all(|url| url.starts_with("http://")),
-            "{name}: metrics: an address begins with http://"
-        );
+        check_metrics(&driver.metrics).with_context(|| format!("{name}: metrics"))?;
         ensure!(
             !is_there || driver.settings.is_empty(),
             "{name}: settings: the brokers of a cluster that is there have theirs"
         );
         Ok(driver)
     }
+}
+
+fn check_metrics(urls: &[String]) -> Result<()> {
+    ensure!(urls.iter().all(|url| url.starts_with("http://")), "an address begins with http://");
+    Ok(())
 }
 
 /// Whether all of these addresses are of this machine.

@@ -364,15 +364,26 @@ fn a_cluster_that_is_there_tells_what_its_brokers_took() {
     );
     let driver = file(folder.path(), "driver.yaml", &driver);
     let workload = file(folder.path(), "w.yaml", "name: w\nrate: 1000\nwarmup_seconds: 0\nseconds: 2\n");
-    let ran = bench(&["run", &workload, "--driver", &driver, "--json"]);
-    assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
-    let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
-    let run = &report["points"][0]["systems"][0]["runs"][0];
-    // A second between two looks, for all records of two.
-    let took = run["resources"]["broker_cpu_ns_per_record"].as_f64();
-    assert!(took.is_some_and(|nanos| (nanos - 1e9 / 2e3).abs() < 1e3), "{took:?}: {}", run["resources"]);
-    assert_eq!(run["resources"]["broker_rss_bytes"], 1 << 20, "{}", run["resources"]);
-    assert_eq!(run["resources"]["used"]["brokers"], Value::Null, "nothing is known of each second");
+    let said_at_once = ["--bootstrap-server", &node.address, "--broker-metrics", &show_page()];
+    for brokers in [&["--driver", &driver][..], &said_at_once] {
+        let ran = bench(&[&["run", &workload, "--json"], brokers].concat());
+        assert_eq!(ran.status.code(), Some(0), "{}", stderr(&ran));
+        let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+        let run = &report["points"][0]["systems"][0]["runs"][0];
+        // A second between two looks, for all records of two.
+        let took = run["resources"]["broker_cpu_ns_per_record"].as_f64();
+        assert!(took.is_some_and(|nanos| (nanos - 1e9 / 2e3).abs() < 1e3), "{took:?}: {}", run["resources"]);
+        assert_eq!(run["resources"]["broker_rss_bytes"], 1 << 20, "{}", run["resources"]);
+        assert_eq!(run["resources"]["used"]["brokers"], Value::Null, "nothing is known of each second");
+    }
+    for (url, why) in [
+        ("h:1/metrics", "error: --broker-metrics: an address begins with http://\n"),
+        ("http://h:1/metrics", "error: --broker-metrics: vltava starts its brokers itself\n"),
+    ] {
+        let brokers = if why.contains("starts") { &[][..] } else { &said_at_once[..2] };
+        let ran = bench(&[&["run", &workload, "--broker-metrics", url], brokers].concat());
+        assert_eq!((ran.status.code(), stderr(&ran)), (Some(1), why.to_owned()));
+    }
 }
 
 #[test]

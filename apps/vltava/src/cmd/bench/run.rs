@@ -43,6 +43,10 @@ pub(super) struct Arguments {
     /// Run it against a cluster that is there
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap_server: Option<String>,
+    /// Where the brokers of a cluster that is there tell Prometheus what they count: their processor time, memory and
+    /// flushes become part of the result
+    #[arg(long, value_name = "URL,…", value_delimiter = ',')]
+    broker_metrics: Vec<String>,
     /// Another driver, or several, whose runs take turns with those of the first
     #[arg(long, value_name = "NAME")]
     against: Vec<String>,
@@ -88,7 +92,7 @@ Examples:
   vltava bench run linkedin --quick --against kafka --out results
   vltava bench run quick
   vltava bench run linkedin-record-size --quick --against kafka --runs 5
-  vltava bench run liveramp-acks --bootstrap-server broker-1:9092
+  vltava bench run liveramp-acks --bootstrap-server broker-1:9092 --broker-metrics http://broker-1:9644/metrics
   vltava bench run confluent-throughput --bootstrap-server broker-1:9092 --workers load-1:7411,load-2:7411 --token-file token
   vltava bench run omb/workload.yaml --driver omb/driver.yaml";
 
@@ -282,10 +286,13 @@ impl Arguments {
     }
 
     fn drivers(&self) -> Result<Vec<Driver>> {
-        let first = match &self.bootstrap_server {
+        let mut first = match &self.bootstrap_server {
             Some(servers) => Driver::at(servers),
             None => Driver::find(self.driver.as_deref().unwrap_or("vltava"))?,
         };
+        if !self.broker_metrics.is_empty() {
+            first = first.counting_at(&self.broker_metrics).context("--broker-metrics")?;
+        }
         let mut drivers = vec![first];
         for name in &self.against {
             let other = Driver::find(name)?;
