@@ -119,6 +119,32 @@ fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
     Ok(())
 }
 
+/// The page of a family, and of what a change made of a result, have charts as well, and fetch nothing.
+fn pages_of_several(results: &Path, folder: &Path) -> Result<()> {
+    let commands = [
+        ("family.html", vec!["report", "moment.json", "--together", "family"]),
+        ("moment-compared.html", vec!["compare", "moment.json", "moment.json"]),
+    ];
+    for (page, words) in commands {
+        let made = Command::new(home::vltava()?)
+            .current_dir(results)
+            .arg("bench")
+            .args(words)
+            .args(["--out", "."])
+            .output()?;
+        let said = String::from_utf8_lossy(&made.stderr);
+        // 3: two runs are too few to be sure that nothing became worse.
+        ensure!(made.status.success() || made.status.code() == Some(3), "{page}: {said}");
+        let path = results.join(page);
+        let drawn = charts(&fs::read_to_string(&path).with_context(|| format!("{page}: {said}"))?, folder)?;
+        ensure!(drawn.iter().any(|chart| chart["shapes"].as_u64() > Some(0)), "{page}: {drawn:?}");
+        check(&drawn).context(page)?;
+        let said = console(&open(&path, folder)?);
+        ensure!(said.is_empty(), "{page}: {said:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -155,6 +181,7 @@ fn a_page_is_drawn_and_fetches_nothing() -> Result<()> {
 
     let said = console(&open(&path, folder.path())?);
     ensure!(said.is_empty(), "{said:?}");
+    pages_of_several(&out, folder.path())?;
     // What would be said if it fetched anything.
     let fetching = folder.path().join("fetching.html");
     fs::write(&fetching, page.replace("<main>", "<main><img src=\"http://127.0.0.1:9/a.png\">"))?;
