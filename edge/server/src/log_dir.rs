@@ -61,7 +61,6 @@ pub(crate) struct LogDirectory {
     /// Whether it was said that the directory is retired.
     told: AtomicBool,
     on_retired: OnceLock<WhenRetired>,
-    on_room: OnceLock<Box<dyn Fn() + Send + Sync>>,
     _lock: DirLock,
 }
 
@@ -128,7 +127,6 @@ impl LogDirectory {
             space: Default::default(),
             told: AtomicBool::new(false),
             on_retired: OnceLock::new(),
-            on_room: OnceLock::new(),
             _lock: lock,
         }
     }
@@ -136,11 +134,6 @@ impl LogDirectory {
     /// What else is to happen when it is given up. Set once, at start.
     pub(crate) fn when_retired(&self, act: impl Fn(&DiskError) + Send + Sync + 'static) {
         let _ = self.on_retired.set(Box::new(act));
-    }
-
-    /// What else is to happen when it has room again. Set once, at start.
-    pub(crate) fn when_room_again(&self, act: impl Fn() + Send + Sync + 'static) {
-        let _ = self.on_room.set(Box::new(act));
     }
 
     /// Takes note of an error: if it is one after which nothing is known of the directory, the
@@ -250,9 +243,6 @@ impl LogDirectory {
             return;
         }
         self.full.store(full, Ordering::Relaxed);
-        if let Some(act) = self.on_room.get().filter(|_| !full) {
-            act();
-        }
         let Some(unsaid) = self.complaints.next(self.since.elapsed()) else { return };
         let dir = self.path.display();
         if full {

@@ -25,6 +25,7 @@ pub(crate) struct Started {
     pub(crate) io: Arc<IoThreads>,
     pub(crate) followers: Arc<IoThreads>,
     pub(crate) cluster: Background,
+    pub(crate) group_timer: Background,
     /// The listener for nodes.
     pub(crate) listener: Option<(StopSwitch, tokio::task::JoinHandle<()>)>,
     pub(crate) control: ControlHandle,
@@ -106,6 +107,7 @@ pub(crate) async fn in_order(started: Started) -> Result<(), ServerError> {
         io,
         followers,
         cluster,
+        group_timer,
         listener,
         control,
         housekeeping,
@@ -121,7 +123,7 @@ pub(crate) async fn in_order(started: Started) -> Result<(), ServerError> {
     let ended = tokio::task::spawn_blocking(move || {
         let ended = end(&node, control, housekeeping, housekeeping_stop, (io, followers));
         seat.close();
-        drop(cluster);
+        drop((cluster, group_timer));
         ended
     });
     match ended.await {

@@ -130,8 +130,6 @@ impl Control {
 pub(crate) enum Step {
     /// The metadata are this now, and that changed.
     Changed { image: Arc<Image>, delta: Box<Delta> },
-    /// A log directory that was full has room again.
-    HasRoom,
     /// A life of this broker has begun.
     Registered(BrokerEpoch),
     /// The end.

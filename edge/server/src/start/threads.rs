@@ -8,6 +8,7 @@ use broker::lifecycle::{Lifecycle, LifecycleTimes};
 use controller::{Controller, ControllerSettings, RegisterBroker};
 use metadata::settings::BrokerSettings;
 use net::{IoThreads, StopSwitch};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::cluster::links::Links;
@@ -54,22 +55,23 @@ pub(crate) struct NodeThreads {
     pub(crate) followers: Arc<IoThreads>,
     /// The quorum, and what is said to other nodes beside records: data must not keep it waiting.
     pub(crate) cluster: Background,
+    /// What groups do when it is time, which may wait for a disk.
+    pub(crate) group_timer: Background,
 }
 
 pub(crate) fn node_threads(settings: &BrokerSettings) -> Result<NodeThreads, ServerError> {
     let threads = settings.io_threads.unwrap_or_else(IoThreads::count_default);
-    let cluster = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("cluster")
-        .enable_all()
-        .build()?;
-    let cluster = Background::new(cluster);
+    let of_one_thread = |name: &str| {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name(name).enable_all().build();
+        runtime.map(Background::new)
+    };
+    let (cluster, group_timer) = (of_one_thread("cluster")?, of_one_thread("group-timer")?);
     let followers = Arc::new(IoThreads::start(2)?);
     followers.spawn_on(1, async {
         // Where the system does not let us it costs the others time, nothing else.
         let _ = rustix::process::nice(CATCHING_UP_NICE);
     });
-    Ok(NodeThreads { io: Arc::new(IoThreads::start(threads)?), followers, cluster })
+    Ok(NodeThreads { io: Arc::new(IoThreads::start(threads)?), followers, cluster, group_timer })
 }
 
 /// How much less of a scarce core those who catch up get than everybody else: a third of their share.
@@ -127,8 +129,7 @@ pub(crate) fn start_threads(
         on_may_stop: Some(on_may_stop),
         state: State::default(),
     };
-    // Not beside the quorum: a shard may be busy with its disk.
-    threads.io.handle(0).spawn(hosting.coordinators.keep_time());
+    threads.group_timer.handle().spawn(hosting.coordinators.keep_time());
     let host = HostingThread::new(hosting, control, followers, directories, incarnation);
     let ended = vital.watch();
     let control = vital_thread("control", &vital, move || thread.run(inbox))?;
@@ -138,6 +139,7 @@ pub(crate) fn start_threads(
         io: threads.io,
         followers: threads.followers,
         cluster: threads.cluster,
+        group_timer: threads.group_timer,
         listener,
         housekeeping,
         control: ControlHandle { control, hosting, steps, ended },
