@@ -240,14 +240,13 @@ impl Hosting {
                 if !dir.on_error(&why) {
                     error!(
                         partition = %name, dir = %dir.path.display(), %why,
-                        "partition is offline: its log could not be made; it is tried again with the next change of \
-                         a topic, and at the next start"
+                        "partition is offline: its log could not be made; it is tried again now and then"
                     );
                 }
             }
             None => error!(
                 partition = %name,
-                "partition is offline: no log directory has room for it; it is made when one has, and filled by its leader"
+                "partition is offline: no log directory takes it; it is tried again once one has room, and now and then"
             ),
         }
         let offline = Offline { name, dir: None, has_log: false, unmade: !is_gone, is_gone };
@@ -350,10 +349,19 @@ impl Hosting {
         cell
     }
 
+    /// The directories that take more.
+    fn healthy(&self) -> impl Iterator<Item = &Arc<LogDirectory>> {
+        self.dirs.iter().filter(|dir| !dir.is_retired() && dir.has_room())
+    }
+
+    /// Whether a log that is missing may be made by now.
+    pub(crate) fn may_make_more(&self) -> bool {
+        self.table.lacks_logs() && self.healthy().next().is_some()
+    }
+
     /// The directory with the fewest partitions, which has one more from here on.
     fn reserve(&self) -> Option<&Arc<LogDirectory>> {
-        let healthy = self.dirs.iter().filter(|dir| !dir.is_retired() && dir.has_room());
-        let dir = healthy.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
+        let dir = self.healthy().min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
         dir.partitions.fetch_add(1, Ordering::Relaxed);
         Some(dir)
     }

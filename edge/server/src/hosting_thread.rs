@@ -10,7 +10,9 @@
 mod bring_up;
 mod gone;
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use base::{BrokerEpoch, Uuid};
 use controller::{AssignReplicasToDirs, Command, ControllerError, PARTITIONS_PER_COMMAND_MAX};
@@ -42,6 +44,29 @@ pub(crate) struct HostingThread {
     /// What was taken from this broker before its logs are open. If some of it is still on a disk, the broker was
     /// away, or a crash came between the decision and what it was to lead to.
     gone: Gone,
+    try_again: TryAgain,
+}
+
+/// How soon logs that could not be made are tried again, and how late at most: twice as late after each time.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const TRY_AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
+
+/// When logs that could not be made are tried again, by `Now::elapsed`, and how long after the time before.
+struct TryAgain {
+    at: Option<Duration>,
+    after: Duration,
+}
+
+impl Default for TryAgain {
+    fn default() -> Self {
+        Self { at: None, after: TRY_AGAIN_AFTER }
+    }
+}
+
+/// What there is to do.
+enum Next {
+    Step(Step),
+    TryAgain,
 }
 
 /// The node stops before what was to be done is done.
@@ -67,28 +92,45 @@ impl HostingThread {
             had_a_life: false,
             has_adopted: false,
             gone: Gone::default(),
+            try_again: TryAgain::default(),
         }
     }
 
     /// Does what it is told until the end; hands its parts back.
     pub(crate) fn run(mut self, steps: &mpsc::Receiver<Step>) -> Self {
-        while let Ok(step) = steps.recv() {
-            let done = match step {
-                Step::Changed { image, delta } => self.change(image, &delta),
-                Step::HasRoom => self.make_unmade(),
-                Step::Registered(epoch) => {
+        while let Some(next) = self.next(steps) {
+            let done = match next {
+                Next::TryAgain => self.make_unmade(),
+                Next::Step(Step::Changed { image, delta }) => self.change(image, &delta),
+                Next::Step(Step::Registered(epoch)) => {
                     self.epoch = epoch;
                     self.followers.on_registered(epoch);
                     let image = self.hosting.image.load_full();
                     self.open(&image)
                 }
-                Step::Stop => break,
+                Next::Step(Step::Stop) => break,
             };
             if let Err(Stopping) = done {
                 break;
             }
         }
         self
+    }
+
+    /// Waits for what it is told next, or until logs that could not be made are to be tried again: what they lacked may
+    /// be there, and nothing else change for days. `None` at the end.
+    fn next(&mut self, steps: &mpsc::Receiver<Step>) -> Option<Next> {
+        if !self.hosting.table.lacks_logs() {
+            self.try_again = TryAgain::default();
+            return steps.recv().ok().map(Next::Step);
+        }
+        let now = self.hosting.clock.now().elapsed;
+        let at = *self.try_again.at.get_or_insert(now + self.try_again.after);
+        match steps.recv_timeout(at.saturating_sub(now)) {
+            Ok(step) => Some(Next::Step(step)),
+            Err(RecvTimeoutError::Timeout) => Some(Next::TryAgain),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
     }
 
     fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
@@ -125,12 +167,14 @@ impl HostingThread {
         Ok(())
     }
 
-    /// Makes the logs that could not be made before: nothing may change for days.
-    fn make_unmade(&self) -> Result<(), Stopping> {
-        if self.directories.is_some() {
-            // They are made when the others are opened.
+    /// Makes logs that could not be made before.
+    fn make_unmade(&mut self) -> Result<(), Stopping> {
+        self.try_again.at = None;
+        if self.directories.is_some() || !self.hosting.may_make_more() {
             return Ok(());
         }
+        // What failed says so each time.
+        self.try_again.after = (2 * self.try_again.after).min(TRY_AGAIN_AFTER_MAX);
         let image = self.hosting.image.load_full();
         let made = self.hosting.make_new(&image, &Delta::default());
         self.serve(&image, made.clone())?;

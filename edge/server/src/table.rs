@@ -112,6 +112,11 @@ impl PartitionTable {
         offline.iter().filter(|(_, partition)| partition.unmade).map(|(key, _)| *key).collect()
     }
 
+    /// Whether there are any, or some that may begin anew.
+    pub(crate) fn lacks_logs(&self) -> bool {
+        self.offline.lock().values().any(|partition| partition.unmade || partition.is_gone)
+    }
+
     /// Partitions that had a log which is nowhere now, or is of no use: damaged.
     pub(crate) fn gone(&self) -> Vec<(TopicId, PartitionIndex)> {
         let damaged = self.all().into_iter().filter(|cell| cell.is_damaged());

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::cluster::links::Links;
 use crate::cluster::seat::{Seat, SeatProposer};
-use crate::control::{Control, ControlThread, Inbox, State, Step};
+use crate::control::{Control, ControlThread, Inbox, State};
 use crate::coordinators::{self, ShardCell};
 use crate::directories::Directories;
 use crate::error::ServerError;
@@ -99,11 +99,6 @@ pub(crate) fn start_threads(
     let vital = Arc::new(StopSwitch::new());
     let (housekeeping, housekeeping_stop) = keep_house(&node, &hosting, descriptors, &vital)?;
     let dirs = hosting.dirs.clone();
-    for dir in &dirs {
-        let steps = steps.clone();
-        // Once that thread has ended, no logs are made.
-        dir.when_room_again(move || drop(steps.send(Step::HasRoom)));
-    }
     let settings = &node.settings;
     let incarnation = registration.incarnation;
     let thread = ControlThread {

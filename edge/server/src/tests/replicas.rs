@@ -532,6 +532,23 @@ fn a_replica_that_came_while_there_was_no_room_is_made_and_filled_once_there_is(
 }
 
 #[test]
+fn a_replica_whose_log_could_not_be_made_is_tried_again_although_nothing_changes() {
+    let site = Site::new();
+    let life = site.start_with(&["a"], &[("broker.session.timeout.ms", "600000")]);
+    life.another_comes(None);
+    let topic = life.create_on("t", &[OTHER]);
+    let in_the_way = site.at("a/t-0");
+    fs::write(&in_the_way, "no directory").unwrap();
+    life.gets_a_replica("t");
+    let table = &life.started.node.partitions;
+    assert_eq!(table.offline_count(), 1);
+    fs::remove_file(&in_the_way).unwrap();
+    until("it is made", || table.get(topic, PartitionIndex(0)).is_some());
+    assert_eq!(table.offline_count(), 0);
+    life.stop();
+}
+
+#[test]
 fn a_replica_is_asked_for_in_another_lane_from_when_it_learns_how_much_it_lacks_until_it_has_that() {
     let site = Site::new();
     let life = site.start_with(&["a"], &[("broker.session.timeout.ms", "600000")]);
