@@ -246,7 +246,7 @@ impl Hosting {
             }
             None => error!(
                 partition = %name,
-                "partition is offline: no log directory takes it; it is tried again once one has room, and now and then"
+                "partition is offline: no log directory takes it; it is tried again now and then"
             ),
         }
         let offline = Offline { name, dir: None, has_log: false, unmade: !is_gone, is_gone };
@@ -349,19 +349,10 @@ impl Hosting {
         cell
     }
 
-    /// The directories that take more.
-    fn healthy(&self) -> impl Iterator<Item = &Arc<LogDirectory>> {
-        self.dirs.iter().filter(|dir| !dir.is_retired() && dir.has_room())
-    }
-
-    /// Whether a log that is missing may be made by now.
-    pub(crate) fn may_make_more(&self) -> bool {
-        self.table.lacks_logs() && self.healthy().next().is_some()
-    }
-
     /// The directory with the fewest partitions, which has one more from here on.
     fn reserve(&self) -> Option<&Arc<LogDirectory>> {
-        let dir = self.healthy().min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
+        let takers = self.dirs.iter().filter(|dir| dir.takes_more());
+        let dir = takers.min_by_key(|dir| dir.partitions.load(Ordering::Relaxed))?;
         dir.partitions.fetch_add(1, Ordering::Relaxed);
         Some(dir)
     }

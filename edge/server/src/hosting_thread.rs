@@ -63,12 +63,6 @@ impl Default for TryAgain {
     }
 }
 
-/// What there is to do.
-enum Next {
-    Step(Step),
-    TryAgain,
-}
-
 /// The node stops before what was to be done is done.
 #[derive(Debug)]
 pub(crate) struct Stopping;
@@ -98,17 +92,17 @@ impl HostingThread {
 
     /// Does what it is told until the end; hands its parts back.
     pub(crate) fn run(mut self, steps: &mpsc::Receiver<Step>) -> Self {
-        while let Some(next) = self.next(steps) {
-            let done = match next {
-                Next::TryAgain => self.make_unmade(),
-                Next::Step(Step::Changed { image, delta }) => self.change(image, &delta),
-                Next::Step(Step::Registered(epoch)) => {
+        loop {
+            let done = match self.next(steps) {
+                Ok(Step::Changed { image, delta }) => self.change(image, &delta),
+                Ok(Step::Registered(epoch)) => {
                     self.epoch = epoch;
                     self.followers.on_registered(epoch);
                     let image = self.hosting.image.load_full();
                     self.open(&image)
                 }
-                Next::Step(Step::Stop) => break,
+                Err(RecvTimeoutError::Timeout) => self.make_unmade(),
+                Ok(Step::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             };
             if let Err(Stopping) = done {
                 break;
@@ -118,19 +112,15 @@ impl HostingThread {
     }
 
     /// Waits for what it is told next, or until logs that could not be made are to be tried again: what they lacked may
-    /// be there, and nothing else change for days. `None` at the end.
-    fn next(&mut self, steps: &mpsc::Receiver<Step>) -> Option<Next> {
+    /// be there, and nothing else change for days.
+    fn next(&mut self, steps: &mpsc::Receiver<Step>) -> Result<Step, RecvTimeoutError> {
         if !self.hosting.table.lacks_logs() {
             self.try_again = TryAgain::default();
-            return steps.recv().ok().map(Next::Step);
+            return Ok(steps.recv()?);
         }
         let now = self.hosting.clock.now().elapsed;
         let at = *self.try_again.at.get_or_insert(now + self.try_again.after);
-        match steps.recv_timeout(at.saturating_sub(now)) {
-            Ok(step) => Some(Next::Step(step)),
-            Err(RecvTimeoutError::Timeout) => Some(Next::TryAgain),
-            Err(RecvTimeoutError::Disconnected) => None,
-        }
+        steps.recv_timeout(at.saturating_sub(now))
     }
 
     fn change(&mut self, image: Arc<Image>, delta: &Delta) -> Result<(), Stopping> {
@@ -170,7 +160,7 @@ impl HostingThread {
     /// Makes logs that could not be made before.
     fn make_unmade(&mut self) -> Result<(), Stopping> {
         self.try_again.at = None;
-        if self.directories.is_some() || !self.hosting.may_make_more() {
+        if !self.hosting.dirs.iter().any(|dir| dir.takes_more()) {
             return Ok(());
         }
         // What failed says so each time.

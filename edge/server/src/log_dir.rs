@@ -209,6 +209,11 @@ impl LogDirectory {
         !self.full.load(Ordering::Relaxed)
     }
 
+    /// Whether more logs can be made here.
+    pub(crate) fn takes_more(&self) -> bool {
+        !self.is_retired() && self.has_room()
+    }
+
     /// Whether there is room now for what compaction writes anew before it gives back what that replaces: it may
     /// take half of the reserve.
     pub(crate) fn has_room_to_compact(&self, reserve: DiskReserve) -> bool {

@@ -116,7 +116,7 @@ pub(crate) fn start_threads(
         control: control.clone(),
         outbox: Arc::clone(&hosting.outbox),
         table: Arc::clone(&hosting.table),
-        has_room: Box::new(move || dirs.iter().any(|dir| !dir.is_retired() && dir.has_room())),
+        has_room: Box::new(move || dirs.iter().any(|dir| dir.takes_more())),
         lag_max: settings.replica_lag_max,
         metrics: Arc::clone(&node.metrics),
         clock: hosting.clock,
