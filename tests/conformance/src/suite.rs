@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -165,10 +165,14 @@ impl Suite {
 
 /// A test that tells a story. If it fails, that is said at once: a run that is ended early never comes to the list that
 /// the harness ends with.
-pub fn trial(name: &str, story: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
-    let its_name = name.to_owned();
+pub fn trial<T: Send + Sync + 'static>(
+    with: &Arc<T>,
+    name: &str,
+    story: impl FnOnce(&T) -> Result<()> + Send + 'static,
+) -> Trial {
+    let (with, its_name) = (Arc::clone(with), name.to_owned());
     Trial::test(name, move || {
-        story().map_err(|error| {
+        story(&with).map_err(|error| {
             let told = format!("{error:#}");
             eprintln!("Error: {its_name}: {told}");
             Failed::from(told)

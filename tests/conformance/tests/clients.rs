@@ -7,12 +7,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
 use vltava_conformance::matrix::{self, Client, Feature};
 use vltava_conformance::node::Program;
 use vltava_conformance::stories;
-use vltava_conformance::suite::{self, Suite};
+use vltava_conformance::suite::{Suite, trial};
 
 fn main() -> ExitCode {
     let mut clients = matrix::clients().expect("matrix.toml is part of the tree");
@@ -118,9 +117,4 @@ fn same_keys(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
         trial(suite, &format!("{}::keys", client.name), move |suite| stories::keys(suite, &client, &java))
     };
     others.map(story).collect()
-}
-
-fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {
-    let suite = Arc::clone(suite);
-    suite::trial(name, move || story(&suite))
 }

@@ -17,7 +17,7 @@ use libtest_mimic::{Arguments, Trial};
 use vltava_conformance::Program;
 use vltava_conformance::group::{self, Protocol};
 use vltava_conformance::matrix::{self, Client, Feature};
-use vltava_conformance::suite::{self, Suite};
+use vltava_conformance::suite::{Suite, trial};
 
 use scene::Part;
 
@@ -130,9 +130,4 @@ fn waited_for(suite: &Arc<Suite>, clients: &[Client]) -> Vec<Trial> {
         trial(suite, &name, move |suite| change::life(suite, "delay", &part, &part))
     };
     clients.iter().map(story).collect()
-}
-
-fn trial(suite: &Arc<Suite>, name: &str, story: impl FnOnce(&Suite) -> Result<()> + Send + 'static) -> Trial {
-    let suite = Arc::clone(suite);
-    suite::trial(name, move || story(&suite))
 }

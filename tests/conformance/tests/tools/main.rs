@@ -73,8 +73,7 @@ fn main() -> ExitCode {
     let toolbox = Arc::new(Toolbox::default());
     let started = Instant::now();
     let trial = |toolbox: &Arc<Toolbox>, name: &str, story: Story, applies: bool| {
-        let toolbox = Arc::clone(toolbox);
-        suite::trial(name, move || story(&toolbox)).with_ignored_flag(!applies)
+        suite::trial(toolbox, name, story).with_ignored_flag(!applies)
     };
     let on_one = STORIES.iter();
     let on_one =
