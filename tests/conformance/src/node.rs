@@ -133,29 +133,18 @@ struct Place {
 impl Node {
     /// Starts it and waits until it answers.
     pub fn start(setup: Setup) -> Result<Self> {
-        let mut node = match setup.program {
-            Program::Given(address) => {
-                Self { setup, address, side_port: 0, place: None, child: None, ended: None }
-            }
+        let here = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let (address, side_port, place) = match setup.program {
+            Program::Given(address) => (address, 0, None),
             Program::Cluster(_) => {
-                let place = Place::new(setup.data_dir.as_deref())?;
                 let port = launch::free_cluster_port()?;
-                let address = (Ipv4Addr::LOCALHOST, port).into();
-                Self {
-                    setup,
-                    address,
-                    side_port: port + launch::HTTP_ABOVE,
-                    place: Some(place),
-                    child: None,
-                    ended: None,
-                }
+                (here(port), port + launch::HTTP_ABOVE, Some(Place::new(setup.data_dir.as_deref())?))
             }
             Program::Vltava(_) | Program::Kafka => {
-                let place = Place::new(setup.data_dir.as_deref())?;
-                let address = (Ipv4Addr::LOCALHOST, free_port()?).into();
-                Self { setup, address, side_port: free_port()?, place: Some(place), child: None, ended: None }
+                (here(free_port()?), free_port()?, Some(Place::new(setup.data_dir.as_deref())?))
             }
         };
+        let mut node = Self { setup, address, side_port, place, child: None, ended: None };
         node.start_again()?;
         Ok(node)
     }
