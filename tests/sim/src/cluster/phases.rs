@@ -236,7 +236,12 @@ impl World {
 
     /// Whether in the end all replicas have all of a partition. Where nobody leads whoever comes back has nobody to catch
     /// up with, and where less was asked for since, nobody else may have what has rotted.
-    fn is_kept(&self, history: &History, key: PartitionKey, partition: &metadata::Partition) -> bool {
+    pub(super) fn is_kept(
+        &self,
+        history: &History,
+        key: PartitionKey,
+        partition: &metadata::Partition,
+    ) -> bool {
         let is_rotten = || partition.replicas.iter().any(|id| self.is_rotten(node_of(*id), key));
         !history.is_broken
             && !history.is_orphaned(partition, &self.quorum.image())

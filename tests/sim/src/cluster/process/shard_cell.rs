@@ -50,7 +50,7 @@ impl ShardCell {
         Arc::new(Self { cell, epoch, desk, clock, outbox: Arc::clone(outbox) })
     }
 
-    pub(super) fn index(&self) -> PartitionIndex {
+    pub(crate) fn index(&self) -> PartitionIndex {
         self.cell.key.1
     }
 

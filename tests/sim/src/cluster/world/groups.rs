@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
 use broker::groups::{OFFSETS_TOPIC, partition_of};
+use coordinator::Shard;
 use wire::messages::consumer_group_heartbeat::{
     Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatResponseTopicPartitions,
@@ -24,7 +25,7 @@ use crate::cluster::client::producer::Target;
 use crate::cluster::groups::{Mark, Place};
 use crate::cluster::invariants::{i11_commits, i11_one_owner, i11_shards};
 use crate::cluster::net::{ConnId, Place as NetPlace};
-use crate::cluster::process::PartitionKey;
+use crate::cluster::process::{PartitionKey, Process};
 use crate::cluster::quorum::node_of;
 use crate::random::Random;
 
@@ -81,8 +82,9 @@ struct Asked {
     at_us: u64,
     node: usize,
     group: String,
-    /// Whether the node led by then, and nobody else did since it began to.
-    is_latest: bool,
+    /// Whether the node led by then, nobody else did since it began to, and it had read its log: until it has, it takes
+    /// whoever says to be alive for a member.
+    knows_members: bool,
     /// Up to where the log was committed by then.
     committed: Offset,
     about: About,
@@ -152,9 +154,12 @@ impl World {
         }
         let Some(history) = self.truth.histories.get(&key) else { return };
         let led = history.reigns.iter().rev().find(|(_, reign)| reign.node == node).map(|(epoch, _)| *epoch);
-        let is_latest = led.is_some_and(|epoch| history.is_latest(epoch));
+        let mut shards = self.nodes[node].process.iter().flat_map(Process::shards);
+        let shard = shards.find(|shard| shard.index() == key.1 && shard.with(Shard::is_active));
+        let is_read = |epoch| shard.as_ref().is_some_and(|shard| shard.epoch == epoch);
+        let knows_members = led.is_some_and(|epoch| history.is_latest(epoch) && is_read(epoch));
         let (at_us, committed) = (self.now_us, history.end);
-        let asked = Asked { at_us, node, group, is_latest, committed, about };
+        let asked = Asked { at_us, node, group, knows_members, committed, about };
         self.overheard.asked.insert((conn, header.correlation_id), asked);
     }
 
@@ -204,7 +209,7 @@ impl World {
         // In a group of the new protocol, it is when it joins that a member is heard, not when it asks what it gets.
         let is_heard_before = api == ApiKey::SyncGroup && member.may_have_epochs();
         let at_us = if is_heard_before { rights.joined_us } else { asked.at_us };
-        if asked.is_latest {
+        if asked.knows_members {
             rights.extend((self.now_us, at_us), (had, &owned), patience_us);
         }
     }
@@ -356,10 +361,23 @@ impl World {
         None
     }
 
+    /// Whether somebody can coordinate a group in the end: where nobody may lead the partition that keeps it, its
+    /// members wait for as long as nobody asks for an unclean election.
+    fn is_group_kept(&self, group: &str) -> bool {
+        let Some(key) = self.keeper_of(group) else { return true };
+        let image = self.quorum.image();
+        let (Some(partition), Some(history)) =
+            (image.partition(key.0, key.1), self.truth.histories.get(&key))
+        else {
+            return true;
+        };
+        self.is_kept(history, key, partition)
+    }
+
     /// What is not well with the groups: each partition has an owner, all that was read is committed, and who asked
     /// since `quiet_us` was told.
     pub(crate) fn groups_unwell(&self, quiet_us: Option<u64>) -> Option<String> {
-        for group in &self.options.groups {
+        for group in self.options.groups.iter().filter(|group| self.is_group_kept(&group.name)) {
             let mut owned = 0;
             for (number, client) in self.clients.iter().enumerate() {
                 let Client::Member(member) = client else { continue };
