@@ -6,10 +6,9 @@ use super::{
     Look, i03_dense_monotone, i11_epochs, i11_generations, i15_committed_by_all, i17_epochs, i26_compaction,
     violation,
 };
-use crate::cluster::groups::Groups;
 use crate::cluster::process::PartitionKey;
 use crate::cluster::process::cell::Cell;
-use crate::cluster::truth::{History, Replica, Truth, read};
+use crate::cluster::truth::{History, Replica, Stored, Truth, read};
 use crate::violation::Violation;
 
 const NAME: &str = "I16 same prefix";
@@ -17,10 +16,11 @@ const NAME: &str = "I16 same prefix";
 /// Compares what a replica takes for committed, and writes down what a leader has committed first.
 pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violation>) {
     let committed = look.after.committed;
-    let Some(history) = truth.histories.get_mut(&look.key) else { return };
+    let Some(history) = truth.histories.get(&look.key) else { return };
     let is_new = committed > history.end;
     if is_new && look.after.leads {
-        extend(look, history, committed, &mut truth.groups, found);
+        let Some(batches) = read_new(look, truth, history, committed) else { return };
+        extend(look, truth, (committed, batches), found);
         i15_committed_by_all::check(look, truth, committed, found);
     }
     let Some(history) = truth.histories.get(&look.key) else { return };
@@ -47,22 +47,42 @@ pub(crate) fn check(look: &Look<'_>, truth: &mut Truth, found: &mut Vec<Violatio
     }
 }
 
+/// What a leader has committed. Where its disk has not kept all of it, a batch that it reads may not be the one that was
+/// asked for: then what another has, who was counted on for that; `None` if nobody who is up does.
+fn read_new(
+    look: &Look<'_>,
+    truth: &Truth,
+    history: &History,
+    committed: Offset,
+) -> Option<Result<Vec<Stored>, String>> {
+    let read = |cell: &Cell| cell.with(|it| read(it.log(), history.end, committed, history.compacts));
+    let batches = read(look.cell);
+    if batches.is_ok() || !(look.is_rotten)(look.node) {
+        return Some(batches);
+    }
+    let has_it = |(node, replica): &(usize, &Replica)| {
+        *node != look.node && replica.is_up && history.counted(&replica.view) >= committed
+    };
+    let mut others = truth.replicas_of(look.key).filter(has_it);
+    others.find_map(|(node, _)| (look.cell_of)(node)).map(|cell| read(&cell))
+}
+
 fn extend(
     look: &Look<'_>,
-    history: &mut History,
-    committed: Offset,
-    groups: &mut Groups,
+    truth: &mut Truth,
+    (committed, batches): (Offset, Result<Vec<Stored>, String>),
     found: &mut Vec<Violation>,
 ) {
+    let Some(history) = truth.histories.get_mut(&look.key) else { return };
     let from = history.end;
-    match look.cell.with(|partition| read(partition.log(), from, committed, history.compacts)) {
+    match batches {
         Ok(batches) => {
             i03_dense_monotone::check_batches(&history.name, from, &batches, found);
             i17_epochs::check_batches(history, &batches, found);
             for batch in batches {
                 for record in &batch.records {
-                    i11_epochs::extend(groups, record, found);
-                    i11_generations::extend(groups, look.key, record, found);
+                    i11_epochs::extend(&mut truth.groups, record, found);
+                    i11_generations::extend(&mut truth.groups, look.key, record, found);
                 }
                 history.extend(batch);
             }
