@@ -1,6 +1,6 @@
 //! The phases of a run, and what must be so at the end of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::BrokerId;
@@ -235,17 +235,19 @@ impl World {
     }
 
     /// Whether in the end all replicas have all of a partition. Where nobody leads whoever comes back has nobody to catch
-    /// up with, and where less was asked for since, nobody else may have what has rotted.
+    /// up with, and where as many disks failed as it was to be on at the least, nobody else may have what has rotted.
     pub(super) fn is_kept(
         &self,
         history: &History,
         key: PartitionKey,
         partition: &metadata::Partition,
     ) -> bool {
-        let is_rotten = || partition.replicas.iter().any(|id| self.is_rotten(node_of(*id), key));
+        let replicas = partition.replicas.iter().map(|id| node_of(*id));
+        let rotten: BTreeSet<usize> = replicas.filter(|node| self.is_rotten(*node, key)).collect();
+        let disks_failed = rotten.union(&history.given_up).count();
         !history.is_broken
             && !history.is_orphaned(partition, &self.quorum.image())
-            && (history.outlives_a_disk() || !is_rotten())
+            && (rotten.is_empty() || (history.counts_durable() && disks_failed < history.isr_min))
     }
 
     /// Compares everything, at the end.

@@ -105,7 +105,7 @@ pub(crate) struct Truth {
     pub(crate) replicas: BTreeMap<(PartitionKey, usize), Replica>,
     /// What the logs of groups say.
     pub(crate) groups: Groups,
-    /// Lives of nodes that ended in an orderly way.
+    /// Lives of nodes that ended in an orderly way, as far as they could know.
     pub(crate) orderly: BTreeSet<(usize, u32)>,
 }
 

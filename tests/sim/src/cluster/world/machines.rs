@@ -78,6 +78,10 @@ impl World {
 
     /// The process of a node ends; its machine goes on.
     pub(crate) fn end(&mut self, node: usize, is_clean: bool) {
+        if let Some(process) = self.nodes[node].process.as_ref().filter(|_| is_clean) {
+            // As far as it can know, whatever the disk made of that.
+            self.truth.orderly.insert((node, process.life));
+        }
         // Its cache pretends to have on the disk what is not there: what was not flushed may be lost without the
         // power, too.
         let may_lose = self.nodes[node].disk.has_failed_to_sync();
@@ -86,9 +90,6 @@ impl World {
         }
         let Some(process) = self.nodes[node].process.take() else { return };
         self.say(format_args!("node {node} ends its life {}", process.life));
-        if is_clean && !may_lose {
-            self.truth.orderly.insert((node, process.life));
-        }
         drop(process);
         self.nodes[node].disk.kill_process();
         let how = match (may_lose, is_clean) {
