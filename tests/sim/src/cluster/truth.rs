@@ -184,7 +184,9 @@ impl History {
     pub(crate) fn on_given_up(&mut self, was: &Partition, is: &Partition, image: &Image) {
         let is_counted: BTreeSet<usize> = counted_on(is).collect();
         let left = counted_on(was).filter(|node| !is_counted.contains(node));
-        self.given_up.extend(left.filter(|node| !is_reached(is, broker(*node), image)));
+        // Who is no replica any more had its directory before.
+        let is_reached = |node| [was, is].iter().all(|it| is_reached(it, broker(node), image));
+        self.given_up.extend(left.filter(|node| !is_reached(*node)));
         self.given_up.retain(|node| !is_counted.contains(node));
         if is.isr.len() >= self.isr_min_most {
             self.given_up.clear();
@@ -267,12 +269,12 @@ impl Truth {
         self.replicas.range((key, 0)..=(key, usize::MAX)).map(|((_, node), replica)| (*node, replica))
     }
 
-    /// These have a partition now: what others may lack does not matter any more.
+    /// These have a partition now: what others may lack does not matter any more, but that they gave up does, if nobody
+    /// took their place.
     pub(crate) fn on_replicas(&mut self, key: PartitionKey, replicas: &[BrokerId]) {
         let Some(history) = self.histories.get_mut(&key) else { return };
         history.doubtful.retain(|node| replicas.contains(&broker(*node)));
         history.robbed.retain(|node| replicas.contains(&broker(*node)));
-        history.given_up.retain(|node| replicas.contains(&broker(*node)));
     }
 
     /// All that a node had is gone.
