@@ -90,10 +90,10 @@ impl Export {
             page.gauge(name, help, gauge.get())?;
         }
         for (name, help, counter) in [
-            ("vltava_bench_runs", "Runs that are over.", &self.runs),
+            ("vltava_bench_runs", "Runs that are over, and tries before them.", &self.runs),
             (
                 "vltava_bench_runs_wrong",
-                "Runs that failed, or of which records were not as sent.",
+                "Of these, those that failed, or of which records were not as sent; that a worker does not know.",
                 &self.runs_wrong,
             ),
             ("vltava_bench_written_records", "Records that were acknowledged.", &self.written_records),

@@ -5,8 +5,9 @@
 //!                                                              └───── at the end ────▶ steady state
 //! ```
 //!
-//! What belongs to the steady state is said by when a record was due, and not by when somebody looked. Windows
-//! and totals of several meters are added, histogram to histogram.
+//! Which times belong to the steady state is said by when a record was due, and not by when somebody looked; which
+//! records count for its throughput, by [`Counting`]. Windows and totals of several meters are added, histogram to
+//! histogram.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -91,12 +92,23 @@ impl Measured {
     }
 }
 
+/// Which records count for the throughput of the steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Those that were due in it: at a set rate, what comes late is late, and still of it.
+    Due,
+    /// Those that came through in it: at full speed, what waits in line when it begins takes time from what is due in
+    /// it, the more the slower the system is.
+    Came,
+}
+
 /// What one sender or reader counts.
 pub(crate) struct Meter(Mutex<Slot>);
 
 /// What a meter holds; whoever has it keeps others from it.
 pub(crate) struct Slot {
     steady_from: Duration,
+    counting: Counting,
     began: Duration,
     window: Measured,
     steady: Measured,
@@ -104,9 +116,9 @@ pub(crate) struct Slot {
 
 impl Meter {
     /// Times are by the clock of the clients.
-    pub(crate) fn new(steady_from: Duration) -> Self {
+    pub(crate) fn new(steady_from: Duration, counting: Counting) -> Self {
         let (window, steady) = (Measured::default(), Measured::default());
-        Self(Mutex::new(Slot { steady_from, began: Duration::ZERO, window, steady }))
+        Self(Mutex::new(Slot { steady_from, counting, began: Duration::ZERO, window, steady }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Slot> {
@@ -128,7 +140,7 @@ impl Slot {
     }
 
     /// Counts a record that was due then and came through at `at`; taken then, if that is another time.
-    /// Whether it belongs to the steady state.
+    /// Whether its times belong to the steady state.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -147,6 +159,12 @@ impl Slot {
             if let Some(taken) = taken {
                 self.steady.service.saturating_record(at.saturating_sub(taken).as_nanos() as u64);
             }
+        }
+        let counts = match self.counting {
+            Counting::Due => is_steady,
+            Counting::Came => at >= self.steady_from,
+        };
+        if counts {
             self.steady.counts.add(Counts { records: 1, bytes });
             self.steady.last = at;
         }
@@ -209,7 +227,7 @@ mod tests {
     #[test]
     fn the_steady_state_is_what_was_due_in_it() {
         let ms = Duration::from_millis;
-        let meter = Meter::new(ms(1_000));
+        let meter = Meter::new(ms(1_000), Counting::Due);
         meter.lock().begin(ms(890));
         // A cluster that stalls: due before, acknowledged behind.
         meter.lock().record(ms(900), Some(ms(950)), ms(1_100), 100);
@@ -241,5 +259,19 @@ mod tests {
         let mut found = histogram();
         found.saturating_record(nanos);
         found
+    }
+    #[test]
+    fn at_full_speed_counts_what_came_in_the_steady_state() {
+        let ms = Duration::from_millis;
+        let meter = Meter::new(ms(1_000), Counting::Came);
+        // A hundred records wait in line when it begins, for as many milliseconds: one comes through each millisecond.
+        for number in 0..1_100 {
+            let due = ms(u64::saturating_sub(900 + number, 100));
+            meter.lock().record(due, Some(due), ms(900 + number), 100);
+        }
+        let steady = meter.lock().steady().clone();
+        assert_eq!((steady.counts.records, steady.last), (1_000, ms(1_999)));
+        // How long they took is told of those that were due in it.
+        assert_eq!(steady.response.len(), 900);
     }
 }

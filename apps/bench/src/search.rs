@@ -43,7 +43,8 @@ const MISSING_MAX: f64 = 0.01;
 /// A backlog that grows by less than so many seconds of records only sways. In a third of 15 s that is a rate of
 /// a twenty-fifth too much.
 const SWAY_SECONDS: f64 = 0.2;
-/// More is hardly to be had than full speed gave, though there the senders are in the way of the brokers.
+/// More is hardly to be had than full speed gave, though there the senders are in the way of the brokers. What is kept
+/// up with right below that is looked for above, as far again.
 const ABOVE_FULL_SPEED: f64 = 1.25;
 /// More probes than this are not made.
 const PROBES_MAX: usize = 12;
@@ -143,6 +144,8 @@ pub struct Search {
     goal: Goal,
     kept: f64,
     not_kept: f64,
+    /// Whether anything was tried that was not kept.
+    has_missed: bool,
     probes: Vec<Probe>,
     runs: usize,
 }
@@ -150,13 +153,17 @@ pub struct Search {
 impl Search {
     /// Below what full speed gave.
     pub fn below(full_speed: f64, goal: Goal) -> Self {
-        Self { goal, kept: 0.0, not_kept: full_speed * ABOVE_FULL_SPEED, probes: Vec::new(), runs: 0 }
+        let not_kept = full_speed * ABOVE_FULL_SPEED;
+        Self { goal, kept: 0.0, not_kept, has_missed: false, probes: Vec::new(), runs: 0 }
     }
 
     /// What is to be done next.
-    pub fn next(&self) -> Step {
-        let is_near = self.not_kept - self.kept <= self.not_kept * self.goal.within;
-        if is_near || self.probes.len() >= PROBES_MAX {
+    pub fn next(&mut self) -> Step {
+        let is_last = self.probes.len() >= PROBES_MAX;
+        if self.is_near() && !self.has_missed && !is_last {
+            self.not_kept *= ABOVE_FULL_SPEED;
+        }
+        if self.is_near() || is_last {
             return Step::Found(self.kept);
         }
         // The first guess is a good one: a little below full speed.
@@ -164,12 +171,21 @@ impl Search {
         Step::Try((self.kept + (self.not_kept - self.kept) * share).floor())
     }
 
+    fn is_near(&self) -> bool {
+        self.not_kept - self.kept <= self.not_kept * self.goal.within
+    }
+
+    /// Whether an end was found to what is kept up with.
+    pub const fn has_end(&self) -> bool {
+        self.has_missed
+    }
+
     /// A rate was tried.
     pub fn on_probe(&mut self, probe: Probe) {
         if probe.is_kept(&self.goal) {
             self.kept = self.kept.max(probe.rate);
         } else {
-            self.not_kept = self.not_kept.min(probe.rate);
+            (self.not_kept, self.has_missed) = (self.not_kept.min(probe.rate), true);
         }
         self.probes.push(probe);
     }
@@ -217,13 +233,24 @@ mod tests {
     #[test]
     fn a_known_knee_is_found() {
         let goal = Goal::default();
-        for (full_speed, knee) in [(1e6, 1e6), (1e6, 6e5), (1e6, 1.1e6), (5e4, 4.2e4), (1e6, 5e4)] {
+        for (full_speed, knee) in [(1e6, 1e6), (1e6, 6e5), (1e6, 1.1e6), (1e6, 1.6e6), (5e4, 4.2e4), (1e6, 5e4)] {
             let (rate, probes) = found(full_speed, knee, 1e4, goal);
             let error = (rate - knee).abs() / knee;
             assert!(rate <= knee && error <= 0.06, "{rate} of {knee} after {probes}");
             assert!(probes <= PROBES_MAX, "{probes}");
         }
         assert!(found(1e6, 9e5, 1e4, Goal { within: 0.01, ..goal }).0 >= 8.9e5);
+    }
+
+    #[test]
+    fn a_search_that_finds_no_end_says_so() {
+        let mut search = Search::below(1e6, Goal::default());
+        let mut tries = 0;
+        while let Step::Try(rate) = search.next() {
+            search.on_probe(tried(rate, 1e12, 1.0));
+            tries += 1;
+        }
+        assert!(!search.has_end() && tries == PROBES_MAX, "{tries}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use crate::chance::Chance;
 use crate::histogram::{Quantiles, histogram};
 use crate::load::{Flow, Outcome, Second, flow, tag};
-use crate::meter::{Counts, Measured, Meter};
+use crate::meter::{Counting, Counts, Measured, Meter};
 use crate::schedule::{Arrivals, Punctuality, Rate, Schedule};
 use crate::search::{Probe, Search, Step};
 use crate::stamp::Stamp;
@@ -38,7 +38,7 @@ fn simulate(
     mut answered: impl FnMut(Duration) -> Duration,
 ) -> Simulated {
     let mut schedule = Schedule::new(arrivals, Rate::constant(rate), 0, 1, Chance::new(1, 2));
-    let meter = Meter::new(STARTED);
+    let meter = Meter::new(STARTED, Counting::Due);
     let (mut responses, mut free, mut number) = (Vec::new(), STARTED, 0);
     let mut windows: Vec<Second> = Vec::new();
     loop {
@@ -255,7 +255,7 @@ fn meters_of_many_add_up_without_loss() {
     let mut chance = Chance::new(8, 9);
     let (mut all, mut sum): (Histogram<u64>, _) = (histogram(), Measured::default());
     for _ in 0..8 {
-        let meter = Meter::new(Duration::ZERO);
+        let meter = Meter::new(Duration::ZERO, Counting::Due);
         for _ in 0..1_000 {
             let bits = 10 + chance.below(30);
             let nanos = 1 + chance.below(1 << bits);

@@ -44,6 +44,9 @@ pub struct Verdict {
     duplicated: u64,
     reordered: u64,
     corrupt: u64,
+    /// Records of others, where there should be none.
+    #[serde(default)]
+    foreign: u64,
     /// What was wrong first.
     first: Option<String>,
 }
@@ -290,6 +293,7 @@ impl Verdict {
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.corrupt += other.corrupt;
+        self.foreign += other.foreign;
         self.first = self.first.take().or(other.first);
     }
 
@@ -328,8 +332,18 @@ impl Verdict {
     }
 
     /// Whether nothing is wrong.
-    pub const fn is_clean(&self) -> bool {
-        self.lost == 0 && self.duplicated == 0 && self.reordered == 0 && self.corrupt == 0
+    pub fn is_clean(&self) -> bool {
+        [self.lost, self.duplicated, self.reordered, self.corrupt, self.foreign].iter().all(|count| *count == 0)
+    }
+
+    /// Of topics to which nobody else writes: a record of others is wrong there.
+    pub(crate) fn of_own_topics(mut self) -> Self {
+        let foreign = self.unmarked;
+        if foreign > 0 {
+            self.note(|| format!("{foreign} records are none that were sent"));
+        }
+        self.foreign = foreign;
+        self
     }
 
     /// For programs.
@@ -340,6 +354,7 @@ impl Verdict {
             "duplicated": self.duplicated,
             "reordered": self.reordered,
             "corrupt": self.corrupt,
+            "foreign": self.foreign,
             "unmarked": self.unmarked,
         })
     }
@@ -354,6 +369,7 @@ impl Verdict {
             (self.duplicated, "duplicated"),
             (self.reordered, "reordered"),
             (self.corrupt, "corrupt"),
+            (self.foreign, "foreign"),
         ];
         let wrong = counts.iter().filter(|(count, _)| *count > 0);
         let wrong: Vec<String> = wrong.map(|(count, what)| format!("{count} {what}")).collect();

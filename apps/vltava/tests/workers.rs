@@ -23,9 +23,14 @@ struct Said {
 
 impl Said {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_in(Path::new("."), arguments)
+    }
+
+    fn start_in(folder: &Path, arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_vltava"))
             .arg("bench")
             .args(arguments)
+            .current_dir(folder)
             .env(TOKEN.0, TOKEN.1)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -65,7 +70,11 @@ impl Drop for Said {
 
 /// A worker, and where it is.
 fn worker() -> (Said, String) {
-    let worker = Said::start(&["worker", "--listen", "127.0.0.1:0"]);
+    worker_in(Path::new("."))
+}
+
+fn worker_in(folder: &Path) -> (Said, String) {
+    let worker = Said::start_in(folder, &["worker", "--listen", "127.0.0.1:0"]);
     let line = worker.waits_for("worker at ");
     let address = line.trim_start_matches("worker at ").split(": ").next().expect("it says where");
     (worker, address.to_owned())
@@ -79,10 +88,15 @@ fn file(folder: &Path, text: &str) -> String {
 
 /// On brokers that are there, or whose data are to be at a place.
 fn run(workload: &str, brokers: [&str; 2], workers: &str) -> Output {
+    run_in(Path::new("."), workload, brokers, workers)
+}
+
+fn run_in(folder: &Path, workload: &str, brokers: [&str; 2], workers: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_vltava"))
         .args(["bench", "run", workload, "--workers", workers, "--no-ceilings", "--json"])
         .args(brokers)
         .env(TOKEN.0, TOKEN.1)
+        .current_dir(folder)
         .output()
         .expect("the binary starts")
 }
@@ -189,6 +203,24 @@ fn one_that_is_lost_fails_the_run_and_the_others_are_ready_for_the_next() {
         file(folder.path(), "name: w\nproducers: 2\nconsumers: 1\nwarmup_seconds: 0\nrecords: 1000\n");
     let run = report(&run(&short, at(&node), &address));
     assert_eq!((&run["read"]["records"], &run["wrong"]), (&1_000.into(), &Value::Null), "{run}");
+}
+
+#[test]
+fn a_run_that_failed_is_nothing_to_the_next() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().expect("there is a place for files"));
+    let elsewhere = tempfile::tempdir().expect("there is a place for files");
+    let ((_first, one), (_second, two)) = (worker_in(folder.path()), worker_in(elsewhere.path()));
+    std::fs::write(folder.path().join("lines.txt"), "a line\nand another\n").expect("it can be written");
+    // One of them does not have the file, and the other is ready by then, and waits to be told to begin.
+    let text = "name: w\nproducers: 2\nconsumers: 1\nwarmup_seconds: 0\nrecords: 1000\npayload: [lines:lines.txt, letters]\n";
+    let ran = run_in(folder.path(), &file(folder.path(), text), at(&node), &format!("{one},{two}"));
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    let report: Value = serde_json::from_slice(&ran.stdout).expect("it is JSON");
+    let run = |point: usize| &report["points"][point]["systems"][0]["runs"][0];
+    let wrong = run(0)["wrong"].as_str().unwrap_or_default();
+    assert!(wrong.contains(&format!("worker {two}: ")) && wrong.contains("lines.txt"), "{wrong}");
+    assert_eq!((&run(1)["wrong"], &run(1)["read"]["records"]), (&Value::Null, &1_000.into()), "{report}");
 }
 
 #[test]

@@ -92,9 +92,8 @@ impl Fleet {
         );
         Stage::open(target, Share::ALL)?.close(|stage| {
             let done = self.run_on(stage, target, show);
-            if done.is_err() {
-                // They end what they do, and so do those to which this does not come.
-                let _ = self.order_all(|_| Order::Stop);
+            if done.is_err() && !target.stop.load(Ordering::Relaxed) {
+                self.abandon();
             }
             done
         })
@@ -122,6 +121,24 @@ impl Fleet {
         let from = steady_from(target.workload, began);
         let outcome = stage.outcome(from, (Some(written), is_read.then_some(read)), sent, watched, verdict);
         Ok(told_as_known(Outcome { clocks, ..outcome }))
+    }
+
+    /// Has them end what they do, so that the next run hears nothing of this one. Those to which this does not come are
+    /// lost, and it fails on them.
+    fn abandon(&self) {
+        let is_told = |at: &usize| self.order(*at, &Order::Abandon).is_ok();
+        let mut waited_for: Vec<usize> = (0..self.links.len()).filter(is_told).collect();
+        let until = Instant::now() + READY_MAX;
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        while !waited_for.is_empty() {
+            match heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok((of, Heard::Gone(_) | Heard::Said(Answer::Abandoned, _))) => {
+                    waited_for.retain(|at| *at != of);
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
     }
 
     /// Has them all do their shares of it; what came of that, and when it began by our clock.
@@ -206,6 +223,7 @@ impl Fleet {
                 | Answer::Pong { .. }
                 | Answer::Alive
                 | Answer::Ready
+                | Answer::Abandoned
                 | Answer::Failed { .. } => bail!("{} said something that nobody asked for", of_worker()),
             }
         }

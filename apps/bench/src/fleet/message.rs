@@ -1,5 +1,4 @@
-//! What coordinator and workers tell each other. A field that one of them does not know is an error: both are
-//! of one version.
+//! What coordinator and workers tell each other. Both are of one version: there is nothing to agree on.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use crate::meter::Measured;
 use crate::verify::Piece;
 
 /// Of the messages below.
-pub(super) const FORM: u32 = 2;
+pub(super) const FORM: u32 = 3;
 
 /// From the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,8 +27,10 @@ pub(super) enum Order {
     Start { at: Duration, shift_ns: i64 },
     /// Where everything ends.
     End { ends: Ends },
-    /// Nobody wants it any more.
+    /// No more is to be sent than was.
     Stop,
+    /// The run failed elsewhere: nobody wants to know what comes of it.
+    Abandon,
 }
 
 /// From a worker.
@@ -56,6 +57,8 @@ pub(super) enum Answer {
     Done { written: Box<Measured>, read: Box<Measured> },
     /// It cannot, or could not.
     Failed { why: String },
+    /// What it was to abandon has ended; what it says from here on is of what it is asked next.
+    Abandoned,
 }
 
 /// A second of one machine, with what can be added to that of others.

@@ -1,12 +1,13 @@
 //! The worker's side: it waits for a coordinator, and does what that has it do.
 
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -20,6 +21,8 @@ use crate::load::{Clock, Done, Ends, Job, Progress, Shift, Start, Told};
 const HELLO_MAX: Duration = Duration::from_secs(5);
 /// Strangers that are listened to at a time.
 const STRANGERS_MAX: usize = 8;
+/// Until the next try to accept one, where that failed: without descriptors it fails for a while.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// A worker that does nothing yet.
 pub struct Worker {
@@ -77,10 +80,18 @@ impl Listening {
     }
 
     /// Works for one coordinator after the other, and tells in words how it goes.
-    pub fn serve(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Result<()> {
+    pub fn serve(self, tell: impl Fn(&str) + Send + Sync + 'static) -> ! {
         let tell = Arc::new(tell);
         loop {
-            let (stream, peer) = self.listener.accept().context("cannot accept a connection")?;
+            let (stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Whoever has it now goes on.
+                    tell(&format!("cannot accept a connection: {error}"));
+                    thread::sleep(ACCEPT_AGAIN);
+                    continue;
+                }
+            };
             let (seat, tell) = (self.seat.clone(), tell.clone());
             if seat.strangers.fetch_add(1, Ordering::Relaxed) >= STRANGERS_MAX {
                 seat.strangers.fetch_sub(1, Ordering::Relaxed);
@@ -96,7 +107,7 @@ impl Listening {
 
 impl Seat {
     fn receive(&self, mut stream: TcpStream, peer: SocketAddr, tell: &dyn Fn(&str)) -> Result<()> {
-        let hello = hello(&mut stream);
+        let hello = hello(&stream);
         let taken = hello.and_then(|hello| self.admit(hello, peer));
         self.strangers.fetch_sub(1, Ordering::Relaxed);
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -182,16 +193,37 @@ impl Seat {
                         part.stop.store(true, Ordering::Relaxed);
                     }
                 }
+                Order::Abandon => {
+                    session.end();
+                    say(&session.link, &Answer::Abandoned)?;
+                }
             }
         }
     }
 }
 
-fn hello(stream: &mut TcpStream) -> Result<Order> {
+fn hello(stream: &TcpStream) -> Result<Order> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(HELLO_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
-    frame::read(stream, HELLO_BYTES_MAX)?.context("it went away")
+    let mut stream = Until { stream, deadline: Instant::now() + HELLO_MAX };
+    frame::read(&mut stream, HELLO_BYTES_MAX)?.context("it went away")
+}
+
+/// What comes until then, however slowly.
+struct Until<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(into)
+    }
 }
 
 fn say(link: &Mutex<TcpStream>, answer: &Answer) -> Result<()> {

@@ -14,7 +14,7 @@ use super::send::{CLOSE_MAX, Records, payload};
 use super::{Outcome, Run, Show, Timing, Watch, Watched, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
-use crate::meter::Meter;
+use crate::meter::{Counting, Meter};
 use crate::schedule::Punctuality;
 use crate::stamp::Stamp;
 use crate::verify::{Checker, ReadAt};
@@ -33,7 +33,7 @@ struct Meters {
 impl Meters {
     fn new(timing: Timing) -> Self {
         let [acknowledged, read] = [(); 2].map(|()| {
-            let meter = Meter::new(timing.steady_from);
+            let meter = Meter::new(timing.steady_from, Counting::Due);
             meter.lock().begin(timing.started);
             Arc::new(meter)
         });

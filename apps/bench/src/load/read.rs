@@ -13,7 +13,7 @@ use client::consumer::{Consumer, Start};
 
 use super::Run;
 use super::clock::{Clock, Shift};
-use super::send::{Sent, form};
+use super::send::{Sent, counting, form};
 use super::topics::{Ends, Topics};
 use crate::mark::{Form, due_ns};
 use crate::meter::{Counts, Measured, Meter};
@@ -231,7 +231,8 @@ impl Reader {
         looks_at: LooksAt,
     ) -> Result<Self> {
         let consumer = Mutex::new(Some(run.clients.consumer()?.build()?));
-        Ok(Self { subscription, places, consumer, meter: Arc::new(Meter::new(steady_from)), looks_at })
+        let meter = Arc::new(Meter::new(steady_from, counting(run.target.workload)));
+        Ok(Self { subscription, places, consumer, meter, looks_at })
     }
 
     /// Counts a batch that came at that time: records that say when they were due, and others.
@@ -293,7 +294,7 @@ impl Readers {
         let is_marked = form(workload).is_some();
         let mut worst = None;
         for (checker, records) in self.subscriptions {
-            let mut verdict = checker.verdict_on(&sent.records, &sent.given_up);
+            let mut verdict = checker.verdict_on(&sent.records, &sent.given_up).of_own_topics();
             if !is_marked {
                 // Records that are too small for a mark are counted.
                 verdict = Verdict::of_counts(sent.acknowledged(), sent.records.iter().sum(), records);
@@ -308,6 +309,10 @@ impl Readers {
 
 #[cfg(test)]
 mod tests {
+    use base::PartitionIndex;
+    use client::Record;
+    use records::Headers;
+
     use super::*;
 
     #[test]
@@ -324,5 +329,20 @@ mod tests {
             let found = verdict(record_bytes);
             assert!(!found.is_clean(), "all came, and none is what was sent: {}", found.in_words());
         }
+    }
+    #[test]
+    fn a_record_of_others_is_wrong_where_nobody_else_writes() {
+        let mut checker = Checker::new(Some(7));
+        let at = ReadAt { place: 0, topic: "bench-0", partition: PartitionIndex(0), offset: Offset(3) };
+        let value = Some(&b"what an earlier topic of that name had"[..]);
+        let record =
+            Record { offset_delta: 0, timestamp_delta: 0, key: None, value, headers: Headers::default() };
+        checker.check(at, &record).expect("it is passed over");
+        let mut readers = Readers::nothing(7, 1);
+        readers.add(0, checker, 1).expect("it is the first subscription");
+        let workload = Workload { record_bytes: 100, ..Workload::default() };
+        let verdict = readers.verdict(&Sent::nothing(&workload), &workload).expect("somebody read");
+        let wrong = verdict.into_result().expect_err("nobody sent it").to_string();
+        assert_eq!(wrong, "verification failed: records 1 foreign: 1 records are none that were sent");
     }
 }

@@ -17,7 +17,7 @@ use crate::chance::Chance;
 use crate::histogram::{histogram, whole};
 use crate::keys::{KeyStream, Keys};
 use crate::mark::{Form, MARK_BYTES, Marker, SHORT_MARK_BYTES, TIMED_MARK_BYTES};
-use crate::meter::{Measured, Meter};
+use crate::meter::{Counting, Measured, Meter};
 use crate::payload::Payload;
 use crate::schedule::{Arrivals, Punctuality, Rate, Schedule, wait_until};
 use crate::template::{LOG_LINE, Template};
@@ -147,6 +147,11 @@ const fn set_rate(workload: &Workload) -> Option<Rate> {
     }
 }
 
+/// What counts for the throughput of a workload.
+pub(super) const fn counting(workload: &Workload) -> Counting {
+    if set_rate(workload).is_some() { Counting::Due } else { Counting::Came }
+}
+
 /// A sender's thread.
 pub(super) type Handle<'scope> = ScopedJoinHandle<'scope, Result<Sent>>;
 
@@ -195,7 +200,7 @@ impl<'a> Sending<'a> {
         let first = payload(workload)?;
         let mut senders = Vec::new();
         for number in (0..workload.producers).filter(|number| run.share.has((*number).into())) {
-            let account = Arc::new(Account::new(timing.steady_from, set_rate(workload).is_some()));
+            let account = Arc::new(Account::new(timing.steady_from, counting(workload)));
             let told = account.clone();
             let producer =
                 run.clients.producer()?.on_delivery(move |report| told.on_delivery(report)).build()?;
@@ -394,10 +399,10 @@ pub(super) fn form(workload: &Workload) -> Option<Form> {
 }
 
 impl Account {
-    fn new(steady_from: Duration, has_schedule: bool) -> Self {
+    fn new(steady_from: Duration, counting: Counting) -> Self {
         Self {
-            meter: Arc::new(Meter::new(steady_from)),
-            has_schedule,
+            meter: Arc::new(Meter::new(steady_from, counting)),
+            has_schedule: counting == Counting::Due,
             latest: AtomicU64::new(0),
             given_up: Mutex::default(),
             failure: Mutex::default(),

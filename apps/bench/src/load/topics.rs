@@ -25,6 +25,9 @@ const LED_MAX: Duration = Duration::from_secs(60);
 /// Without acks=all a record may be acknowledged before it can be read; not for longer than this.
 const READABLE_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
+/// What does not grow for so long has come to its end: a record that is there twice may make up for one that cannot be
+/// read yet.
+const SETTLED: Duration = Duration::from_millis(200);
 
 impl Topics {
     /// Makes them, and waits until each partition is led.
@@ -97,10 +100,11 @@ impl Topics {
         Some(at? * self.partitions + partition)
     }
 
-    /// Where they end, once so many records can be read, or after some time all the same.
+    /// Where they end, once so many records can be read and no more become readable, or after some time all the same.
     pub(super) fn ends(&self, clients: &Clients<'_>, acknowledged: u64) -> Result<Ends> {
         let admin = clients.admin()?;
         let until = Instant::now() + READABLE_MAX;
+        let (mut before, mut since) = (Ends::new(), Instant::now());
         loop {
             let places = (0..self.places()).map(|place| {
                 let (topic, partition) = self.at(place);
@@ -111,8 +115,12 @@ impl Topics {
             };
             let ends = admin.list_offsets(places).wait().into_iter().map(end).collect::<Result<Ends>>()?;
             let readable: i64 = ends.iter().map(|end| end.0).sum();
-            if u64::try_from(readable).unwrap_or(0) >= acknowledged || Instant::now() >= until {
-                return Ok(ends);
+            if ends != before {
+                (before, since) = (ends, Instant::now());
+            }
+            let is_all = u64::try_from(readable).unwrap_or(0) >= acknowledged && since.elapsed() >= SETTLED;
+            if is_all || Instant::now() >= until {
+                return Ok(before);
             }
             std::thread::sleep(LOOK);
         }

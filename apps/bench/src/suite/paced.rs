@@ -177,6 +177,9 @@ impl Trials<'_, '_> {
             }
         };
         ensure!(rate > 0.0, "no rate was found that is kept up with");
+        if !search.has_end() {
+            self.notes.push(format!("{rate:.0} records/s is the most that was tried: no rate was found that is too high"));
+        }
         let (rate, outcome) = self.run_at(rate, goal, &mut search)?;
         if search::is_read_at_no_time(&outcome) {
             self.notes.push(format!(

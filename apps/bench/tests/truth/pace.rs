@@ -32,6 +32,22 @@ fn a_rate_is_what_it_is_said_to_be() {
 }
 
 #[test]
+fn what_waits_in_line_does_not_make_full_speed_less() {
+    let broker = Broker::start(Manner { capacity: Some(2_000.0), ..Manner::default() });
+    // Half a second of records wait in the client when the steady state begins.
+    let text = "producer: {batch.size: 2048, buffer.memory: 131072}\nwarmup_seconds: 1\nseconds: 1.5";
+    let found = run(&broker, text);
+    let acknowledged = broker.acknowledged();
+    let records = acknowledged.iter().map(|batch| batch.records.len()).sum::<usize>();
+    let answered = acknowledged.iter().map(|batch| batch.answered);
+    let took = answered.clone().max().zip(answered.min()).map(|(last, first)| last - first);
+    let true_rate = records as f64 / took.expect("records were acknowledged").as_secs_f64();
+    let written = found.written.expect("records were written");
+    let rate = written.measured.counts.records as f64 / written.seconds;
+    assert!((rate / true_rate - 1.0).abs() < 0.1, "{rate} where the broker took {true_rate}");
+}
+
+#[test]
 fn no_more_is_sent_than_there_is_room_for() {
     let broker = Broker::start(Manner::default());
     let found = run(&broker, "records_max: 501\nproducers: 2\nwarmup_seconds: 0\nseconds: 600");
