@@ -26,6 +26,8 @@ pub struct Line {
     pub point: String,
     /// Of whom.
     pub system: String,
+    /// What the first report calls it, and what the second.
+    pub names: [String; 2],
     /// Which.
     pub figure: &'static Figure,
     /// In the first report.
@@ -90,14 +92,15 @@ impl Differences {
             true => before.name.clone(),
             false => format!("{} → {}", before.name, after.name),
         };
+        let names = [before.name.clone(), after.name.clone()];
         for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
             let (a, b) = (before.values(figure), after.values(figure));
             let spreads = Spread::of(&a).zip(Spread::of(&b));
             let compared = compare_samples(&a, &b, figure.better, self.matters)
                 .or_else(|| from_nothing(&a, &b, figure.better));
             let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
-            let (point, system) = (point.label(), system.clone());
-            self.lines.push(Line { point, system, figure, before, after, found, is_sure: false });
+            let (point, system, names) = (point.label(), system.clone(), names.clone());
+            self.lines.push(Line { point, system, names, figure, before, after, found, is_sure: false });
         }
     }
 
@@ -213,6 +216,11 @@ impl Differences {
 }
 
 impl Line {
+    /// Whether chance does not explain the difference, although so many figures were compared.
+    pub const fn is_sure(&self) -> bool {
+        self.is_sure
+    }
+
     /// Whether the second is worse, by however much.
     fn looks_worse(&self) -> bool {
         (self.found.ratio < 1.0) == (self.figure.better == Better::Higher)
