@@ -3,7 +3,7 @@
 mod unlike; // what is not the same of the two but the figures
 
 use self::unlike::Notes;
-use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
+use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, factor_in_words, in_words};
 use crate::statistics::{
     Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples, from_nothing,
     p_max_of_several, runs_for_one_of,
@@ -231,7 +231,7 @@ impl Differences {
                 line.figure.title.to_owned(),
                 shown(&line.before),
                 shown(&line.after),
-                line.factor(),
+                factor_in_words(&line.found),
                 interval.unwrap_or_default(),
                 line.verdict(),
             ]);
@@ -251,10 +251,6 @@ impl Line {
         (self.found.ratio < 1.0) == (self.figure.better == Better::Higher)
     }
 
-    fn factor(&self) -> String {
-        if self.found.ratio.is_finite() { format!("{:.2} ×", self.found.ratio) } else { "from 0".to_owned() }
-    }
-
     fn verdict(&self) -> String {
         let differs = matches!(self.found.judgement, Judgement::Better | Judgement::Worse);
         let doubt = if differs && !self.is_sure { ", perhaps by chance" } else { "" };
@@ -264,7 +260,7 @@ impl Line {
     /// Which figure of whom, and how many times what it was.
     pub fn in_words(&self) -> String {
         let place = format!("{} {}", self.system, self.point);
-        format!("{}: {}, {}", place.trim_end(), self.figure.title, self.factor())
+        format!("{}: {}, {}", place.trim_end(), self.figure.title, factor_in_words(&self.found))
     }
 }
 

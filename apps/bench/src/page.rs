@@ -91,10 +91,8 @@ pub fn compared(before: &Report, after: &Report, differences: &Differences) -> S
 /// differ.
 fn beside(before: &Report, after: &Report) -> Report {
     let named = |of: &PointReport, when: &str| -> Vec<SystemReport> {
-        let name = |system: &SystemReport| SystemReport {
-            name: in_time(&system.name, when),
-            ..system.clone()
-        };
+        let name =
+            |system: &SystemReport| SystemReport { name: in_time(&system.name, when), ..system.clone() };
         of.systems.iter().map(name).collect()
     };
     let point = |old: &PointReport| {

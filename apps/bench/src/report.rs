@@ -38,7 +38,7 @@ pub(crate) use limits::rates;
 pub use resources::Resources;
 pub(crate) use summary::Headline;
 pub use summary::Summary;
-pub(crate) use text::in_words;
+pub(crate) use text::{factor_in_words, in_words};
 
 /// The form that this program writes and reads.
 pub const SCHEMA: &str = "vltava-bench/1";

@@ -64,9 +64,8 @@ pub(super) fn drivers(system: &str, before: &Driver, after: &Driver) -> Option<S
 fn changed<T: Serialize>(before: &T, after: &T, but: &[&str]) -> Vec<String> {
     let (before, after) = (flat(before, but), flat(after, but));
     let fields = before.keys().chain(after.keys().filter(|field| !before.contains_key(*field)));
-    let shown = |value: Option<&Value>| {
-        value.map_or_else(|| "not set".to_owned(), |value| Shown(value).to_string())
-    };
+    let shown =
+        |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), |value| Shown(value).to_string());
     fields
         .filter(|field| before.get(*field) != after.get(*field))
         .map(|field| format!("{field} {} → {}", shown(before.get(field)), shown(after.get(field))))

@@ -6,7 +6,7 @@ use super::{AFTER, BEFORE, Page, in_time, published, show};
 use crate::compare::{Differences, Line};
 use crate::plot::{class, number};
 use crate::report::{FIGURES, Figure, PointReport, SystemReport, Unit};
-use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare};
+use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare, from_nothing};
 
 /// What a reader asks first.
 const ASKED: [&str; 10] = [
@@ -69,7 +69,8 @@ fn between_systems(page: &Page<'_>, figure: &Figure, point: &PointReport) -> Vec
             names: [first.name.clone(), other.name.clone()],
             point: point.label(),
             medians: [Spread::of(&to)?.median, Spread::of(&of)?.median],
-            found: compare(&of, &to, figure.better, MATTERS)?,
+            found: compare(&of, &to, figure.better, MATTERS)
+                .or_else(|| from_nothing(&of, &to, figure.better))?,
             is_sure: true,
         })
     };
@@ -120,10 +121,11 @@ fn verdict(page: &Page<'_>, figure: &Figure, pair: &Pair) -> Markup {
     let (ahead, behind) = if is_ahead(figure, found.ratio) { (first, other) } else { (other, first) };
     let factor = found.ratio.max(1.0 / found.ratio);
     // Between which factors, for whoever is ahead.
-    let interval = found.interval.map(|(low, high)| match found.ratio >= 1.0 {
-        true => (low, high),
-        false => (1.0 / high, 1.0 / low),
-    });
+    let interval =
+        found.interval.filter(|_| factor.is_finite()).map(|(low, high)| match found.ratio >= 1.0 {
+            true => (low, high),
+            false => (1.0 / high, 1.0 / low),
+        });
     html! {
         @if found.judgement == Judgement::Same {
             p.said { "about the same" }

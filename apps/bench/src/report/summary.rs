@@ -216,7 +216,8 @@ fn row(report: &Report, point: &PointReport, at: usize) -> [String; WIDTH] {
         let shown = figure.filter(says).and_then(|figure| Some(figure.show(median_of(figure, system)?)));
         row[cell] = shown.unwrap_or_default();
     }
-    row[WIDTH - 2] = median(system, |run| run.share.map(|share| share.reached)).map_or_else(String::new, percent);
+    row[WIDTH - 2] =
+        median(system, |run| run.share.map(|share| share.reached)).map_or_else(String::new, percent);
     let ratio = first_figure(report, point).filter(|_| at > 0).and_then(|figure| {
         let (first, other) = (median_of(figure, first)?, median_of(figure, system)?);
         Some(if figure.better == crate::statistics::Better::Higher { first / other } else { other / first })
