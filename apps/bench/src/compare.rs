@@ -107,7 +107,11 @@ impl Differences {
         let names = [before.name.clone(), after.name.clone()];
         let mut only_in = [Vec::new(), Vec::new()];
         let says = |figure: &&Figure| {
-            figure.says_something(&point.workload) && figure.says_something(&new_point.workload)
+            let says = match before.name == after.name {
+                true => Figure::says_something,
+                false => Figure::compares_systems,
+            };
+            says(figure, &point.workload) && says(figure, &new_point.workload)
         };
         for figure in FIGURES.iter().filter(says) {
             let (a, b) = (before.values(figure), after.values(figure));

@@ -45,7 +45,11 @@ struct Pair {
 fn card(page: &Page<'_>, figure: &Figure) -> Option<Markup> {
     let says = |point: &&PointReport| {
         let has = |system: &SystemReport| !system.values(figure).is_empty();
-        figure.says_something(&point.workload) && point.systems.iter().any(has)
+        let is_told = match page.differences.is_none() && point.systems.len() > 1 {
+            true => figure.compares_systems(&point.workload),
+            false => figure.says_something(&point.workload),
+        };
+        is_told && point.systems.iter().any(has)
     };
     let points: Vec<&PointReport> = page.report.points.iter().filter(says).collect();
     let pairs = match page.differences {

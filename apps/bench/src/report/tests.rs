@@ -110,3 +110,14 @@ fn who_refuses_records_beside_who_refuses_none_is_worse() {
     let row = verdicts.rows().iter().find(|row| row[0] == "given up, records").expect("it is judged");
     assert_eq!(row[1..], ["vltava to kafka", "from 0", "", "worse"]);
 }
+
+#[test]
+fn latencies_of_loads_that_are_not_the_same_are_not_judged() {
+    let rates: &[f64] = &[10.0, 11.0, 12.0, 13.0];
+    let of = |share| report(overload(share), &[("vltava", rates), ("kafka", rates)]);
+    let judged = |report: &Report| report.verdicts().text();
+    assert!(!judged(&of("150%")).contains("until") && !judged(&of("90%")).contains("call of send"));
+    assert!(judged(&of("150%")).contains("written, records/s"));
+    let rate = Workload { rate: serde_json::from_value(5.into()).expect("it is a rate"), ..Workload::default() };
+    assert!(judged(&report(rate, &[("vltava", rates), ("kafka", rates)])).contains("until acknowledged, p99"));
+}

@@ -59,7 +59,7 @@ impl Report {
         for point in &self.points {
             let Some((first, others)) = point.systems.split_first() else { continue };
             for other in others {
-                for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
+                for figure in FIGURES.iter().filter(|figure| figure.compares_systems(&point.workload)) {
                     // How many times the other one the first is.
                     let (of, to) = (other.values(figure), first.values(figure));
                     let found = compare(&of, &to, figure.better, MATTERS)
