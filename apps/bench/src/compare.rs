@@ -217,7 +217,7 @@ impl Differences {
     /// A row for each line.
     pub fn table(&self) -> Grid {
         let mut grid =
-            Grid::new(["", "system", "figure", "before", "after", "ratio", "95 of 100", "verdict"]);
+            Grid::new(["", "system", "figure", "before", "after", "ratio", "bootstrap interval", "verdict"]);
         for line in &self.lines {
             let shown = |spread: &Spread| match spread.runs {
                 1 => line.figure.show(spread.median),

@@ -236,8 +236,8 @@ fn verdicts(report: &Report, differences: Option<&Differences>) -> Markup {
         @if !verdicts.is_empty() {
             h2 { (title) }
             p {
-                "The ratio of the medians, where it lies in 95 of a hundred draws of these runs, and whether the ranks of "
-                "all runs say that there is a difference (Mann and Whitney)."
+                "The ratio of the medians, its bootstrap interval, which is too narrow for few runs, and whether the ranks "
+                "of all runs say that there is a difference (Mann and Whitney)."
                 @if differences.is_some() {
                     " What some of so many figures do by chance is no clear difference (Holm)."
                 }

@@ -153,7 +153,7 @@ fn verdict(page: &Page<'_>, figure: &Figure, pair: &Pair) -> Markup {
                 }
             }
             @if let Some((low, high)) = interval {
-                ", in 95 of 100 draws " (format!("{low:.2}–{high:.2} ×"))
+                ", bootstrap interval " (format!("{low:.2}–{high:.2} ×"))
             }
         }
     }

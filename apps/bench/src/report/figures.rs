@@ -266,8 +266,7 @@ mod tests {
         assert!(
             says("close_ns", &overload) && says("response_p99_ns", &overload) && !says("close_ns", &paced)
         );
-        let compares =
-            |name, workload: &Workload| Figure::find(name).expect(name).compares_systems(workload);
+        let compares = |name, workload: &Workload| Figure::find(name).expect(name).compares_systems(workload);
         for name in ["response_p99_ns", "send_call_mean_ns"] {
             assert!(compares(name, &paced) && !compares(name, &overload), "{name}");
         }

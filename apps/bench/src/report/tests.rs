@@ -118,6 +118,9 @@ fn latencies_of_loads_that_are_not_the_same_are_not_judged() {
     let judged = |report: &Report| report.verdicts().text();
     assert!(!judged(&of("150%")).contains("until") && !judged(&of("90%")).contains("call of send"));
     assert!(judged(&of("150%")).contains("written, records/s"));
-    let rate = Workload { rate: serde_json::from_value(5.into()).expect("it is a rate"), ..Workload::default() };
-    assert!(judged(&report(rate, &[("vltava", rates), ("kafka", rates)])).contains("until acknowledged, p99"));
+    let rate =
+        Workload { rate: serde_json::from_value(5.into()).expect("it is a rate"), ..Workload::default() };
+    assert!(
+        judged(&report(rate, &[("vltava", rates), ("kafka", rates)])).contains("until acknowledged, p99")
+    );
 }

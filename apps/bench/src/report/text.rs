@@ -55,7 +55,7 @@ impl Report {
 
     /// The first system beside each other one, where there are several.
     pub fn verdicts(&self) -> Grid {
-        let mut grid = Grid::new(["", "figure", "systems", "ratio", "95 of 100", "verdict"]);
+        let mut grid = Grid::new(["", "figure", "systems", "ratio", "bootstrap interval", "verdict"]);
         for point in &self.points {
             let Some((first, others)) = point.systems.split_first() else { continue };
             for other in others {
