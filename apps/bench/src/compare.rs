@@ -1,6 +1,9 @@
 //! One report beside another: what became better, what became worse, and what only differs as runs do.
 
-use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, in_words};
+mod unlike; // what is not the same of the two but the figures
+
+use self::unlike::Notes;
+use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, factor_in_words, in_words};
 use crate::statistics::{
     Better, Comparison, Judgement, RUNS_MIN, Spread, compare as compare_samples, from_nothing,
     p_max_of_several, runs_for_one_of,
@@ -26,6 +29,8 @@ pub struct Line {
     pub point: String,
     /// Of whom.
     pub system: String,
+    /// What the first report calls it, and what the second.
+    pub names: [String; 2],
     /// Which.
     pub figure: &'static Figure,
     /// In the first report.
@@ -44,9 +49,10 @@ pub struct Line {
 pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
     let (lines, unmatched) = (Vec::new(), Vec::new());
     let mut found = Differences { lines, unmatched, wrong: after.wrong(), matters };
+    let mut notes = Notes::default();
     for point in &before.points {
         match after.points.iter().find(|other| other.at == point.at) {
-            Some(other) => found.add(point, other),
+            Some(other) => found.add(point, other, &mut notes),
             None => found.unmatched.push(format!("{} is only in the first", name(before, point))),
         }
     }
@@ -62,6 +68,7 @@ pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
     if before.machine != after.machine {
         found.unmatched.push("they were measured on different machines".to_owned());
     }
+    found.unmatched.extend(notes.in_words());
     found.unmatched.extend(before.wrong().into_iter().map(|wrong| format!("already before, {wrong}")));
     found.weigh(Judgement::Better);
     found.weigh(Judgement::Worse);
@@ -73,31 +80,56 @@ fn name(report: &Report, point: &PointReport) -> String {
 }
 
 impl Differences {
-    fn add(&mut self, before: &PointReport, after: &PointReport) {
+    fn add(&mut self, before: &PointReport, after: &PointReport, notes: &mut Notes) {
+        notes.at(before, unlike::workloads(&before.workload, &after.workload));
         if let ([one], [other]) = (&before.systems[..], &after.systems[..]) {
-            return self.add_system((before, one), other);
+            return self.add_system((before, one), (after, other), notes);
         }
         for system in &before.systems {
             match after.systems.iter().find(|other| other.name == system.name) {
-                Some(other) => self.add_system((before, system), other),
+                Some(other) => self.add_system((before, system), (after, other), notes),
                 None => self.unmatched.push(format!("{} is only in the first", system.name)),
             }
         }
     }
 
-    fn add_system(&mut self, (point, before): (&PointReport, &SystemReport), after: &SystemReport) {
+    fn add_system(
+        &mut self,
+        (point, before): (&PointReport, &SystemReport),
+        (new_point, after): (&PointReport, &SystemReport),
+        notes: &mut Notes,
+    ) {
         let system = match before.name == after.name {
             true => before.name.clone(),
             false => format!("{} → {}", before.name, after.name),
         };
-        for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
+        notes.at(point, unlike::drivers(&system, &before.driver, &after.driver));
+        let names = [before.name.clone(), after.name.clone()];
+        let mut only_in = [Vec::new(), Vec::new()];
+        let says = |figure: &&Figure| {
+            let says = match before.name == after.name {
+                true => Figure::says_something,
+                false => Figure::compares_systems,
+            };
+            says(figure, &point.workload) && says(figure, &new_point.workload)
+        };
+        for figure in FIGURES.iter().filter(says) {
             let (a, b) = (before.values(figure), after.values(figure));
+            match (a.is_empty(), b.is_empty()) {
+                (false, true) => only_in[0].push(figure.title),
+                (true, false) => only_in[1].push(figure.title),
+                _ => {}
+            }
             let spreads = Spread::of(&a).zip(Spread::of(&b));
             let compared = compare_samples(&a, &b, figure.better, self.matters)
                 .or_else(|| from_nothing(&a, &b, figure.better));
             let (Some((before, after)), Some(found)) = (spreads, compared) else { continue };
-            let (point, system) = (point.label(), system.clone());
-            self.lines.push(Line { point, system, figure, before, after, found, is_sure: false });
+            let (point, system, names) = (point.label(), system.clone(), names.clone());
+            self.lines.push(Line { point, system, names, figure, before, after, found, is_sure: false });
+        }
+        for (titles, report) in only_in.iter().zip(["first", "second"]) {
+            let said = format!("of {system} only the {report} has: {}", titles.join("; "));
+            notes.at(point, (!titles.is_empty()).then_some(said));
         }
     }
 
@@ -185,7 +217,7 @@ impl Differences {
     /// A row for each line.
     pub fn table(&self) -> Grid {
         let mut grid =
-            Grid::new(["", "system", "figure", "before", "after", "ratio", "95 of 100", "verdict"]);
+            Grid::new(["", "system", "figure", "before", "after", "ratio", "bootstrap interval", "verdict"]);
         for line in &self.lines {
             let shown = |spread: &Spread| match spread.runs {
                 1 => line.figure.show(spread.median),
@@ -203,7 +235,7 @@ impl Differences {
                 line.figure.title.to_owned(),
                 shown(&line.before),
                 shown(&line.after),
-                line.factor(),
+                factor_in_words(&line.found),
                 interval.unwrap_or_default(),
                 line.verdict(),
             ]);
@@ -213,13 +245,14 @@ impl Differences {
 }
 
 impl Line {
+    /// Whether chance does not explain the difference, although so many figures were compared.
+    pub const fn is_sure(&self) -> bool {
+        self.is_sure
+    }
+
     /// Whether the second is worse, by however much.
     fn looks_worse(&self) -> bool {
         (self.found.ratio < 1.0) == (self.figure.better == Better::Higher)
-    }
-
-    fn factor(&self) -> String {
-        if self.found.ratio.is_finite() { format!("{:.2} ×", self.found.ratio) } else { "from 0".to_owned() }
     }
 
     fn verdict(&self) -> String {
@@ -231,7 +264,7 @@ impl Line {
     /// Which figure of whom, and how many times what it was.
     pub fn in_words(&self) -> String {
         let place = format!("{} {}", self.system, self.point);
-        format!("{}: {}, {}", place.trim_end(), self.figure.title, self.factor())
+        format!("{}: {}, {}", place.trim_end(), self.figure.title, factor_in_words(&self.found))
     }
 }
 
@@ -342,9 +375,15 @@ mod tests {
         let mut after = report(Workload::default(), &[("kafka", SLOW), ("other", SLOW)]);
         after.name = "b".to_owned();
         after.points[0].workload.partitions = 7;
+        after.points[0].workload.producer.insert("linger.ms".to_owned(), "5".to_owned());
         let found = compare(&before, &after, 0.03);
         assert!(!found.is_worse() && found.lines.iter().all(|line| line.system == "kafka"));
-        assert_eq!(found.unmatched, ["vltava is only in the first", "the first is a, the second b"]);
+        let expected = [
+            "vltava is only in the first",
+            "the first is a, the second b",
+            "the workloads differ: partitions 1 → 7, producer/linger.ms not set → 5",
+        ];
+        assert_eq!(found.unmatched, expected);
         let one = compare(
             &report(Workload::default(), &[("vltava", FAST)]),
             &report(Workload::default(), &[("kafka", SLOW)]),
@@ -352,5 +391,28 @@ mod tests {
         );
         assert!(one.is_worse());
         assert!(one.table().text().contains("vltava → kafka"), "{}", one.table().text());
+    }
+
+    #[test]
+    fn what_only_one_of_them_has_is_told() {
+        let before = points([SLOW; 8]);
+        let mut after = points([SLOW; 8]);
+        let read = after.points[2].systems[0].runs[0].written.clone();
+        after.points[2].systems[0].runs[0].read = read;
+        for point in &mut after.points {
+            point.systems[0].driver.settings.insert("flush.policy".to_owned(), "ack".to_owned());
+        }
+        let notes = |before, after| compare(before, after, 0.03).unmatched;
+        let expected = [
+            "vltava is set up otherwise: settings/flush.policy not set → ack",
+            "of vltava only the second has: read, records/s; read, MiB/s (acks=2)",
+        ];
+        assert_eq!(notes(&before, &after), expected);
+        let expected = [
+            "vltava is set up otherwise: settings/flush.policy ack → not set",
+            "of vltava only the first has: read, records/s; read, MiB/s (acks=2)",
+        ];
+        assert_eq!(notes(&after, &before), expected);
+        assert_eq!(notes(&after, &after), [""; 0], "nothing is said of what is the same");
     }
 }

@@ -39,9 +39,16 @@ const POINTS_MAX: usize = 40;
 /// Nothing is fetched, whatever a text within says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
+/// What a system of the first of two reports is called, behind its name.
+const BEFORE: &str = "before";
+/// The same, of the second.
+const AFTER: &str = "after";
+
 /// What a page is made of.
 struct Page<'a> {
     report: &'a Report,
+    /// What came of it, if it is two reports that were compared: the page judges nothing itself.
+    differences: Option<&'a Differences>,
     title: String,
     /// Those that it was made of, with what they are called.
     sources: Vec<(&'static str, &'a Report)>,
@@ -55,6 +62,7 @@ struct Page<'a> {
 pub fn page(report: &Report) -> String {
     Page {
         report,
+        differences: None,
         title: report.name.clone(),
         sources: vec![("", report)],
         notes: Vec::new(),
@@ -69,8 +77,9 @@ pub fn compared(before: &Report, after: &Report, differences: &Differences) -> S
     let both = beside(before, after);
     Page {
         title: format!("{}, before and after", before.name),
-        sources: vec![("before", before), ("after", after)],
-        notes: differences.unmatched.clone(),
+        differences: Some(differences),
+        sources: vec![(BEFORE, before), (AFTER, after)],
+        notes: differences.unmatched.iter().cloned().chain(differences.chance()).collect(),
         systems: systems(&both),
         report: &both,
     }
@@ -82,15 +91,13 @@ pub fn compared(before: &Report, after: &Report, differences: &Differences) -> S
 /// differ.
 fn beside(before: &Report, after: &Report) -> Report {
     let named = |of: &PointReport, when: &str| -> Vec<SystemReport> {
-        let name = |system: &SystemReport| SystemReport {
-            name: format!("{}, {when}", system.name),
-            ..system.clone()
-        };
+        let name =
+            |system: &SystemReport| SystemReport { name: in_time(&system.name, when), ..system.clone() };
         of.systems.iter().map(name).collect()
     };
     let point = |old: &PointReport| {
         let new = after.points.iter().find(|new| new.at == old.at)?;
-        let systems = [named(new, "after"), named(old, "before")].concat();
+        let systems = [named(new, AFTER), named(old, BEFORE)].concat();
         Some(PointReport { systems, ..old.clone() })
     };
     let mut notes = after.notes.clone();
@@ -101,6 +108,11 @@ fn beside(before: &Report, after: &Report) -> Report {
         notes,
         ..after.clone()
     }
+}
+
+/// What a page calls a system of one of two reports.
+fn in_time(name: &str, when: &str) -> String {
+    format!("{name}, {when}")
 }
 
 fn systems(report: &Report) -> Vec<&str> {
@@ -129,7 +141,7 @@ impl Page<'_> {
                 (figures::section(self))
                 (sweep::section(self))
                 (over_time::section(self))
-                (tables(report))
+                (tables(report, self.differences))
                 (stamps::section(self))
             }
             footer { "Made by vltava bench from " code { (report.name) ".json" } ", which has every run and every second." }
@@ -182,8 +194,8 @@ fn legend(systems: &[&str], about: impl Fn(&str) -> String) -> Markup {
 }
 
 /// All figures, and what is made of them, for those who want the numbers.
-fn tables(report: &Report) -> Markup {
-    let (figures, verdicts) = (report.table(), report.verdicts());
+fn tables(report: &Report, differences: Option<&Differences>) -> Markup {
+    let (figures, verdicts) = (report.table(), verdicts(report, differences));
     let (deeds, took) = (report.deeds(), report.resources());
     html! {
         @if !figures.is_empty() {
@@ -191,14 +203,7 @@ fn tables(report: &Report) -> Markup {
             p { "Medians, with the least and the greatest of several runs." }
             (table(&figures))
         }
-        @if !verdicts.is_empty() {
-            h2 { "Systems compared" }
-            p {
-                "The ratio of the medians, where it lies in 95 of a hundred draws of these runs, and whether the ranks of "
-                "all runs say that there is a difference (Mann and Whitney)."
-            }
-            (table(&verdicts))
-        }
+        (verdicts)
         @if !deeds.is_empty() {
             h2 { "What was done to the brokers" }
             p { "With the longest that a record then waited for its acknowledgement." }
@@ -217,6 +222,27 @@ fn tables(report: &Report) -> Markup {
             p { "Measured without brokers, before the first run." }
             div.charts { (bars_of(report, ceilings).figure()) }
             (table(&limits(ceilings)))
+        }
+    }
+}
+
+/// What is ahead, and how sure that is: of two reports as the comparison has judged them.
+fn verdicts(report: &Report, differences: Option<&Differences>) -> Markup {
+    let (title, verdicts) = match differences {
+        Some(differences) => ("Before and after", differences.table()),
+        None => ("Systems compared", report.verdicts()),
+    };
+    html! {
+        @if !verdicts.is_empty() {
+            h2 { (title) }
+            p {
+                "The ratio of the medians, its bootstrap interval, which is too narrow for few runs, and whether the ranks "
+                "of all runs say that there is a difference (Mann and Whitney)."
+                @if differences.is_some() {
+                    " What some of so many figures do by chance is no clear difference (Holm)."
+                }
+            }
+            (table(&verdicts))
         }
     }
 }

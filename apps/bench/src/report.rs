@@ -38,7 +38,7 @@ pub(crate) use limits::rates;
 pub use resources::Resources;
 pub(crate) use summary::Headline;
 pub use summary::Summary;
-pub(crate) use text::in_words;
+pub(crate) use text::{factor_in_words, in_words};
 
 /// The form that this program writes and reads.
 pub const SCHEMA: &str = "vltava-bench/1";
@@ -296,9 +296,14 @@ impl PointReport {
 }
 
 impl Report {
-    /// What others measured of this figure, if they say it.
+    /// What others measured of this figure, if they say it. A rate that was set is no measurement: theirs says at
+    /// which they measured the others, and ours may be another.
     pub fn published_of(&self, figure: &Figure) -> Option<f64> {
         let of = self.published.as_ref()?;
+        let is_set = |point: &PointReport| point.workload.is_rate_set();
+        if figure.is_rate() && !self.points.is_empty() && self.points.iter().all(is_set) {
+            return None;
+        }
         let systems = || self.points.iter().flat_map(|point| &point.systems);
         let has_read = systems().any(|system| system.runs.iter().any(|run| run.read.is_some()));
         // Where records are read, that is what was published.

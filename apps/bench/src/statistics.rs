@@ -144,8 +144,11 @@ fn above(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * series
 }
 
-/// Between which factors `b` is to `a`, median to median, in 95 of a hundred cases: the runs are drawn again
+/// Between which factors `b` is to `a`, median to median, in 95 of a hundred draws: the runs are drawn again
 /// and again from those there are (Efron's bootstrap). `None` if one is empty or the median of `a` is 0.
+///
+/// That is too narrow for few runs: no draw leaves the least and the greatest of them, and between those of four the
+/// true median lies in seven of eight cases only. No judgement is made by it.
 pub fn ratio_interval(a: &[f64], b: &[f64], seed: u64) -> Option<(f64, f64)> {
     const DRAWS: usize = 4_000;
     if a.is_empty() || b.is_empty() || median(a) == 0.0 {
@@ -193,7 +196,7 @@ pub enum Judgement {
 pub struct Comparison {
     /// The median of the second, as a multiple of that of the first.
     pub ratio: f64,
-    /// Where that ratio lies in 95 of a hundred cases.
+    /// The bootstrap interval of that ratio, which is too narrow for few runs.
     pub interval: Option<(f64, f64)>,
     /// How probable such a difference is between runs of one system.
     pub p: f64,
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_lies_in_its_interval() {
+    fn a_ratio_lies_in_its_interval_but_less_often_than_the_draws_do() {
         let mut chance = Chance::new(23, 0);
         let mut sample = |from: f64| (0..9).map(|_| from + chance.unit()).collect::<Vec<f64>>();
         let mut held = 0;
@@ -346,7 +349,7 @@ mod tests {
             let (low, high) = ratio_interval(&a, &b, 1).expect("there are runs");
             held += usize::from((low..=high).contains(&2.0));
         }
-        assert!(held >= 176, "{held} of 200");
+        assert!((176..190).contains(&held), "{held} of 200");
         assert_eq!(ratio_interval(&[], &[1.0], 1), None);
     }
 

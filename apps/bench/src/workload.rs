@@ -386,6 +386,12 @@ impl Workload {
         matches!(self.rate, Pace::OfFullSpeed(_))
     }
 
+    /// Whether records are sent at a rate that was set: what comes through is that rate, and how long it takes is what
+    /// is found out.
+    pub fn is_rate_set(&self) -> bool {
+        matches!(self.rate, Pace::Rate(_)) && self.search.is_none() && !self.stored
+    }
+
     /// The same for people, in a line.
     pub fn in_words(&self) -> String {
         if self.ceiling.is_some() {

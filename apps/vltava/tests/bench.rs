@@ -233,6 +233,13 @@ fn what_looks_worse_with_too_few_runs_has_an_exit_code_of_its_own() {
         assert_eq!(said.contains("looks worse: vltava: written, records/s, 0.50 ×"), code == 3, "{said}");
         assert!(stdout(&compared).contains("too few runs to tell"), "{}", stdout(&compared));
     }
+    let [none, broken] = ["none.json", "broken.json"].map(|name| folder.path().join(name));
+    std::fs::write(&broken, "{").expect("it can be written");
+    for (other, why) in [(none, "cannot read"), (broken, "is no report")] {
+        let compared = bench(&["compare", &fast, &other.display().to_string()]);
+        assert_eq!(compared.status.code(), Some(2), "{}", stderr(&compared));
+        assert!(stderr(&compared).contains(why), "{}", stderr(&compared));
+    }
     let help = bench(&["compare", "--help"]);
     assert!(stdout(&help).contains("3  something looks worse"), "{}", stdout(&help));
 }

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{Page, published, show};
+use super::{AFTER, BEFORE, Page, in_time, published, show};
+use crate::compare::{Differences, Line};
 use crate::plot::{class, number};
 use crate::report::{FIGURES, Figure, PointReport, SystemReport, Unit};
-use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare};
+use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare, from_nothing};
 
 /// What a reader asks first.
 const ASKED: [&str; 10] = [
@@ -29,32 +30,79 @@ pub(super) fn cards(page: &Page<'_>) -> Markup {
     }
 }
 
+/// Two that are set beside each other at one point.
+struct Pair {
+    /// As the page calls them.
+    names: [String; 2],
+    point: String,
+    medians: [f64; 2],
+    /// How many times the second the first is.
+    found: Comparison,
+    /// Whether chance does not explain it, although so many figures were compared.
+    is_sure: bool,
+}
+
 fn card(page: &Page<'_>, figure: &Figure) -> Option<Markup> {
     let says = |point: &&PointReport| {
         let has = |system: &SystemReport| !system.values(figure).is_empty();
-        figure.says_something(&point.workload) && point.systems.iter().any(has)
+        let is_told = match page.differences.is_none() && point.systems.len() > 1 {
+            true => figure.compares_systems(&point.workload),
+            false => figure.says_something(&point.workload),
+        };
+        is_told && point.systems.iter().any(has)
     };
     let points: Vec<&PointReport> = page.report.points.iter().filter(says).collect();
+    let pairs = match page.differences {
+        Some(differences) => before_and_after(differences, figure),
+        None => points.iter().flat_map(|point| between_systems(page, figure, point)).collect(),
+    };
     match points[..] {
         [] => None,
-        [point] if page.report.points.len() == 1 => Some(of_point(page, figure, point)),
-        _ => of_points(page, figure, &points),
+        [point] if page.report.points.len() == 1 => Some(of_point(page, figure, point, &pairs)),
+        _ => of_points(page, figure, &pairs),
     }
 }
 
-/// Of an experiment with one point: each system, and the first beside the others.
-fn of_point(page: &Page<'_>, figure: &Figure, point: &PointReport) -> Markup {
-    let (first, others) = match point.systems.split_first() {
-        Some((first, others)) => (Some(first), others),
-        None => (None, &[][..]),
+/// The first system beside each of the others.
+fn between_systems(page: &Page<'_>, figure: &Figure, point: &PointReport) -> Vec<Pair> {
+    let find = |name: &str| point.systems.iter().find(|system| system.name == name);
+    let Some(first) = page.systems.first().and_then(|name| find(name)) else { return Vec::new() };
+    let pair = |other: &SystemReport| {
+        let (of, to) = (other.values(figure), first.values(figure));
+        Some(Pair {
+            names: [first.name.clone(), other.name.clone()],
+            point: point.label(),
+            medians: [Spread::of(&to)?.median, Spread::of(&of)?.median],
+            found: compare(&of, &to, figure.better, MATTERS)
+                .or_else(|| from_nothing(&of, &to, figure.better))?,
+            is_sure: true,
+        })
     };
-    let pairs = others.iter().filter_map(|other| Some((first?, other, compared(first?, other, figure)?)));
-    let pairs: Vec<(&SystemReport, &SystemReport, Comparison)> = pairs.collect();
+    page.systems[1..].iter().filter_map(|name| pair(find(name)?)).collect()
+}
+
+/// Each system behind beside the same one before, as the comparison has judged them.
+fn before_and_after(differences: &Differences, figure: &Figure) -> Vec<Pair> {
+    let pair = |line: &Line| {
+        let [before, after] = &line.names;
+        Pair {
+            names: [in_time(after, AFTER), in_time(before, BEFORE)],
+            point: line.point.clone(),
+            medians: [line.after.median, line.before.median],
+            found: line.found,
+            is_sure: line.is_sure(),
+        }
+    };
+    differences.lines.iter().filter(|line| line.figure.name == figure.name).map(pair).collect()
+}
+
+/// Of an experiment with one point: each system, and those that are beside each other.
+fn of_point(page: &Page<'_>, figure: &Figure, point: &PointReport, pairs: &[Pair]) -> Markup {
     html! {
         div.answer {
             h3 { (figure.title) }
-            @for (first, other, found) in &pairs { (verdict(page, figure, first, other, found)) }
-            @if let (true, Some(first)) = (pairs.is_empty(), first) {
+            @for pair in pairs { (verdict(page, figure, pair)) }
+            @if let (true, Some(first)) = (pairs.is_empty(), point.systems.first()) {
                 @if let Some(spread) = Spread::of(&first.values(figure)) {
                     p class=(format!("said {}", class(page.series(&first.name)))) { (show(figure)(spread.median)) }
                 }
@@ -72,100 +120,103 @@ fn of_point(page: &Page<'_>, figure: &Figure, point: &PointReport) -> Markup {
     }
 }
 
-fn verdict(
-    page: &Page<'_>,
-    figure: &Figure,
-    first: &SystemReport,
-    other: &SystemReport,
-    found: &Comparison,
-) -> Markup {
-    let is_ahead = is_ahead(figure, found.ratio);
-    let (ahead, behind) = if is_ahead { (first, other) } else { (other, first) };
+fn verdict(page: &Page<'_>, figure: &Figure, pair: &Pair) -> Markup {
+    let (found, [first, other]) = (&pair.found, &pair.names);
+    let (ahead, behind) = if is_ahead(figure, found.ratio) { (first, other) } else { (other, first) };
     let factor = found.ratio.max(1.0 / found.ratio);
     // Between which factors, for whoever is ahead.
-    let interval = found.interval.map(|(low, high)| match found.ratio >= 1.0 {
-        true => (low, high),
-        false => (1.0 / high, 1.0 / low),
-    });
+    let interval =
+        found.interval.filter(|_| factor.is_finite()).map(|(low, high)| match found.ratio >= 1.0 {
+            true => (low, high),
+            false => (1.0 / high, 1.0 / low),
+        });
     html! {
         @if found.judgement == Judgement::Same {
             p.said { "about the same" }
-            p.who { (first.name) " and " (other.name) }
+            p.who { (first) " and " (other) }
+        } @else if !factor.is_finite() {
+            // One of them is 0.
+            p class=(format!("said {}", class(page.series(ahead)))) {
+                (show(figure)(pair.medians[0])) ", and " (show(figure)(pair.medians[1]))
+            }
+            p.who { (first) ", and " (other) }
         } @else {
-            p class=(format!("said {}", class(page.series(&ahead.name)))) { (number::times(factor)) " " (word(figure)) }
-            p.who { (ahead.name) ", beside " (behind.name) }
+            p class=(format!("said {}", class(page.series(ahead)))) { (number::times(factor)) " " (word(figure)) }
+            p.who { (ahead) ", beside " (behind) }
         }
         p.sure {
             @match found.judgement {
                 Judgement::TooFewRuns => span.unclear { "too few runs to be sure" },
                 Judgement::Same => span { "no difference past the noise" },
-                Judgement::Better | Judgement::Worse => span.clear { "a clear difference" },
+                Judgement::Better | Judgement::Worse => {
+                    @if pair.is_sure { span.clear { "a clear difference" } } @else { span.unclear { "perhaps by chance" } }
+                }
             }
             @if let Some((low, high)) = interval {
-                ", in 95 of 100 draws " (format!("{low:.2}–{high:.2} ×"))
+                ", bootstrap interval " (format!("{low:.2}–{high:.2} ×"))
             }
         }
     }
 }
 
 /// Of an experiment with several: the factors at all of them.
-fn of_points(page: &Page<'_>, figure: &Figure, points: &[&PointReport]) -> Option<Markup> {
-    let first = *page.systems.first()?;
-    let of = |other: &str| {
-        let find = |point: &&PointReport, name: &str| {
-            point.systems.iter().find(|system| system.name == name).cloned()
-        };
-        let pair = |point: &&PointReport| {
-            let found = compared(&find(point, first)?, &find(point, other)?, figure)?;
-            let factor = if figure.better == Better::Higher { found.ratio } else { 1.0 / found.ratio };
-            Some((factor, found.judgement, point.label()))
-        };
-        points.iter().filter_map(pair).collect::<Vec<_>>()
-    };
-    let others: Vec<(&str, Vec<_>)> = page.systems[1..]
-        .iter()
-        .map(|other| (*other, of(other)))
-        .filter(|(_, found)| !found.is_empty())
-        .collect();
-    if others.is_empty() {
-        return None;
+fn of_points(page: &Page<'_>, figure: &Figure, pairs: &[Pair]) -> Option<Markup> {
+    let mut groups: Vec<(&[String; 2], Vec<&Pair>)> = Vec::new();
+    for pair in pairs {
+        match groups.iter_mut().find(|(names, _)| **names == pair.names) {
+            Some((_, group)) => group.push(pair),
+            None => groups.push((&pair.names, vec![pair])),
+        }
     }
-    Some(html! {
-        div.answer {
-            h3 { (figure.title) }
-            @for (other, found) in &others { (range_of_factors(page, figure, (first, other), found)) }
+    (!groups.is_empty()).then(|| {
+        html! {
+            div.answer {
+                h3 { (figure.title) }
+                @for (names, group) in &groups { (range_of_factors(page, figure, names, group)) }
+            }
         }
     })
 }
 
-fn range_of_factors(
-    page: &Page<'_>,
-    figure: &Figure,
-    (first, other): (&str, &str),
-    found: &[(f64, Judgement, String)],
-) -> Markup {
-    let least = found.iter().min_by(|one, other| one.0.total_cmp(&other.0));
-    let most = found.iter().max_by(|one, other| one.0.total_cmp(&other.0));
-    let (Some(least), Some(most)) = (least, most) else { return html! {} };
-    let ahead = found.iter().filter(|(factor, ..)| *factor > 1.0).count();
-    let sure = found.iter().filter(|found| found.1 == Judgement::Better).count();
-    let has_runs = found.iter().any(|found| found.1 != Judgement::TooFewRuns);
+fn range_of_factors(page: &Page<'_>, figure: &Figure, names: &[String; 2], pairs: &[&Pair]) -> Markup {
+    let [first, other] = names;
+    let factor = |pair: &Pair| match figure.better {
+        Better::Higher => pair.found.ratio,
+        Better::Lower => 1.0 / pair.found.ratio,
+    };
+    let factors: Vec<(f64, &str)> = pairs.iter().map(|pair| (factor(pair), &*pair.point)).collect();
+    let ahead = factors.iter().filter(|(factor, _)| *factor > 1.0).count();
+    // Of what is nothing on one side there is no factor.
+    let known = || factors.iter().filter(|(factor, _)| *factor > 0.0 && factor.is_finite());
+    let least = known().min_by(|one, other| one.0.total_cmp(&other.0));
+    let most = known().max_by(|one, other| one.0.total_cmp(&other.0));
+    let nothing = factors.len() - known().count();
+    let is_sure = |judged: Judgement| {
+        pairs.iter().filter(|pair| pair.found.judgement == judged && pair.is_sure).count()
+    };
+    let (better, worse) = (is_sure(Judgement::Better), is_sure(Judgement::Worse));
+    let has_runs = pairs.iter().any(|pair| pair.found.judgement != Judgement::TooFewRuns);
     html! {
-        p class=(format!("said {}", class(page.series(first)))) {
-            (number::times(least.0).trim_end_matches(" ×")) "–" (number::times(most.0)) " " (word(figure))
+        @if let (Some(least), Some(most)) = (least, most) {
+            p class=(format!("said {}", class(page.series(first)))) {
+                (number::times(least.0).trim_end_matches(" ×")) "–" (number::times(most.0)) " " (word(figure))
+            }
         }
         p.who { (first) ", beside " (other) }
-        p.sure { "least at " (least.2) ", most at " (most.2) }
+        @if let (Some(least), Some(most)) = (least, most) {
+            p.sure { "least at " (least.1) ", most at " (most.1) }
+        }
+        @if nothing > 0 { p.sure { "one of the two is 0 at " (nothing) " of " (factors.len()) " points" } }
         p.sure {
-            "ahead at " (ahead) " of " (found.len()) " points"
-            @if has_runs { ", clearly at " (sure) } @else { "; " span.unclear { "too few runs to be sure" } }
+            "ahead at " (ahead) " of " (factors.len()) " points"
+            @if has_runs {
+                ", clearly at " (better)
+                @if worse > 0 { "; clearly behind at " (worse) }
+            } @else {
+                "; " span.unclear { "too few runs to be sure" }
+            }
         }
     }
-}
-
-/// How many times the second the first is.
-fn compared(first: &SystemReport, other: &SystemReport, figure: &Figure) -> Option<Comparison> {
-    compare(&other.values(figure), &first.values(figure), figure.better, MATTERS)
 }
 
 fn is_ahead(figure: &Figure, ratio: f64) -> bool {

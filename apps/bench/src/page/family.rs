@@ -38,13 +38,16 @@ pub fn family(summary: &Summary) -> String {
             (caveats(summary))
             @if !charts.is_empty() {
                 h2 { "The main picture" }
-                p { "One figure of each benchmark, by its median: the one that was published, else the first of its page." }
+                p {
+                    "One figure of each benchmark, by its median: the one that was published, else the first of its page; where "
+                    "the rate was set, of how long it took."
+                }
                 div.charts { @for chart in &charts { (chart.figure()) } }
             }
             (members(summary))
             @if !summary.table().is_empty() {
                 h2 { "All of them" }
-                p { "Medians; the ratio is how many times as good the first system is, by the first figure." }
+                p { "Medians; the ratio is how many times as good the first system is, by the figure that is told first." }
                 (table(&summary.table()))
             }
         }

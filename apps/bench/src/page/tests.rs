@@ -12,6 +12,8 @@ use crate::workload::{Published, Workload};
 
 const FAST: &[f64] = &[700.0, 720.0, 710.0, 730.0];
 const SLOW: &[f64] = &[100.0, 101.0, 99.0, 102.0];
+/// As many as it takes to tell a difference in one of sixteen figures.
+const MANY: &[f64] = &[100.0, 101.0, 99.0, 102.0, 98.5, 99.5];
 
 /// Two systems, with a second for each of five of them.
 fn two() -> Report {
@@ -116,6 +118,80 @@ fn two_reports_make_one_page() {
         assert!(page.contains(said), "{said}: {page}");
     }
     assert!(page.contains("about the same"), "{page}");
+}
+
+/// What is in the cards of a page.
+fn cards(page: &str) -> &str {
+    let cards = page.split("class=\"answers\"").nth(1).and_then(|rest| rest.split("</section>").next());
+    cards.expect("it has cards")
+}
+
+#[test]
+fn a_page_of_two_reports_says_what_the_comparison_says() {
+    let of = |rates: &[f64]| report(Workload::default(), &[("vltava", rates), ("kafka", rates)]);
+    let page = |rates: &[f64], noise| {
+        let slower = rates.iter().map(|rate| rate * 0.9).collect::<Vec<_>>();
+        let (before, after) = (of(rates), of(&slower));
+        let found = compare(&before, &after, noise);
+        let page = compared(&before, &after, &found);
+        assert_well_formed(&page);
+        (found.table().text(), page)
+    };
+    let (said, quiet) = page(SLOW, 0.2);
+    assert!(said.contains("the same") && !said.contains("worse"), "{said}");
+    assert!(cards(&quiet).contains("about the same") && !quiet.contains("a clear difference"), "{quiet}");
+    assert!(!quiet.contains(">worse<") && !quiet.contains(">better<"), "{quiet}");
+    // Each system is beside itself, and beside no other.
+    let (_, loud) = page(MANY, 0.03);
+    for said in ["vltava, before, beside vltava, after", "kafka, before, beside kafka, after"] {
+        assert!(cards(&loud).contains(said), "{said}: {loud}");
+    }
+    assert!(cards(&loud).contains("a clear difference") && loud.contains(">worse<"), "{loud}");
+    assert!(!cards(&loud).contains("after, beside vltava") && loud.contains(">kafka<"), "{loud}");
+}
+
+#[test]
+fn what_may_be_chance_among_so_many_is_no_clear_difference_on_a_page() {
+    let swept = |rates: [&[f64]; 8]| {
+        let point = |(at, rates): (i32, &[f64])| PointReport {
+            at: [("acks".to_owned(), at.into())].into_iter().collect(),
+            ..report(Workload::default(), &[("vltava", rates)]).points.remove(0)
+        };
+        Report { points: (0..).zip(rates).map(point).collect(), ..report(Workload::default(), &[]) }
+    };
+    let mut one = [SLOW; 8];
+    one[3] = &[90.0, 91.0, 92.0, 93.0];
+    let (before, after) = (swept([SLOW; 8]), swept(one));
+    let page = compared(&before, &after, &compare(&before, &after, 0.03));
+    assert_well_formed(&page);
+    assert!(!cards(&page).contains("clearly behind"), "{page}");
+    assert!(page.contains("worse, perhaps by chance") && !page.contains(">worse<"), "{page}");
+    assert!(page.contains("2 of 16 figures look worse"), "{page}");
+    let (before, after) = (swept([MANY; 8]), swept([&[50.0, 51.0, 52.0, 53.0, 54.0, 55.0]; 8]));
+    let page = compared(&before, &after, &compare(&before, &after, 0.03));
+    assert!(cards(&page).contains("ahead at 0 of 8 points, clearly at 0; clearly behind at 8"), "{page}");
+}
+
+#[test]
+fn what_is_nothing_on_one_side_has_a_card_without_a_factor() {
+    let mut report = two();
+    for run in &mut report.points[0].systems[1].runs {
+        run.written.as_mut().expect("it was written").records_per_sec = 0.0;
+    }
+    for turned in [false, true] {
+        let said = page(&report);
+        assert_well_formed(&said);
+        let both = if turned { ">0, and 715<" } else { ">715, and 0<" };
+        assert!(cards(&said).contains(both) && !cards(&said).contains("inf"), "{said}");
+        assert!(cards(&said).contains("a clear difference"), "{said}");
+        report.points[0].systems.reverse();
+    }
+    let point =
+        PointReport { at: [("acks".to_owned(), 1.into())].into_iter().collect(), ..report.points[0].clone() };
+    report.points.push(point);
+    let said = page(&report);
+    assert!(cards(&said).contains("one of the two is 0 at 2 of 2 points"), "{said}");
+    assert!(!cards(&said).contains("inf"), "{said}");
 }
 
 #[test]

@@ -177,6 +177,12 @@ impl Figure {
         }
     }
 
+    /// Whether it tells one system from another. Where the load is a share of what each takes, each has a load of its
+    /// own: what the same load does to both, their latencies do not say.
+    pub fn compares_systems(&self, workload: &Workload) -> bool {
+        self.says_something(workload) && !(self.is_latency && workload.is_overload())
+    }
+
     /// Whether it is a time that something took.
     pub const fn is_latency(&self) -> bool {
         self.is_latency
@@ -260,5 +266,12 @@ mod tests {
         assert!(
             says("close_ns", &overload) && says("response_p99_ns", &overload) && !says("close_ns", &paced)
         );
+        let compares = |name, workload: &Workload| Figure::find(name).expect(name).compares_systems(workload);
+        for name in ["response_p99_ns", "send_call_mean_ns"] {
+            assert!(compares(name, &paced) && !compares(name, &overload), "{name}");
+        }
+        for name in ["overload_of_full_speed", "broker_rss_bytes", "close_ns", "failed_records"] {
+            assert!(compares(name, &overload), "{name}");
+        }
     }
 }

@@ -58,7 +58,10 @@ impl Grid {
 
     /// As Markdown has it.
     pub fn markdown(&self) -> String {
-        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| in_markdown(cell)).collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
         let rule: Vec<String> = (0..self.head.len())
             .map(|at| if self.is_number(at) { "--:" } else { "---" }.to_owned())
             .collect();
@@ -79,6 +82,12 @@ impl Grid {
     }
 }
 
+/// A cell that ends where it should: values of a workload may have bars and lines of their own.
+fn in_markdown(cell: &str) -> String {
+    let escaped = cell.replace('\\', "\\\\").replace('|', "\\|");
+    escaped.split(['\r', '\n']).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +102,13 @@ mod tests {
         let markdown =
             "| system | rate | p50 |\n|---|--:|--:|\n| vltava | 1 000 | 5 µs |\n| kafka | 50 | 12 µs |\n";
         assert_eq!(grid.markdown(), markdown);
+    }
+
+    #[test]
+    fn a_cell_is_one_cell_whatever_is_in_it() {
+        let mut grid = Grid::new(["payload", "rate"]);
+        grid.row(["template:a|b\\|c\r\nd", "1"]);
+        let expected = "| payload | rate |\n|---|--:|\n| template:a\\|b\\\\\\|c d | 1 |\n";
+        assert_eq!(grid.markdown(), expected);
     }
 }

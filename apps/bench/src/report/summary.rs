@@ -10,7 +10,7 @@ pub struct Summary {
     name: String,
     about: String,
     is_quick: bool,
-    rows: Vec<[String; 12]>,
+    rows: Vec<[String; WIDTH]>,
     members: Vec<Member>,
     headlines: Vec<Headline>,
     failures: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub(crate) struct Headline {
 }
 
 /// The figures that are in it.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 8] = [
     "written_records_per_sec",
     "written_mib_per_sec",
     "read_records_per_sec",
@@ -49,7 +49,11 @@ const SHOWN: [&str; 7] = [
     "response_p99_ns",
     "end_to_end_p50_ns",
     "end_to_end_p99_ns",
+    "send_call_mean_ns",
 ];
+
+/// Cells of a row: of what and whom, the figures, what part of what the machine can do, and the ratio.
+const WIDTH: usize = 3 + SHOWN.len() + 2;
 
 impl Summary {
     /// Of these, with nothing in it.
@@ -70,13 +74,13 @@ impl Summary {
         for point in &report.points {
             self.headlines.extend(Headline::of(report, point));
             for at in 0..point.systems.len() {
-                self.rows.push(row(&report.name, point, at));
+                self.rows.push(row(report, point, at));
             }
         }
         if let Some(ceilings) =
             report.ceilings.filter(|_| report.points.iter().all(|point| point.systems.is_empty()))
         {
-            let mut row: [String; 12] = Default::default();
+            let mut row: [String; WIDTH] = Default::default();
             row[0].clone_from(&report.name);
             // As was published of it, where the file system knows that way.
             let [direct, flushed, ..] = rates(&ceilings);
@@ -89,11 +93,11 @@ impl Summary {
 
     /// Adds one that failed, and why.
     pub fn add_failure(&mut self, name: &str, why: &str) {
-        let mut row: [String; 12] = Default::default();
+        let mut row: [String; WIDTH] = Default::default();
         row[0] = name.to_owned();
         row[2] = "failed".to_owned();
-        row[11] = why.lines().next().unwrap_or_default().to_owned();
-        self.failures.push((name.to_owned(), row[11].clone()));
+        row[WIDTH - 1] = why.lines().next().unwrap_or_default().to_owned();
+        self.failures.push((name.to_owned(), row[WIDTH - 1].clone()));
         self.rows.push(row);
     }
 
@@ -148,7 +152,8 @@ impl Summary {
             );
         }
         text.push_str(
-            "Medians; *ratio to it* is how many times as good the first system is, by the first figure.\n\n",
+            "Medians; *ratio to it* is how many times as good the first system is: by the figure that was published, \
+             else by the first; where the rate was set, by how long it took.\n\n",
         );
         text.push_str(&self.table().markdown());
         let mut published = Grid::new(["benchmark", "published"]);
@@ -167,16 +172,9 @@ fn numbers_of_all(report: &Report) -> bool {
 }
 
 impl Headline {
-    /// The first figure of which others say what they measured, else the first that says something; `None` where no
-    /// system has any.
+    /// `None` where no system has any figure.
     fn of(report: &Report, point: &PointReport) -> Option<Self> {
-        let has = |figure: &&'static Figure| {
-            figure.says_something(&point.workload)
-                && point.systems.iter().any(|system| !system.values(figure).is_empty())
-        };
-        let is_published = |figure: &&&Figure| report.published_of(figure).is_some();
-        let figures: Vec<&'static Figure> = FIGURES.iter().filter(has).collect();
-        let figure = *figures.iter().find(is_published).or(figures.first())?;
+        let figure = first_figure(report, point)?;
         let values = |system: &SystemReport| (system.name.clone(), system.values(figure));
         let systems = point.systems.iter().map(values).filter(|(_, values)| !values.is_empty());
         Some(Self {
@@ -189,10 +187,25 @@ impl Headline {
     }
 }
 
-fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
+/// The figure that is told first: of which others say what they measured, else the first that says something. Where a
+/// rate was set, those are latencies, if there are any: the throughput is what was asked for.
+fn first_figure(report: &Report, point: &PointReport) -> Option<&'static Figure> {
+    let has = |figure: &&'static Figure| {
+        figure.says_something(&point.workload)
+            && point.systems.iter().any(|system| !system.values(figure).is_empty())
+    };
+    let mut figures: Vec<&'static Figure> = FIGURES.iter().filter(has).collect();
+    if point.workload.is_rate_set() && figures.iter().any(|figure| figure.is_latency()) {
+        figures.retain(|figure| figure.is_latency());
+    }
+    let is_published = |figure: &&&Figure| report.published_of(figure).is_some();
+    figures.iter().find(is_published).or(figures.first()).copied()
+}
+
+fn row(report: &Report, point: &PointReport, at: usize) -> [String; WIDTH] {
     let (first, system) = (&point.systems[0], &point.systems[at]);
-    let mut row: [String; 12] = Default::default();
-    row[0] = name.to_owned();
+    let mut row: [String; WIDTH] = Default::default();
+    row[0].clone_from(&report.name);
     row[1] = point.label();
     row[2].clone_from(&system.name);
     let says = |figure: &&Figure| figure.says_something(&point.workload);
@@ -203,16 +216,15 @@ fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
         let shown = figure.filter(says).and_then(|figure| Some(figure.show(median_of(figure, system)?)));
         row[cell] = shown.unwrap_or_default();
     }
-    row[10] = median(system, |run| run.share.map(|share| share.reached)).map_or_else(String::new, percent);
-    // The first figure that says something is the headline.
-    let headline = FIGURES.iter().filter(says).find(|figure| median_of(figure, first).is_some());
-    let ratio = headline.filter(|_| at > 0).and_then(|figure| {
+    row[WIDTH - 2] =
+        median(system, |run| run.share.map(|share| share.reached)).map_or_else(String::new, percent);
+    let ratio = first_figure(report, point).filter(|_| at > 0).and_then(|figure| {
         let (first, other) = (median_of(figure, first)?, median_of(figure, system)?);
         Some(if figure.better == crate::statistics::Better::Higher { first / other } else { other / first })
     });
-    row[11] = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} ×"));
+    row[WIDTH - 1] = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} ×"));
     if let Some(wrong) = wrong_in_words(system) {
-        row[11].push_str(&format!(" {wrong}"));
+        row[WIDTH - 1].push_str(&format!(" {wrong}"));
     }
     row
 }
@@ -221,7 +233,7 @@ fn row(name: &str, point: &PointReport, at: usize) -> [String; 12] {
 mod tests {
     use super::*;
     use crate::report::tests::report;
-    use crate::workload::Workload;
+    use crate::workload::{Pace, Published, Workload};
 
     #[test]
     fn each_system_of_each_benchmark_has_a_row_and_failures_do_too() {
@@ -237,5 +249,50 @@ mod tests {
         assert_eq!(summary.failures(), [("b".to_owned(), "it broke".to_owned())]);
         let markdown = summary.markdown();
         assert!(markdown.contains("| a |") && markdown.contains("Short forms"), "{markdown}");
+    }
+
+    /// Of two systems that keep a rate, one takes four times as long.
+    fn paced() -> Report {
+        let rate = serde_json::from_value(200.into()).expect("it is a rate");
+        let workload = Workload { rate, ..Workload::default() };
+        let mut paced = report(workload, &[("vltava", &[200.0]), ("kafka", &[200.0])]);
+        for (system, factor) in paced.points[0].systems.iter_mut().zip([1, 4]) {
+            for run in &mut system.runs {
+                let flow = run.written.as_mut().and_then(|flow| flow.response_ns.as_mut());
+                for found in flow.into_iter().chain(run.send_call_ns.as_mut()) {
+                    (found.p50, found.p99, found.mean) = (factor * 7, factor * 70, factor as f64 * 7.0);
+                }
+                run.read = run.written.clone();
+            }
+        }
+        paced
+    }
+
+    #[test]
+    fn where_a_rate_was_set_latency_is_told_first() {
+        let told = |published: Published| {
+            let mut summary = Summary::of("family", "What they measured");
+            summary.add(&Report { published: Some(published), ..paced() });
+            let headline = summary.headlines.pop().expect("it has figures");
+            let ratio = summary.rows[1][WIDTH - 1].clone();
+            (headline.figure.name, headline.published, ratio)
+        };
+        let (rate, four) = (Some(200.0), "4.00 ×".to_owned());
+        let latency = Published { records_per_sec: rate, p99_ms: Some(5.0), ..Published::default() };
+        assert_eq!(told(latency), ("end_to_end_p99_ns", Some(5e6), four.clone()));
+        let call = Published { send_mean_ms: Some(0.02), ..Published::default() };
+        assert_eq!(told(call), ("send_call_mean_ns", Some(2e4), four.clone()));
+        let only = Published { records_per_sec: rate, ..Published::default() };
+        assert_eq!(told(only), ("response_p50_ns", None, four));
+    }
+
+    #[test]
+    fn a_rate_that_was_set_is_not_what_others_measured() {
+        let figure = Figure::find("read_records_per_sec").expect("there is one");
+        let published = Published { records_per_sec: Some(2e5), ..Published::default() };
+        let mut report = Report { published: Some(published), ..paced() };
+        assert_eq!(report.published_of(figure), None);
+        report.points[0].workload.rate = Pace::Max;
+        assert_eq!(report.published_of(figure), Some(2e5));
     }
 }

@@ -93,3 +93,34 @@ fn a_run_that_loses_a_record_says_so() {
     assert!(report.table().text().contains("wrong in 1 of 2 runs"));
     assert!(report.markdown().contains("**vltava acks=all: verification failed: records 1 lost**"));
 }
+
+/// A workload whose rate is this share of full speed.
+fn overload(share: &str) -> Workload {
+    Workload { rate: serde_json::from_value(share.into()).expect("it is a rate"), ..Workload::default() }
+}
+
+#[test]
+fn who_refuses_records_beside_who_refuses_none_is_worse() {
+    let rates: &[f64] = &[10.0, 11.0, 12.0, 13.0];
+    let mut report = report(overload("150%"), &[("vltava", rates), ("kafka", rates)]);
+    for (run, failed) in report.points[0].systems[0].runs.iter_mut().zip(155_000..) {
+        run.failed = failed;
+    }
+    let verdicts = report.verdicts();
+    let row = verdicts.rows().iter().find(|row| row[0] == "given up, records").expect("it is judged");
+    assert_eq!(row[1..], ["vltava to kafka", "from 0", "", "worse"]);
+}
+
+#[test]
+fn latencies_of_loads_that_are_not_the_same_are_not_judged() {
+    let rates: &[f64] = &[10.0, 11.0, 12.0, 13.0];
+    let of = |share| report(overload(share), &[("vltava", rates), ("kafka", rates)]);
+    let judged = |report: &Report| report.verdicts().text();
+    assert!(!judged(&of("150%")).contains("until") && !judged(&of("90%")).contains("call of send"));
+    assert!(judged(&of("150%")).contains("written, records/s"));
+    let rate =
+        Workload { rate: serde_json::from_value(5.into()).expect("it is a rate"), ..Workload::default() };
+    assert!(
+        judged(&report(rate, &[("vltava", rates), ("kafka", rates)])).contains("until acknowledged, p99")
+    );
+}

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::resources::{median, percent};
 use super::{FIGURES, Figure, Grid, PointReport, Report, RunReport, SystemReport, limits};
-use crate::statistics::{Judgement, MATTERS, Spread, compare};
+use crate::statistics::{Comparison, Judgement, MATTERS, Spread, compare, from_nothing};
 use crate::workload::several;
 
 const WHAT_WAS_DONE: &str = "What was done to the brokers, and the longest that a record then waited for its \
@@ -55,20 +55,22 @@ impl Report {
 
     /// The first system beside each other one, where there are several.
     pub fn verdicts(&self) -> Grid {
-        let mut grid = Grid::new(["", "figure", "systems", "ratio", "95 of 100", "verdict"]);
+        let mut grid = Grid::new(["", "figure", "systems", "ratio", "bootstrap interval", "verdict"]);
         for point in &self.points {
             let Some((first, others)) = point.systems.split_first() else { continue };
             for other in others {
-                for figure in FIGURES.iter().filter(|figure| figure.says_something(&point.workload)) {
+                for figure in FIGURES.iter().filter(|figure| figure.compares_systems(&point.workload)) {
                     // How many times the other one the first is.
                     let (of, to) = (other.values(figure), first.values(figure));
-                    let Some(found) = compare(&of, &to, figure.better, MATTERS) else { continue };
+                    let found = compare(&of, &to, figure.better, MATTERS)
+                        .or_else(|| from_nothing(&of, &to, figure.better));
+                    let Some(found) = found else { continue };
                     let interval = found.interval.map(|(low, high)| format!("{low:.2}–{high:.2}"));
                     grid.row([
                         point.label(),
                         figure.title.to_owned(),
                         format!("{} to {}", first.name, other.name),
-                        format!("{:.2} ×", found.ratio),
+                        factor_in_words(&found),
                         interval.unwrap_or_default(),
                         in_words(found.judgement).to_owned(),
                     ]);
@@ -159,6 +161,11 @@ fn shown(figure: &Figure, system: &SystemReport) -> String {
             format!("{} ({}–{})", figure.show(median), figure.show(min), figure.show(max))
         }
     }
+}
+
+/// How many times the first the second is; of nothing there is no factor.
+pub(crate) fn factor_in_words(found: &Comparison) -> String {
+    if found.ratio.is_finite() { format!("{:.2} ×", found.ratio) } else { "from 0".to_owned() }
 }
 
 /// What two samples come to, for people.

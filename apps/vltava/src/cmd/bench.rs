@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use bench::compare::{Line, compare};
+use bench::compare::{Differences, Line, compare};
 use bench::files;
 use bench::preset::{Family, PRESETS, Preset};
 use bench::report::{Report, Summary};
@@ -16,6 +16,7 @@ use bench::workload::Experiment;
 use clap::Subcommand;
 use serde_json::json;
 
+use crate::failure;
 use crate::output::{Table, wrapped};
 
 /// Measure by name: what LinkedIn, LiveRamp and Confluent measured, on this program, Apache Kafka, or any cluster
@@ -40,9 +41,11 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  nothing became worse
   1  something became worse, which chance does not explain, or a run behind failed or lost records
-  2  the arguments make no sense
+  2  the two could not be compared, or the arguments make no sense
   3  something looks worse, and there are too few runs to tell whether that is chance";
 
+/// The two could not be compared: nothing is known of what became worse.
+const NOT_COMPARED: i32 = 2;
 /// What looks worse cannot be judged: no failure, and no reason to go on.
 const UNJUDGED: i32 = 3;
 
@@ -168,20 +171,13 @@ fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
 }
 
 fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> {
-    let (before, after) = (Report::open(&arguments.before)?, Report::open(&arguments.after)?);
-    let found = compare(&before, &after, arguments.noise);
-    for note in &found.unmatched {
-        eprintln!("note: {note}");
-    }
-    if found.lines.is_empty() && found.wrong.is_empty() {
-        bail!("the two have nothing in common that could be compared");
-    }
-    if let Some(folder) = &arguments.out {
-        let page = files::write_compared((&before, &after), &found, folder)?;
-        eprintln!("written: {}", page.display());
-    }
-    write!(out, "{}", found.table().text())?;
-    out.flush()?;
+    let found = match compared(arguments, out) {
+        Err(error) if !failure::is_closed_pipe(&error) => {
+            eprintln!("{}", failure::describe(&error, failure::Asked::Other));
+            std::process::exit(NOT_COMPARED)
+        }
+        compared => compared?,
+    };
     if let Some(unjudged) = found.unjudged() {
         eprintln!("warning: {unjudged}");
     }
@@ -203,6 +199,25 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
         eprintln!("warning: looks worse: {}", line.in_words());
     }
     std::process::exit(UNJUDGED)
+}
+
+/// What the two come to, written as a table and, if that is wanted, as a page.
+fn compared(arguments: &CompareArguments, out: &mut dyn Write) -> Result<Differences> {
+    let (before, after) = (Report::open(&arguments.before)?, Report::open(&arguments.after)?);
+    let found = compare(&before, &after, arguments.noise);
+    for note in &found.unmatched {
+        eprintln!("note: {note}");
+    }
+    if found.lines.is_empty() && found.wrong.is_empty() {
+        bail!("the two have nothing in common that could be compared");
+    }
+    if let Some(folder) = &arguments.out {
+        let page = files::write_compared((&before, &after), &found, folder)?;
+        eprintln!("written: {}", page.display());
+    }
+    write!(out, "{}", found.table().text())?;
+    out.flush()?;
+    Ok(found)
 }
 
 fn report(arguments: &ReportArguments) -> Result<()> {
