@@ -83,6 +83,27 @@ fn what_makes_no_sense_is_refused() {
         ("keys: some", "w.yaml: keys: expected none, round-robin:N"),
         ("stored: true", "w.yaml: stored: nobody reads what is stored"),
         ("one_at_a_time: true", "w.yaml: one_at_a_time: it takes one producer and one consumer"),
+        (
+            "stored: true\nconsumers: 1\nrecords: 5\nrate: 500",
+            "w.yaml: stored: what is stored is written and read",
+        ),
+        (
+            "stored: true\nconsumers: 1\nrecords: 5\nrate: 50%",
+            "w.yaml: stored: what is stored is written and read",
+        ),
+        ("arrivals: poisson", "w.yaml: arrivals: poisson is of records that are due at a rate"),
+        (
+            "one_at_a_time: true\nconsumers: 1\ntopics: 2",
+            "w.yaml: one_at_a_time: all records go to one topic, and none to the others of 2",
+        ),
+        (
+            "one_at_a_time: true\nconsumers: 1\nrecords_max: 5",
+            "w.yaml: one_at_a_time: records_max would not end it",
+        ),
+        (
+            "one_at_a_time: true\nconsumers: 1\nmay_give_up: true",
+            "w.yaml: one_at_a_time: may_give_up would change nothing",
+        ),
         ("search: {p99_ms: 0}", "w.yaml: search: p99_ms: not above 0"),
         ("search: {within: 0.01}\nrate: 5", "w.yaml: search: it finds the rate"),
         ("search: {p99: 1}", "w.yaml:2: search: unknown field `p99`"),
@@ -98,6 +119,14 @@ fn what_makes_no_sense_is_refused() {
     let many =
         "name: a\npartitions: [1,2,3,4,5,6,7,8]\nrecord_bytes: [1,2,3,4,5,6,7,8]\nproducers: [1,2,3,4,5]\n";
     assert!(refusal(many).contains("its lists make 320 points"), "{}", refusal(many));
+}
+
+#[test]
+fn chance_has_its_say_wherever_records_are_due() {
+    for rate in ["rate: 500", "rate: 1:500:10", "rate: 50%", "search: {}"] {
+        let experiment = read(&format!("name: a\narrivals: poisson\n{rate}\n")).expect(rate);
+        assert_eq!(experiment.points[0].workload.arrivals, "poisson", "{rate}");
+    }
 }
 
 #[test]
