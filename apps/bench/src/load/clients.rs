@@ -29,9 +29,10 @@ impl<'a> Clients<'a> {
     pub(super) fn producer(&self) -> Result<ProducerBuilder> {
         let Target { servers, workload, driver, .. } = self.target;
         let producer = Producer::builder(servers).set("acks", &workload.acks)?;
-        self.with(producer, "producer", &driver.producer, &workload.producer, |producer, name, value| {
-            producer.clone().set(name, value)
-        })
+        let set = |producer: &ProducerBuilder, name: &str, value: &str| producer.clone().set(name, value);
+        let producer = self.with(producer, "producer", &driver.producer, &workload.producer, set)?;
+        // As Kafka's own tool has it: one at a time, a record is sent at once, whatever a file says.
+        Ok(if workload.one_at_a_time { producer.linger(Duration::ZERO) } else { producer })
     }
 
     pub(super) fn consumer(&self) -> Result<ConsumerBuilder> {
@@ -89,5 +90,35 @@ impl<'a> Clients<'a> {
     /// What was passed over.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::driver::Driver;
+    use crate::resources::Sources;
+    use crate::workload::Workload;
+
+    fn with<T>(consumer: &[(&str, &str)], one_at_a_time: bool, act: impl FnOnce(&Clients<'_>) -> T) -> T {
+        let settings =
+            |of: &[(&str, &str)]| of.iter().map(|(name, to)| ((*name).into(), (*to).into())).collect();
+        let (mut driver, stop) = (Driver::at("127.0.0.1:1"), AtomicBool::new(false));
+        driver.consumer = settings(consumer);
+        let producer = settings(&[("linger.ms", "20")]);
+        let workload = Workload { one_at_a_time, producer, ..Workload::default() };
+        let (servers, sources) = ("127.0.0.1:1", Sources::default());
+        act(&Clients::new(Target { servers, sources, driver: &driver, workload: &workload, stop: &stop }))
+    }
+
+    #[test]
+    fn one_at_a_time_nothing_lingers_and_that_is_told() {
+        for (one_at_a_time, expected) in [(false, "20"), (true, "0")] {
+            let properties = with(&[], one_at_a_time, |clients| clients.properties());
+            let linger = properties.iter().find(|(name, _)| *name == "linger.ms");
+            assert_eq!(linger.map(|(_, value)| &**value), Some(expected));
+        }
     }
 }
