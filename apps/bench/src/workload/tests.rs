@@ -160,7 +160,9 @@ testDurationMinutes: 15
     assert_eq!((searching.notes.len(), searching.points[0].workload.search), (3, Some(Goal::default())));
     let draining = read(&text.replace("SizeGB: 0", "SizeGB: 10")).expect("it is right");
     let Workload { stored, records, .. } = draining.points[0].workload;
-    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 3));
+    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 4));
+    let of_time = "testDurationMinutes 15: it ends once the backlog is read, however long that takes";
+    assert!(draining.notes.iter().any(|note| note == of_time), "{:?}", draining.notes);
     let cases = [
         ("messageSize", "mesageSize", "w.yaml:5: unknown field `mesageSize`: did you mean `messageSize`?"),
         ("KEY_ROUND_ROBIN", "KEYS", "w.yaml: keyDistributor: KEYS is neither"),
