@@ -290,6 +290,14 @@ impl Experiment {
             Ok(Point { at, workload })
         };
         let points = combinations.into_iter().map(point).collect::<Result<Vec<_>>>()?;
+        if let Some(axis) = axes.iter().find(|axis| axis.values.len() > 1) {
+            ensure!(
+                points.iter().all(|point| point.workload.ceiling.is_none()),
+                "{name}: ceiling: the machine is measured once, and {} has {} values: say one",
+                axis.field,
+                axis.values.len()
+            );
+        }
         let first = points.first().map(|point| point.workload.clone()).unwrap_or_default();
         let Workload { name, about, published, .. } = first;
         Ok(Self { name, about, published, axes, points, is_quick, notes })

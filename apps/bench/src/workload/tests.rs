@@ -110,6 +110,14 @@ fn what_makes_no_sense_is_refused() {
         ("seconds: 0", "w.yaml: seconds: nothing is measured in no time"),
         ("stop_on_time: true\nrecords: 5", "w.yaml: stop_on_time: how long it sends"),
         ("ceiling: {disk_bytes: 0}", "w.yaml: ceiling: nothing is measured with no bytes"),
+        (
+            "ceiling: {disk_bytes: [5, 6]}",
+            "w.yaml: ceiling: the machine is measured once, and ceiling/disk_bytes has 2 values",
+        ),
+        (
+            "ceiling: {disk_bytes: 5}\nproducers: [1, 2, 3]",
+            "w.yaml: ceiling: the machine is measured once, and producers has 3 values",
+        ),
         ("topic: {retention.ms: {}}", "w.yaml:2: topic: retention.ms: expected a text or a number"),
     ];
     for (line, expected) in cases {
