@@ -174,11 +174,11 @@ impl Suite<'_> {
         let workload = &point.workload;
         let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
         let mut cluster = Cluster::start(driver, brokers, self.site)?;
-        let (pids, servers, metrics) =
-            (cluster.pids(), cluster.servers().to_owned(), cluster.metrics().to_owned());
+        let (tallies, servers, metrics) =
+            (cluster.tallies(), cluster.servers().to_owned(), cluster.metrics().to_owned());
         let is_there = driver.system == System::Bootstrap;
         let dir = (!is_there).then_some(&*self.site.dir);
-        let sources = Sources { brokers: &pids, dir, metrics: &metrics };
+        let sources = Sources { brokers: &tallies, dir, metrics: &metrics };
         let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
         let measured = cluster.under(&workload.faults, |began| {
             let mut show = |part: &str, window: &Window<'_>| {
