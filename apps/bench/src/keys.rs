@@ -28,6 +28,16 @@ pub enum Keys {
     },
 }
 
+impl Keys {
+    /// Of each key.
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::RoundRobin { .. } | Self::Uniform { .. } | Self::Zipf { .. } => DIGITS,
+        }
+    }
+}
+
 impl FromStr for Keys {
     type Err = String;
 
@@ -181,6 +191,16 @@ mod tests {
                 assert!(off < 5.0 * expected.sqrt() + 1.0, "{exponent} {n}: {off} off {expected}");
             }
         }
+    }
+
+    #[test]
+    fn all_keys_have_the_size_that_is_told() {
+        for said in ["round-robin:3", "uniform:10", "zipf:100"] {
+            let keys: Keys = said.parse().expect("it says which keys");
+            let mut stream = KeyStream::new(keys, 0, Chance::new(1, 0)).expect("there are keys");
+            assert_eq!(stream.next_key().len(), keys.bytes(), "{said}");
+        }
+        assert_eq!(Keys::None.bytes(), 0);
     }
 
     #[test]

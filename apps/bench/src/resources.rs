@@ -2,21 +2,22 @@
 //! the machine did meanwhile.
 
 mod host;
+mod tally; // of a broker, whichever process it is
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub use host::{Disk, Host};
+pub use tally::Tally;
 
 /// Where to look while something is measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sources<'a> {
-    /// The processes of brokers that run here; one that is started again has another number.
-    pub brokers: &'a [AtomicU32],
+    /// The brokers that run here.
+    pub brokers: &'a [Tally],
     /// A directory on the disk that their data is on.
     pub dir: Option<&'a Path>,
     /// Addresses of their metrics, as Prometheus reads them.
@@ -55,24 +56,27 @@ pub struct Used {
 }
 
 impl Usage {
-    /// Of these processes; one that is gone counts for nothing.
-    pub fn of(pids: impl IntoIterator<Item = u32>) -> Self {
+    /// Of this process; one that is gone has used nothing.
+    pub fn of(pid: u32) -> Self {
         let tick = Duration::from_secs(1).as_secs_f64() / rustix::param::clock_ticks_per_second() as f64;
         let page = rustix::param::page_size() as u64;
-        let mut sum = Self::default();
-        for pid in pids {
-            let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            let (ticks, pages) = of_stat(&read("stat")).unwrap_or_default();
-            let (from_disk, to_disk) = of_io(&read("io"));
-            sum.cpu_seconds += ticks as f64 * tick;
-            sum.rss_bytes += pages * page;
-            sum.disk_read_bytes += from_disk;
-            sum.disk_written_bytes += to_disk;
-            let (voluntary, involuntary) = switches(pid);
-            sum.voluntary_switches += voluntary;
-            sum.involuntary_switches += involuntary;
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let (ticks, pages) = of_stat(&read("stat")).unwrap_or_default();
+        let (disk_read_bytes, disk_written_bytes) = of_io(&read("io"));
+        let (voluntary_switches, involuntary_switches) = switches(pid);
+        Self {
+            cpu_seconds: ticks as f64 * tick,
+            rss_bytes: pages * page,
+            disk_written_bytes,
+            disk_read_bytes,
+            voluntary_switches,
+            involuntary_switches,
         }
-        sum
+    }
+
+    /// Of two at the same time, who have their memory both.
+    fn beside(self, other: Self) -> Self {
+        Self { rss_bytes: self.rss_bytes + other.rss_bytes, ..self.and(&other) }
     }
 
     /// What was used since; memory is what there is now.
@@ -106,9 +110,8 @@ impl Usage {
 impl Used {
     /// What was used until now.
     pub fn now(sources: Sources<'_>) -> Self {
-        let brokers = (!sources.brokers.is_empty())
-            .then(|| Usage::of(sources.brokers.iter().map(|pid| pid.load(Ordering::Relaxed))));
-        Self { client: Usage::of([std::process::id()]), brokers, host: Some(Host::now(sources.dir)) }
+        let brokers = sources.brokers.iter().map(Tally::look).reduce(Usage::beside);
+        Self { client: Usage::of(std::process::id()), brokers, host: Some(Host::now(sources.dir)) }
     }
 
     /// What was used since.
@@ -188,9 +191,25 @@ mod tests {
         assert_eq!(of_stat("42 (a) S 1"), None);
         let io = "rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 12288\ncancelled_write_bytes: 1\n";
         assert_eq!(of_io(io), (4_096, 12_288));
-        let own = Usage::of([std::process::id()]);
+        let own = Usage::of(std::process::id());
         assert!(own.rss_bytes > 0 && own.voluntary_switches + own.involuntary_switches > 0);
-        assert_eq!(Usage::of([u32::MAX]), Usage::default(), "nobody has that number");
+        assert_eq!(Usage::of(u32::MAX), Usage::default(), "nobody has that number");
+    }
+
+    #[test]
+    fn a_broker_that_is_gone_hides_nothing_of_the_others() {
+        let burn = |seconds: f64| {
+            let until = Usage::of(std::process::id()).cpu_seconds + seconds;
+            while Usage::of(std::process::id()).cpu_seconds < until {}
+        };
+        burn(0.05);
+        let brokers = [(); 2].map(|()| Tally::of(std::process::id()));
+        let sources = Sources { brokers: &brokers, ..Sources::default() };
+        let before = Used::now(sources);
+        brokers[1].moved_to(u32::MAX);
+        burn(0.03);
+        let used = Used::now(sources).since(&before).brokers.expect("there are brokers");
+        assert!(used.cpu_seconds >= 0.025, "{used:?}");
     }
 
     #[test]

@@ -53,8 +53,15 @@ impl Rate {
         Self { from: self.from / by, to: self.to / by, ..self }
     }
 
+    /// How many records are due so many seconds after the start.
+    pub(crate) fn due_by(&self, seconds: f64) -> f64 {
+        let growth = if self.seconds > 0.0 { (self.to - self.from) / self.seconds } else { 0.0 };
+        let in_ramp = seconds.min(self.seconds);
+        self.from * in_ramp + growth / 2.0 * in_ramp * in_ramp + self.to * (seconds - in_ramp)
+    }
+
     /// When so many records are due, in seconds after the start.
-    fn when(&self, records: f64) -> f64 {
+    pub(crate) fn when(&self, records: f64) -> f64 {
         let in_ramp = (self.from + self.to) / 2.0 * self.seconds;
         if records >= in_ramp {
             return self.seconds + (records - in_ramp) / self.to;
@@ -245,6 +252,12 @@ mod tests {
         assert!((down.when(750.0) - 10.0).abs() < 1e-9 && (down.when(800.0) - 11.0).abs() < 1e-9);
         let flat: Rate = "50:50:10".parse().expect("or neither");
         assert!((flat.when(100.0) - 2.0).abs() < 1e-9);
+        for rate in [rate, down, flat, Rate::constant(7.0)] {
+            for seconds in [0.0, 4.0, 10.0, 13.0] {
+                let there_and_back = rate.when(rate.due_by(seconds));
+                assert!((there_and_back - seconds).abs() < 1e-9, "{rate}, {seconds}: {there_and_back}");
+            }
+        }
         for wrong in ["", "1:2", "1:0:5", "-1:5:5", "a:b:c", "1:inf:3"] {
             assert!(wrong.parse::<Rate>().is_err(), "{wrong}");
         }

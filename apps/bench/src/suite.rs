@@ -20,7 +20,7 @@ use crate::load::{self, Outcome, Show, Target, Window};
 use crate::machine::{self, Machine};
 use crate::report::{Growth, PointReport, Report, RunReport, SCHEMA, SystemReport};
 use crate::resources::Sources;
-use crate::system::{Cluster, Site};
+use crate::system::{Cluster, Kafka, Site};
 use crate::workload::{Experiment, Point, Workload};
 
 use paced::Paced;
@@ -174,11 +174,11 @@ impl Suite<'_> {
         let workload = &point.workload;
         let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
         let mut cluster = Cluster::start(driver, brokers, self.site)?;
-        let (pids, servers, metrics) =
-            (cluster.pids(), cluster.servers().to_owned(), cluster.metrics().to_owned());
+        let (tallies, servers, metrics) =
+            (cluster.tallies(), cluster.servers().to_owned(), cluster.metrics().to_owned());
         let is_there = driver.system == System::Bootstrap;
         let dir = (!is_there).then_some(&*self.site.dir);
-        let sources = Sources { brokers: &pids, dir, metrics: &metrics };
+        let sources = Sources { brokers: &tallies, dir, metrics: &metrics };
         let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
         let measured = cluster.under(&workload.faults, |began| {
             let mut show = |part: &str, window: &Window<'_>| {
@@ -201,9 +201,9 @@ impl Suite<'_> {
         let place = format!("{} {}", driver.name, point.label());
         let of_run = paced.notes.iter().cloned().chain(paced.outcome.punctuality.warning());
         let of_run = of_run.map(|note| format!("{}: {note}", place.trim_end()));
-        let cold = cold_start(driver, workload);
-        for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(cold).chain(driver.notes.clone())
-        {
+        let of_system =
+            cold_start(driver, workload).into_iter().chain(of_jvm(driver)).chain(driver.notes.clone());
+        for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(of_system) {
             if !notes.contains(&note) {
                 notes.push(note);
             }
@@ -265,14 +265,25 @@ fn now() -> Duration {
 
 /// What a short warm-up does to a system on a JVM.
 fn cold_start(driver: &Driver, workload: &Workload) -> Option<String> {
-    let seconds = workload.warmup_seconds;
-    let is_cold = driver.system == System::Kafka && !workload.stored && seconds < KAFKA_WARMUP_SECONDS;
-    is_cold.then(|| {
-        format!(
-            "{} was warmed up for {seconds} s before each run: it runs on a JVM, which compiles for longer, so that \
-             the first of its records measure that",
-            driver.name
-        )
+    let (name, seconds) = (&driver.name, workload.warmup_seconds);
+    if driver.system != System::Kafka || !workload.stored && seconds >= KAFKA_WARMUP_SECONDS {
+        return None;
+    }
+    let how = if workload.stored {
+        "only written to before what is read is measured".to_owned()
+    } else {
+        format!("warmed up for {seconds} s before each run")
+    };
+    Some(format!(
+        "{name} was {how}: it runs on a JVM, which compiles for longer, so that the first of its records measure that"
+    ))
+}
+
+/// What Kafka runs with that is none of its settings.
+fn of_jvm(driver: &Driver) -> Option<String> {
+    let is_kafka = driver.system == System::Kafka;
+    is_kafka.then(|| {
+        format!("{} runs in a JVM with {}, as Kafka's scripts start it", driver.name, Kafka::options())
     })
 }
 
@@ -313,6 +324,27 @@ fn in_turn(run: usize, systems: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_jvm_does_to_a_result_is_told() {
+        let cold = |driver: &str, warmup_seconds, stored| {
+            let driver = Driver::find(driver).expect("it ships");
+            cold_start(&driver, &Workload { warmup_seconds, stored, ..Workload::default() })
+        };
+        let said = |note: Option<String>, what: &str| note.is_some_and(|note| note.starts_with(what));
+        assert!(said(
+            cold("kafka", 5.0, false),
+            "kafka was warmed up for 5 s before each run: it runs on a JVM"
+        ));
+        assert!(said(
+            cold("kafka", 10.0, true),
+            "kafka was only written to before what is read is measured: it"
+        ));
+        assert_eq!((cold("kafka", 10.0, false), cold("vltava", 0.0, true)), (None, None));
+        let of = |driver: &str| of_jvm(&Driver::find(driver).expect("it ships"));
+        assert!(said(of("kafka"), "kafka runs in a JVM with -Xmx1g -Xms1g -server -XX:+UseG1GC "));
+        assert_eq!(of("vltava"), None);
+    }
 
     #[test]
     fn turns_turn_around() {

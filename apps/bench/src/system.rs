@@ -14,7 +14,7 @@ mod trouble;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -22,6 +22,7 @@ use client::Admin;
 
 use crate::ballast::Ballast;
 use crate::driver::{Driver, System};
+use crate::resources::Tally;
 use process::Process;
 
 pub use kafka::Kafka;
@@ -45,8 +46,8 @@ pub struct Site {
 /// Brokers that run.
 pub struct Cluster {
     processes: Vec<Process>,
-    /// Of those; one that is started again has another.
-    pids: Arc<[AtomicU32]>,
+    /// What each of those uses.
+    tallies: Arc<[Tally]>,
     home: Option<PathBuf>,
     servers: String,
     metrics: Vec<String>,
@@ -69,7 +70,7 @@ impl Cluster {
     pub fn start(driver: &Driver, brokers: u16, site: &Site) -> Result<Self> {
         if driver.system == System::Bootstrap {
             let (servers, metrics) = (driver.bootstrap_servers.clone(), driver.metrics.clone());
-            return Ok(Self { processes: Vec::new(), pids: Arc::default(), home: None, servers, metrics });
+            return Ok(Self { processes: Vec::new(), tallies: Arc::default(), home: None, servers, metrics });
         }
         ensure!(driver.system != System::Kafka || site.kafka.is_some(), NO_KAFKA);
         if let Some(ballast) = &site.ballast {
@@ -87,13 +88,13 @@ impl Cluster {
             );
         }
         let servers = addresses.join(",");
-        let (processes, pids) = (Vec::new(), Arc::default());
-        let mut cluster = Self { processes, pids, home: Some(home), servers, metrics };
+        let (processes, tallies) = (Vec::new(), Arc::default());
+        let mut cluster = Self { processes, tallies, home: Some(home), servers, metrics };
         match driver.system {
             System::Kafka => cluster.start_kafka(driver, &ports, site)?,
             System::Vltava | System::Bootstrap => cluster.start_ours(driver, &ports, site)?,
         }
-        cluster.pids = cluster.processes.iter().map(|process| AtomicU32::new(process.pid())).collect();
+        cluster.tallies = cluster.processes.iter().map(|process| Tally::of(process.pid())).collect();
         cluster.wait_until_ready(brokers.into())?;
         Ok(cluster)
     }
@@ -160,9 +161,9 @@ impl Cluster {
         &self.servers
     }
 
-    /// The processes of its brokers; none of a cluster that was there before.
-    pub fn pids(&self) -> Arc<[AtomicU32]> {
-        Arc::clone(&self.pids)
+    /// What each of its brokers uses; nothing of a cluster that was there before.
+    pub fn tallies(&self) -> Arc<[Tally]> {
+        Arc::clone(&self.tallies)
     }
 
     /// Where its brokers tell what they count.

@@ -14,6 +14,7 @@
 //!
 //! A workload of the OpenMessaging Benchmark is read, too, and becomes one of these.
 
+mod check;
 pub mod fault;
 mod openmessaging;
 mod pace;
@@ -289,6 +290,14 @@ impl Experiment {
             Ok(Point { at, workload })
         };
         let points = combinations.into_iter().map(point).collect::<Result<Vec<_>>>()?;
+        if let Some(axis) = axes.iter().find(|axis| axis.values.len() > 1) {
+            ensure!(
+                points.iter().all(|point| point.workload.ceiling.is_none()),
+                "{name}: ceiling: the machine is measured once, and {} has {} values: say one",
+                axis.field,
+                axis.values.len()
+            );
+        }
         let first = points.first().map(|point| point.workload.clone()).unwrap_or_default();
         let Workload { name, about, published, .. } = first;
         Ok(Self { name, about, published, axes, points, is_quick, notes })
@@ -307,73 +316,6 @@ impl Workload {
     /// Whether values are bytes of which some may be others, of the size that it says, and not lines of their own.
     pub fn is_filled(&self) -> bool {
         self.payload == "letters" || ["share:", "file:"].iter().any(|kind| self.payload.starts_with(kind))
-    }
-
-    /// Fails if values make no sense, or not together.
-    fn check(&self) -> Result<()> {
-        ensure!(!self.name.is_empty(), "name: it has none");
-        let bounds: [(&str, u64, u64); 9] = [
-            ("brokers", self.brokers.into(), 16),
-            ("topics", self.topics.into(), 1_000_000),
-            ("partitions", self.partitions.into(), 100_000),
-            ("replication_factor", self.replication_factor.into(), self.brokers.into()),
-            ("record_bytes", self.record_bytes as u64, 1 << 27),
-            ("producers", self.producers.into(), 256),
-            ("subscriptions", self.subscriptions.into(), 256),
-            ("records", self.records.unwrap_or(1), 1 << 40),
-            ("records_max", self.records_max.unwrap_or(1), 1 << 40),
-        ];
-        for (field, value, max) in bounds {
-            ensure!((1..=max).contains(&value), "{field}: {value} is not between 1 and {max}");
-        }
-        ensure!(self.consumers <= 256, "consumers: {} is more than 256", self.consumers);
-        for (field, seconds) in [("warmup_seconds", self.warmup_seconds), ("seconds", self.seconds)] {
-            ensure!((0.0..=86_400.0).contains(&seconds), "{field}: {seconds} is not between 0 and a day");
-        }
-        ensure!(self.records.is_some() || self.seconds > 0.0, "seconds: nothing is measured in no time");
-        ensure!(["0", "1", "all"].contains(&&*self.acks), "acks: {} is neither 0, 1 nor all", self.acks);
-        ensure!(
-            ["fixed", "poisson"].contains(&&*self.arrivals),
-            "arrivals: {} is neither fixed nor poisson",
-            self.arrivals
-        );
-        self.keys()?;
-        ensure!(
-            self.ceiling.is_none_or(|extent| extent.disk_bytes > 0 && extent.stream_bytes > 0),
-            "ceiling: nothing is measured with no bytes"
-        );
-        ensure!(
-            !self.stop_on_time || self.records.is_none(),
-            "stop_on_time: how long it sends has to be said with `seconds`, and not with `records`"
-        );
-        ensure!(!self.stored || self.consumers > 0, "stored: nobody reads what is stored: consumers is 0");
-        ensure!(
-            !self.stored || self.records.is_some(),
-            "stored: how much is stored has to be said with `records`"
-        );
-        self.faults.check(self.brokers)?;
-        ensure!(
-            self.faults.is_empty() || self.search.is_none() && !self.is_overload() && !self.stored,
-            "faults: they have their times in one run: no search, rate in percent or stored"
-        );
-        if let Some(goal) = &self.search {
-            ensure!(
-                self.rate == Pace::Max && !self.stored && !self.one_at_a_time && self.records.is_none(),
-                "search: it finds the rate, and tries each for some seconds: no rate, records, stored or one_at_a_time"
-            );
-            ensure!((1.0..=3_600.0).contains(&goal.seconds), "search: seconds: not between 1 and an hour");
-            ensure!((0.001..0.5).contains(&goal.within), "search: within: not between 0.001 and 0.5");
-            ensure!(goal.p99_ms > 0.0, "search: p99_ms: not above 0");
-        }
-        if self.one_at_a_time {
-            let are_two = self.producers == 1 && self.consumers == 1 && self.subscriptions == 1;
-            ensure!(are_two, "one_at_a_time: it takes one producer and one consumer");
-            ensure!(
-                self.rate == Pace::Max && !self.stored,
-                "one_at_a_time: it has no rate, and nothing is stored"
-            );
-        }
-        Ok(())
     }
 
     /// The keys of the records.

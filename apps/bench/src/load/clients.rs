@@ -29,17 +29,26 @@ impl<'a> Clients<'a> {
     pub(super) fn producer(&self) -> Result<ProducerBuilder> {
         let Target { servers, workload, driver, .. } = self.target;
         let producer = Producer::builder(servers).set("acks", &workload.acks)?;
-        self.with(producer, "producer", &driver.producer, &workload.producer, |producer, name, value| {
-            producer.clone().set(name, value)
-        })
+        let set = |producer: &ProducerBuilder, name: &str, value: &str| producer.clone().set(name, value);
+        let producer = self.with(producer, "producer", &driver.producer, &workload.producer, set)?;
+        // As Kafka's own tool has it: one at a time, a record is sent at once, whatever a file says.
+        Ok(if workload.one_at_a_time { producer.linger(Duration::ZERO) } else { producer })
     }
 
     pub(super) fn consumer(&self) -> Result<ConsumerBuilder> {
         let Target { servers, workload, driver, .. } = self.target;
         let consumer = Consumer::builder(servers);
-        self.with(consumer, "consumer", &driver.consumer, &workload.consumer, |consumer, name, value| {
-            consumer.clone().set(name, value)
-        })
+        let set = |consumer: &ConsumerBuilder, name: &str, value: &str| consumer.clone().set(name, value);
+        let consumer = self.with(consumer, "consumer", &driver.consumer, &workload.consumer, set)?;
+        let said = driver.consumer.keys().chain(workload.consumer.keys());
+        for name in only_of_a_group(&consumer).filter(|name| said.clone().any(|said| said == *name)) {
+            self.note(format!("consumers are in no group, so that {name} does nothing: it needs a group.id"));
+        }
+        Ok(consumer)
+    }
+
+    fn note(&self, note: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).insert(note);
     }
 
     /// Sets what the driver says, and then what the workload says.
@@ -54,8 +63,7 @@ impl<'a> Clients<'a> {
         for (name, value) in of_driver.iter().chain(of_workload) {
             client = match set(&client, name, value) {
                 Err(PropertyError::Unknown { .. }) if self.target.driver.is_lenient => {
-                    let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-                    notes.insert(format!("this {what} has no setting {name}: it is passed over"));
+                    self.note(format!("this {what} has no setting {name}: it is passed over"));
                     client
                 }
                 set => set?,
@@ -89,5 +97,56 @@ impl<'a> Clients<'a> {
     /// What was passed over.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+/// Settings that this consumer would have as a member of a group, and does not have as it is.
+fn only_of_a_group(consumer: &ConsumerBuilder) -> impl Iterator<Item = &'static str> {
+    let has = consumer.properties();
+    let would_have = consumer.clone().group_id("any").properties();
+    would_have.into_iter().map(|(name, _)| name).filter(move |name| !has.iter().any(|(has, _)| has == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::driver::Driver;
+    use crate::resources::Sources;
+    use crate::workload::Workload;
+
+    fn with<T>(consumer: &[(&str, &str)], one_at_a_time: bool, act: impl FnOnce(&Clients<'_>) -> T) -> T {
+        let settings =
+            |of: &[(&str, &str)]| of.iter().map(|(name, to)| ((*name).into(), (*to).into())).collect();
+        let (mut driver, stop) = (Driver::at("127.0.0.1:1"), AtomicBool::new(false));
+        driver.consumer = settings(consumer);
+        let producer = settings(&[("linger.ms", "20")]);
+        let workload = Workload { one_at_a_time, producer, ..Workload::default() };
+        let (servers, sources) = ("127.0.0.1:1", Sources::default());
+        act(&Clients::new(Target { servers, sources, driver: &driver, workload: &workload, stop: &stop }))
+    }
+
+    #[test]
+    fn what_needs_a_group_is_told_where_there_is_none() {
+        let commit = ("enable.auto.commit", "false");
+        let notes = |settings: &[(&str, &str)]| {
+            with(settings, false, |clients| {
+                drop(clients.properties());
+                clients.notes()
+            })
+        };
+        let told = "consumers are in no group, so that enable.auto.commit does nothing: it needs a group.id";
+        assert_eq!(notes(&[commit, ("fetch.min.bytes", "5")]), [told]);
+        assert_eq!(notes(&[commit, ("group.id", "g")]), [""; 0]);
+    }
+
+    #[test]
+    fn one_at_a_time_nothing_lingers_and_that_is_told() {
+        for (one_at_a_time, expected) in [(false, "20"), (true, "0")] {
+            let properties = with(&[], one_at_a_time, |clients| clients.properties());
+            let linger = properties.iter().find(|(name, _)| *name == "linger.ms");
+            assert_eq!(linger.map(|(_, value)| &**value), Some(expected));
+        }
     }
 }

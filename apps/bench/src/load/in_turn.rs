@@ -43,11 +43,9 @@ impl Meters {
 
 pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let workload = run.target.workload;
-    // As Kafka's own tool has it: a record is sent at once, whatever a file says.
-    let producer = run.clients.producer()?.linger(Duration::ZERO).build()?;
+    let producer = run.clients.producer()?.build()?;
     let mut reader = Reader::new(run)?;
     let payload = payload(workload)?;
-    let bytes = workload.record_bytes as u64;
     ensure!(
         payload.free_bytes() == 0 || payload.free_bytes() >= MARK_BYTES,
         "one_at_a_time: records have {MARK_BYTES} bytes at least, by which they are known"
@@ -69,7 +67,7 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
         delivery.wait().with_context(|| format!("record {sent}"))?;
         let acknowledged = run.clock.now();
         sent += 1;
-        reader.read(sent, READ_MAX).with_context(|| format!("record {}", sent - 1))?;
+        let bytes = reader.read(sent, READ_MAX).with_context(|| format!("record {}", sent - 1))?;
         let read = run.clock.now();
         meters.acknowledged.lock().record(due, Some(taken), acknowledged, bytes);
         meters.read.lock().record(due, None, read, bytes);
@@ -114,6 +112,8 @@ struct Reader<'a> {
     consumer: Consumer,
     scratch: Scratch,
     checker: Checker,
+    /// Of the values that came.
+    bytes: u64,
 }
 
 impl<'a> Reader<'a> {
@@ -122,16 +122,17 @@ impl<'a> Reader<'a> {
         let places = (0..run.topics.places()).map(|place| run.topics.at(place));
         consumer.assign(places.map(|(topic, partition)| (topic, partition, Start::Earliest)));
         let (scratch, checker) = (Scratch::default(), Checker::new(Some(run.id)));
-        Ok(Self { run, consumer, scratch, checker })
+        Ok(Self { run, consumer, scratch, checker, bytes: 0 })
     }
 
-    /// Reads until so many records came.
-    fn read(&mut self, records: u64, timeout: Duration) -> Result<()> {
+    /// Reads until so many records came; how many bytes the values have that were read for that.
+    fn read(&mut self, records: u64, timeout: Duration) -> Result<u64> {
+        let before = self.bytes;
         while self.checker.so_far().arrived() < records {
             ensure!(self.read_batch(timeout)?, "it was not read for {timeout:?}");
             ensure!(self.checker.so_far().is_clean(), "{}", self.checker.so_far().in_words());
         }
-        Ok(())
+        Ok(self.bytes - before)
     }
 
     fn read_late(&mut self) -> Result<()> {
@@ -147,6 +148,7 @@ impl<'a> Reader<'a> {
         let (header, topic, partition) = (*batch.header(), batch.topic(), batch.partition());
         for record in batch.records(&mut self.scratch)? {
             let record = record?;
+            self.bytes += record.value.map_or(0, |value| value.len() as u64);
             self.checker
                 .check(ReadAt { place, topic, partition, offset: record.offset(&header) }, &record)?;
         }

@@ -75,6 +75,11 @@ impl Kafka {
         }
     }
 
+    /// What its JVM is told on heap and collector, of every node.
+    pub fn options() -> String {
+        OPTIONS.join(" ")
+    }
+
     fn words(&self, class: &str) -> Vec<String> {
         let mut words: Vec<String> = OPTIONS.map(str::to_owned).into();
         words.extend(["-cp".to_owned(), format!("{}/*", self.libs.display()), class.to_owned()]);

@@ -130,8 +130,8 @@ impl Cluster {
 
     /// Tells who looks at what brokers use which process one is.
     fn number(&self, place: usize) {
-        if let (Some(pid), Some(process)) = (self.pids.get(place), self.processes.get(place)) {
-            pid.store(process.pid(), std::sync::atomic::Ordering::Relaxed);
+        if let (Some(tally), Some(process)) = (self.tallies.get(place), self.processes.get(place)) {
+            tally.moved_to(process.pid());
         }
     }
 }

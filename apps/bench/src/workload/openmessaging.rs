@@ -173,6 +173,10 @@ fn backlog(theirs: &Theirs, notes: &mut Vec<String>) -> Option<u64> {
             "consumerBacklogSizeGB {size}: so much is written first, and then it is measured how it is read; \
              their harness goes on writing meanwhile"
         ));
+        notes.push(format!(
+            "testDurationMinutes {}: it ends once the backlog is read, however long that takes",
+            theirs.test_duration_minutes
+        ));
         (size * GB / theirs.message_size.max(1) as f64).ceil() as u64
     })
 }

@@ -83,12 +83,41 @@ fn what_makes_no_sense_is_refused() {
         ("keys: some", "w.yaml: keys: expected none, round-robin:N"),
         ("stored: true", "w.yaml: stored: nobody reads what is stored"),
         ("one_at_a_time: true", "w.yaml: one_at_a_time: it takes one producer and one consumer"),
+        (
+            "stored: true\nconsumers: 1\nrecords: 5\nrate: 500",
+            "w.yaml: stored: what is stored is written and read",
+        ),
+        (
+            "stored: true\nconsumers: 1\nrecords: 5\nrate: 50%",
+            "w.yaml: stored: what is stored is written and read",
+        ),
+        ("arrivals: poisson", "w.yaml: arrivals: poisson is of records that are due at a rate"),
+        (
+            "one_at_a_time: true\nconsumers: 1\ntopics: 2",
+            "w.yaml: one_at_a_time: all records go to one topic, and none to the others of 2",
+        ),
+        (
+            "one_at_a_time: true\nconsumers: 1\nrecords_max: 5",
+            "w.yaml: one_at_a_time: records_max would not end it",
+        ),
+        (
+            "one_at_a_time: true\nconsumers: 1\nmay_give_up: true",
+            "w.yaml: one_at_a_time: may_give_up would change nothing",
+        ),
         ("search: {p99_ms: 0}", "w.yaml: search: p99_ms: not above 0"),
         ("search: {within: 0.01}\nrate: 5", "w.yaml: search: it finds the rate"),
         ("search: {p99: 1}", "w.yaml:2: search: unknown field `p99`"),
         ("seconds: 0", "w.yaml: seconds: nothing is measured in no time"),
         ("stop_on_time: true\nrecords: 5", "w.yaml: stop_on_time: how long it sends"),
         ("ceiling: {disk_bytes: 0}", "w.yaml: ceiling: nothing is measured with no bytes"),
+        (
+            "ceiling: {disk_bytes: [5, 6]}",
+            "w.yaml: ceiling: the machine is measured once, and ceiling/disk_bytes has 2 values",
+        ),
+        (
+            "ceiling: {disk_bytes: 5}\nproducers: [1, 2, 3]",
+            "w.yaml: ceiling: the machine is measured once, and producers has 3 values",
+        ),
         ("topic: {retention.ms: {}}", "w.yaml:2: topic: retention.ms: expected a text or a number"),
     ];
     for (line, expected) in cases {
@@ -98,6 +127,14 @@ fn what_makes_no_sense_is_refused() {
     let many =
         "name: a\npartitions: [1,2,3,4,5,6,7,8]\nrecord_bytes: [1,2,3,4,5,6,7,8]\nproducers: [1,2,3,4,5]\n";
     assert!(refusal(many).contains("its lists make 320 points"), "{}", refusal(many));
+}
+
+#[test]
+fn chance_has_its_say_wherever_records_are_due() {
+    for rate in ["rate: 500", "rate: 1:500:10", "rate: 50%", "search: {}"] {
+        let experiment = read(&format!("name: a\narrivals: poisson\n{rate}\n")).expect(rate);
+        assert_eq!(experiment.points[0].workload.arrivals, "poisson", "{rate}");
+    }
 }
 
 #[test]
@@ -131,7 +168,9 @@ testDurationMinutes: 15
     assert_eq!((searching.notes.len(), searching.points[0].workload.search), (3, Some(Goal::default())));
     let draining = read(&text.replace("SizeGB: 0", "SizeGB: 10")).expect("it is right");
     let Workload { stored, records, .. } = draining.points[0].workload;
-    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 3));
+    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 4));
+    let of_time = "testDurationMinutes 15: it ends once the backlog is read, however long that takes";
+    assert!(draining.notes.iter().any(|note| note == of_time), "{:?}", draining.notes);
     let cases = [
         ("messageSize", "mesageSize", "w.yaml:5: unknown field `mesageSize`: did you mean `messageSize`?"),
         ("KEY_ROUND_ROBIN", "KEYS", "w.yaml: keyDistributor: KEYS is neither"),

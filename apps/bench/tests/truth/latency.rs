@@ -107,3 +107,19 @@ fn what_is_stored_is_read_from_when_readers_begin() {
     // To be told where everything ends took longer than that, and is no reading.
     assert!(read.seconds < 0.9, "{}", read.seconds);
 }
+
+#[test]
+fn what_is_sent_in_turn_has_the_size_and_the_settings_that_are_told() {
+    let broker = Broker::start(Manner::default());
+    let turns =
+        "one_at_a_time: true\nconsumers: 1\nrecords: 50\nwarmup_seconds: 0\nproducer: {linger.ms: 20}";
+    let found = run(&broker, &format!("{turns}\npayload: 'template:{{{{text 940}}}}'"));
+    for flow in [&found.written, &found.read] {
+        let counts = flow.as_ref().expect("both are measured").measured.counts;
+        assert_eq!((counts.records, counts.bytes), (50, 50 * 940));
+    }
+    let linger = found.settings.iter().find(|(name, _)| *name == "linger.ms");
+    assert_eq!(linger.map(|(_, value)| &**value), Some("0"), "it is sent at once, whatever the file says");
+    let stamped = found.stamp.client_settings.get("linger.ms");
+    assert!(stamped.is_none_or(|linger| linger == "0"), "{stamped:?}");
+}
