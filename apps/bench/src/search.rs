@@ -158,7 +158,7 @@ impl Search {
     }
 
     /// What is to be done next.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         let is_last = self.probes.len() >= PROBES_MAX;
         if self.is_near() && !self.has_missed && !is_last {
             self.not_kept *= ABOVE_FULL_SPEED;
@@ -223,7 +223,7 @@ mod tests {
     fn found(full_speed: f64, knee: f64, service_ns: f64, goal: Goal) -> (f64, usize) {
         let mut search = Search::below(full_speed, goal);
         loop {
-            match search.next() {
+            match search.step() {
                 Step::Try(rate) => search.on_probe(tried(rate, knee, service_ns)),
                 Step::Found(rate) => return (rate, search.into_probes().len()),
             }
@@ -233,7 +233,9 @@ mod tests {
     #[test]
     fn a_known_knee_is_found() {
         let goal = Goal::default();
-        for (full_speed, knee) in [(1e6, 1e6), (1e6, 6e5), (1e6, 1.1e6), (1e6, 1.6e6), (5e4, 4.2e4), (1e6, 5e4)] {
+        for (full_speed, knee) in
+            [(1e6, 1e6), (1e6, 6e5), (1e6, 1.1e6), (1e6, 1.6e6), (5e4, 4.2e4), (1e6, 5e4)]
+        {
             let (rate, probes) = found(full_speed, knee, 1e4, goal);
             let error = (rate - knee).abs() / knee;
             assert!(rate <= knee && error <= 0.06, "{rate} of {knee} after {probes}");
@@ -246,7 +248,7 @@ mod tests {
     fn a_search_that_finds_no_end_says_so() {
         let mut search = Search::below(1e6, Goal::default());
         let mut tries = 0;
-        while let Step::Try(rate) = search.next() {
+        while let Step::Try(rate) = search.step() {
             search.on_probe(tried(rate, 1e12, 1.0));
             tries += 1;
         }

@@ -333,7 +333,9 @@ impl Verdict {
 
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
-        [self.lost, self.duplicated, self.reordered, self.corrupt, self.foreign].iter().all(|count| *count == 0)
+        [self.lost, self.duplicated, self.reordered, self.corrupt, self.foreign]
+            .iter()
+            .all(|count| *count == 0)
     }
 
     /// Of topics to which nobody else writes: a record of others is wrong there.

@@ -167,7 +167,7 @@ impl Trials<'_, '_> {
         let full_speed = self.full_speed(goal.seconds)?;
         let mut search = Search::below(full_speed, *goal);
         let rate = loop {
-            match search.next() {
+            match search.step() {
                 Step::Found(rate) => break rate,
                 Step::Try(rate) => {
                     let workload = self.at_rate(rate, goal.seconds)?;
@@ -178,7 +178,9 @@ impl Trials<'_, '_> {
         };
         ensure!(rate > 0.0, "no rate was found that is kept up with");
         if !search.has_end() {
-            self.notes.push(format!("{rate:.0} records/s is the most that was tried: no rate was found that is too high"));
+            self.notes.push(format!(
+                "{rate:.0} records/s is the most that was tried: no rate was found that is too high"
+            ));
         }
         let (rate, outcome) = self.run_at(rate, goal, &mut search)?;
         if search::is_read_at_no_time(&outcome) {
