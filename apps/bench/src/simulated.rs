@@ -201,7 +201,7 @@ fn the_search_finds_the_knee_of_a_queue() {
         let goal = Goal { seconds: 10.0, within, p99_ms };
         let mut search = Search::below(full_speed, goal);
         let found = loop {
-            match search.next() {
+            match search.step() {
                 Step::Found(rate) => break rate,
                 Step::Try(rate) => {
                     let outcome = outcome(rate, 10, of_capacity(capacity));
