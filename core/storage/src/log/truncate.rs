@@ -72,7 +72,9 @@ impl Log {
         if keeps_part {
             self.shorten_last(cut)?;
         }
-        if self.epochs.truncate(self.end) {
+        let is_emptied = !keeps_part && index == 0;
+        // The records would have told of epochs that are not in their file yet; where none is left, nothing does.
+        if self.epochs.truncate(self.end) || (is_emptied && self.epochs_unsaved.is_some()) {
             self.epochs_unsaved = Some(LeaderEpoch::NONE);
             self.save_epochs()?;
         }
