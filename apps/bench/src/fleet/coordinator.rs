@@ -1,7 +1,7 @@
 //! The coordinator's side: it has its workers do a run together, and puts together what came of it.
 
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -34,6 +34,8 @@ struct Link {
     /// As it was named.
     name: String,
     stream: Arc<Mutex<TcpStream>>,
+    /// Nothing comes from it any more.
+    is_lost: AtomicBool,
 }
 
 enum Heard {
@@ -66,7 +68,8 @@ impl Fleet {
             let mut from = stream.try_clone()?;
             let (say, at) = (say.clone(), links.len());
             thread::spawn(move || listen(&mut from, at, clock, &say));
-            links.push(Link { name: name.clone(), stream: Arc::new(Mutex::new(stream)) });
+            let (name, stream) = (name.clone(), Arc::new(Mutex::new(stream)));
+            links.push(Link { name, stream, is_lost: AtomicBool::new(false) });
         }
         let (living, gone) = mpsc::channel::<()>();
         let streams: Vec<_> = links.iter().map(|link| link.stream.clone()).collect();
@@ -132,10 +135,12 @@ impl Fleet {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         while !waited_for.is_empty() {
             match heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok((of, Heard::Gone(_) | Heard::Said(Answer::Abandoned, _))) => {
+                Ok((_, Heard::Said(said, _))) if !matches!(said, Answer::Abandoned) => {}
+                Ok((of, heard)) => {
+                    let is_lost = matches!(heard, Heard::Gone(_));
+                    self.links[of].is_lost.fetch_or(is_lost, Ordering::Relaxed);
                     waited_for.retain(|at| *at != of);
                 }
-                Ok(_) => {}
                 Err(_) => return,
             }
         }
@@ -275,14 +280,18 @@ impl Fleet {
                 bail!("worker {}: {why}", self.links[at].name)
             }
             Ok((at, Heard::Said(answer, when))) => Ok(Some((at, answer, when))),
-            Ok((at, Heard::Gone(why))) => bail!("worker {} is lost: {why}", self.links[at].name),
+            Ok((at, Heard::Gone(why))) => {
+                self.links[at].is_lost.store(true, Ordering::Relaxed);
+                bail!("worker {} is lost: {why}", self.links[at].name)
+            }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => bail!("all workers are lost"),
         }
     }
 
     fn order(&self, at: usize, order: &Order) -> Result<()> {
-        let Link { name, stream } = &self.links[at];
+        let Link { name, stream, is_lost } = &self.links[at];
+        ensure!(!is_lost.load(Ordering::Relaxed), "worker {name} is lost");
         say_to(stream, order).with_context(|| format!("worker {name} is lost"))
     }
 
