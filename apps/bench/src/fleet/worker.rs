@@ -21,7 +21,8 @@ use crate::load::{Clock, Done, Ends, Job, Progress, Shift, Start, Told};
 const HELLO_MAX: Duration = Duration::from_secs(5);
 /// Strangers that are listened to at a time.
 const STRANGERS_MAX: usize = 8;
-/// Until the next try to accept one, where that failed: without descriptors it fails for a while.
+/// Until the next try to accept one, where that failed, if nobody goes away before: without descriptors it fails until
+/// somebody does.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// A worker that does nothing yet.
@@ -82,13 +83,14 @@ impl Listening {
     /// Works for one coordinator after the other, and tells in words how it goes.
     pub fn serve(self, tell: impl Fn(&str) + Send + Sync + 'static) -> ! {
         let tell = Arc::new(tell);
+        let (leave, left) = mpsc::sync_channel::<()>(1);
         loop {
             let (stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Whoever has it now goes on.
                     tell(&format!("cannot accept a connection: {error}"));
-                    thread::sleep(ACCEPT_AGAIN);
+                    let _ = left.recv_timeout(ACCEPT_AGAIN);
                     continue;
                 }
             };
@@ -97,9 +99,13 @@ impl Listening {
                 seat.strangers.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            thread::spawn(move || match seat.receive(stream, peer, &*tell) {
-                Ok(()) => {}
-                Err(error) => tell(&format!("{peer}: {error:#}")),
+            let leave = leave.clone();
+            thread::spawn(move || {
+                if let Err(error) = seat.receive(stream, peer, &*tell) {
+                    tell(&format!("{peer}: {error:#}"));
+                }
+                // One that is told already is enough.
+                let _ = leave.try_send(());
             });
         }
     }
