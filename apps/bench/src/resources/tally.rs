@@ -9,23 +9,19 @@
 //!   the broker  0 ── 100 ── 250 ─ 250 ─ 280 ── 330
 //! ```
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Usage;
 
 /// A broker that runs here, and what it used.
 #[derive(Debug)]
-pub struct Tally {
-    pid: AtomicU32,
-    counted: Mutex<Counted>,
-}
+pub struct Tally(Mutex<Counted>);
 
 /// What was counted until the last look.
 #[derive(Debug, Default)]
 struct Counted {
-    /// Which process it was then, and what that one had used.
     pid: u32,
+    /// What this process had used by then.
     of_process: Usage,
     /// What all of them used; memory is that of the last.
     of_all: Usage,
@@ -34,30 +30,38 @@ struct Counted {
 impl Tally {
     /// Of a broker that is this process.
     pub fn of(pid: u32) -> Self {
-        Self { pid: AtomicU32::new(pid), counted: Mutex::default() }
+        Self(Mutex::new(Counted { pid, ..Counted::default() }))
     }
 
     /// It was started again, and is another process now.
     pub fn moved_to(&self, pid: u32) {
-        self.pid.store(pid, Ordering::Relaxed);
+        self.lock().move_to(pid);
     }
 
     /// What it used until now, as far as it was looked at: what a process used since the last look before its end is
     /// not known.
     pub fn look(&self) -> Usage {
-        let pid = self.pid.load(Ordering::Relaxed);
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner).look(pid, Usage::of(pid))
+        let mut counted = self.lock();
+        let now = Usage::of(counted.pid);
+        counted.look(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Counted {
-    fn look(&mut self, pid: u32, now: Usage) -> Usage {
-        let before = if pid == self.pid { self.of_process } else { Usage::default() };
-        let of_all = self.of_all.and(&now.since(&before));
+    fn move_to(&mut self, pid: u32) {
+        (self.pid, self.of_process) = (pid, Usage::default());
+    }
+
+    fn look(&mut self, now: Usage) -> Usage {
+        let of_all = self.of_all.and(&now.since(&self.of_process));
         self.of_all = Usage { rss_bytes: now.rss_bytes, ..of_all };
-        // Of one that is gone nothing is told; it began with nothing only if it is another.
-        if pid != self.pid || now != Usage::default() {
-            (self.pid, self.of_process) = (pid, now);
+        // Of one that is gone nothing is told: it did not begin anew.
+        if now != Usage::default() {
+            self.of_process = now;
         }
         self.of_all
     }
@@ -69,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_is_killed_and_started_again_is_counted_on() {
-        let mut counted = Counted::default();
+        let mut counted = Counted { pid: 7, ..Counted::default() };
         let looks = [
             // process, what it says of itself, what the broker used
             (7, 100, 100),
@@ -86,7 +90,10 @@ mod tests {
                 disk_written_bytes: says,
                 ..Usage::default()
             };
-            let all = counted.look(pid, now);
+            if pid != counted.pid {
+                counted.move_to(pid);
+            }
+            let all = counted.look(now);
             assert_eq!((all.cpu_seconds, all.disk_written_bytes), (expected as f64, expected));
             assert_eq!(all.rss_bytes, says, "memory is what there is now");
         }
