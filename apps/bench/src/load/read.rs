@@ -294,11 +294,11 @@ impl Readers {
         let is_marked = form(workload).is_some();
         let mut worst = None;
         for (checker, records) in self.subscriptions {
-            let mut verdict = checker.verdict_on(&sent.records, &sent.given_up).of_own_topics();
-            if !is_marked {
+            let verdict = match is_marked {
+                true => checker.verdict_on(&sent.records, &sent.given_up).of_own_topics(),
                 // Records that are too small for a mark are counted.
-                verdict = Verdict::of_counts(sent.acknowledged(), sent.records.iter().sum(), records);
-            }
+                false => Verdict::of_counts(sent.acknowledged(), sent.records.iter().sum(), records),
+            };
             if worst.is_none() || !verdict.is_clean() {
                 worst = Some(verdict);
             }
@@ -330,6 +330,7 @@ mod tests {
             assert!(!found.is_clean(), "all came, and none is what was sent: {}", found.in_words());
         }
     }
+
     #[test]
     fn a_record_of_others_is_wrong_where_nobody_else_writes() {
         let mut checker = Checker::new(Some(7));

@@ -13,9 +13,9 @@ const BESIDE_SHARE: f64 = 0.02;
 impl Workload {
     /// The same, but no more of it than so many bytes hold, on a machine that has all its brokers, with so many
     /// copies of each record; what is less is said. At full speed nobody knows how many records a time is, be it that
-    /// of the warm-up: it may end early, and says so if it does. Of a search, and of a share of full speed, it is known once there is a
-    /// rate; nothing is known of records whose size is their payload's or becomes another by compression: they are
-    /// left as they are.
+    /// of the warm-up: it may end early, and says so if it does. Of a search, and of a share of full speed, it is known
+    /// once there is a rate; nothing is known of records whose size is their payload's or becomes another by
+    /// compression: they are left as they are.
     pub fn fitting(&self, room_bytes: u64, replicas: u16) -> (Self, Option<String>) {
         let is_compressed = self.producer.get("compression.type").is_some_and(|codec| codec != "none");
         if !self.is_filled() || is_compressed || self.one_at_a_time {
