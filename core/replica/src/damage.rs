@@ -48,4 +48,14 @@ impl Partition {
         out.push(Effect::Damaged(why.clone()));
         true
     }
+
+    /// A cut at an offset found stored records damaged. If that was midway, the log is of no use any more, whoever
+    /// else has its records.
+    pub(crate) fn cut_found_damage(&mut self, at: Offset, why: LookupError, out: &mut Effects<Effect>) {
+        if self.failed {
+            return;
+        }
+        self.failed = self.log.poison().is_some();
+        out.push(if self.failed { Effect::Damaged(why) } else { Effect::Suspect(at) });
+    }
 }

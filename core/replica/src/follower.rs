@@ -294,7 +294,7 @@ impl Partition {
                 let to = self.log.end();
                 self.high_watermark = committed.min(to);
                 out.push(Effect::Truncated { from, to, committed });
-                cut.map_err(|error| self.lookup(error, out))?;
+                cut.map_err(|error| self.cut_failed(at, error, out))?;
             }
             Cut::All(start) => {
                 self.empty(now, start, out)?;
@@ -422,10 +422,14 @@ impl Partition {
         FollowError::Disk(error)
     }
 
-    fn lookup(&mut self, error: LookupError, out: &mut Effects<Effect>) -> FollowError {
+    fn cut_failed(&mut self, at: Offset, error: LookupError, out: &mut Effects<Effect>) -> FollowError {
         match error {
             LookupError::Disk(error) => self.disk(error, out),
-            damaged @ LookupError::Damaged { .. } => FollowError::Unusable(damaged.to_string()),
+            damaged @ LookupError::Damaged { .. } => {
+                let unusable = FollowError::Unusable(damaged.to_string());
+                self.cut_found_damage(at, damaged, out);
+                unusable
+            }
         }
     }
 }

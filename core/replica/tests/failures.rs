@@ -13,12 +13,15 @@ use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
 use storage::{Check, FlushScope, Known, Log, LogSettings};
 use vltava_replica::{
-    AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FromLeader, NextFetch,
-    OffsetSpec, Partition,
+    AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FollowError, FromLeader,
+    NextFetch, OffsetSpec, Partition,
 };
 use world::lead;
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1));
+
+/// Where the header of a batch says in which format it is.
+const FORMAT_AT: usize = 16;
 
 struct Story {
     disk: MemoryDisk,
@@ -427,4 +430,32 @@ fn records_that_nobody_can_use_are_looked_at_and_given_up_if_another_has_them() 
     assert!(story.out.drain().any(|effect| matches!(effect, Effect::Damaged(told) if told == why)));
     assert!(story.partition.is_failed());
     assert!(!story.partition.on_damage(&busy.into(), true, &mut story.out), "once");
+}
+
+/// A cut reads what it keeps, to know its producers. A log that is found damaged midway is of no use, and another has
+/// what it had; one that was not changed yet is looked at.
+#[test]
+fn a_log_that_its_cut_finds_damaged_is_looked_at_or_given_up() {
+    // The batch that is kept, and the one that is to go.
+    for (damaged, is_midway) in [(0, true), (1, false)] {
+        let mut story = Story::new(FlushPolicy::Os);
+        (0..9).for_each(|at| assert_eq!(story.append().expect("memory"), Offset(at)));
+        story.flush_of(FlushScope::Checkpoint);
+        let path = PathBuf::from("/data/events-0/00000000000000000000.log");
+        let mut bytes = story.disk.contents(&path).expect("it is there");
+        let batch_bytes = bytes.len() / 2;
+        bytes[damaged * batch_bytes + FORMAT_AT] ^= 1;
+        story.disk.put(&path, bytes);
+        (0..2).for_each(|_| story.partition.log_mut().rest());
+        story.follow();
+        let noted = story.is_told_to_cut(1, 1).expect("it is noted before");
+        let done = story.partition.cut(NOW, noted, &mut story.out);
+        assert!(matches!(done, Err(FollowError::Unusable(_))), "{damaged}: {done:?}");
+        let out: Vec<_> = story.out.drain().collect();
+        assert_eq!(out.iter().any(|effect| matches!(effect, Effect::Damaged(_))), is_midway);
+        assert_eq!(out.iter().any(|effect| matches!(effect, Effect::Suspect(Offset(1)))), !is_midway);
+        assert_eq!(story.partition.is_failed(), is_midway);
+        let end = if is_midway { Offset(1) } else { Offset(9) };
+        assert_eq!(story.partition.log().end(), end);
+    }
 }

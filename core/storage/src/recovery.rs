@@ -155,7 +155,7 @@ impl Log {
         self.start = known.log_start.max(first).min(end);
         self.load_epochs(batches, clean)?;
         let trusted = if clean { end } else { known.recovery_point };
-        self.rebuild_producers(now, trusted).map_err(quarantine_at(first))?;
+        self.rebuild_producers(now, trusted)?;
         // A snapshot that was removed must not come back beside other records.
         self.sync_names()?;
         self.producers.advance_start(self.start);

@@ -126,7 +126,7 @@ impl Log {
     /// What lies beyond `trusted` may never have reached the media, or speak of records that were cut
     /// since: such snapshots are removed, and such aborted transactions found again. So are snapshots
     /// from before the first segment, because the batches behind them are gone.
-    pub(crate) fn rebuild_producers(&mut self, now: Now, trusted: Offset) -> Result<(), ScanError> {
+    pub(crate) fn rebuild_producers(&mut self, now: Now, trusted: Offset) -> Result<(), LookupError> {
         let end = self.end;
         let trusted = trusted.min(end);
         let first = self.segments.first().map_or(end, |segment| segment.base);
@@ -170,10 +170,14 @@ impl Log {
     }
 
     /// Takes in the batches from `from` on.
-    fn replay_producers(&mut self, now: Now, from: Offset) -> Result<(), ScanError> {
+    fn replay_producers(&mut self, now: Now, from: Offset) -> Result<(), LookupError> {
         for index in self.segment_of(from)..self.segments.len() {
             // A log that ends with a snapshot is opened without a look at its records.
-            let aborted = if from < self.end { self.replay_segment(now, index, from)? } else { Vec::new() };
+            let damaged = LookupError::of(self.segments[index].base);
+            let aborted = match from < self.end {
+                true => self.replay_segment(now, index, from).map_err(damaged)?,
+                false => Vec::new(),
+            };
             let Self { home, segments, .. } = self;
             segments[index].set_aborted_from(home, from, &aborted)?;
         }

@@ -19,6 +19,9 @@ use crate::segment::{Largest, Segment};
 impl Log {
     /// Keeps what lies before `keep.end` and drops the rest; a batch that reaches over it goes whole.
     /// Durable when it returns. The new end.
+    ///
+    /// What it keeps may turn out to be damaged midway: the log takes no more changes then, as after a failure of
+    /// the disk.
     pub fn truncate(&mut self, now: Now, keep: RangeTo<Offset>) -> Result<Offset, LookupError> {
         let upto = keep.end;
         if upto >= self.end {
@@ -42,7 +45,7 @@ impl Log {
         // The batch behind a gap begins behind `upto`.
         let cut = cut.map(|cut| Spot { offset: cut.offset.min(upto), ..cut });
         let cut = cut.unwrap_or(Spot { offset: upto, position: segment.bytes });
-        self.changing(|log| log.cut(now, index, cut))?;
+        self.changing_what_it_reads(|log| log.cut(now, index, cut))?;
         Ok(self.end)
     }
 
@@ -64,7 +67,26 @@ impl Log {
         })
     }
 
-    fn cut(&mut self, now: Now, index: usize, cut: Spot) -> Result<(), DiskError> {
+    /// A change that reads what is stored.
+    fn changing_what_it_reads(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), LookupError>,
+    ) -> Result<(), LookupError> {
+        let mut damaged = None;
+        let done = self.changing(|log| {
+            change(log).map_err(|error| match error {
+                LookupError::Disk(error) => error,
+                error @ LookupError::Damaged { .. } => {
+                    let reason = error.to_string();
+                    damaged = Some(error);
+                    DiskError { operation: "read", path: log.home.dir.clone(), reason, failed: Failed::File }
+                }
+            })
+        });
+        done.map_err(|error| damaged.unwrap_or(LookupError::Disk(error)))
+    }
+
+    fn cut(&mut self, now: Now, index: usize, cut: Spot) -> Result<(), LookupError> {
         self.give_up_swap()?;
         let keeps_part = cut.position > 0;
         self.drop_segments_from(now, if keeps_part { index + 1 } else { index })?;
@@ -84,8 +106,8 @@ impl Log {
         if first > self.start {
             self.advance_start(first);
         }
-        self.rebuild_producers(now, self.end).map_err(|error| self.unreadable(error))?;
-        self.sync_names()
+        self.rebuild_producers(now, self.end)?;
+        Ok(self.sync_names()?)
     }
 
     /// Sets the end, and what cannot lie beyond it.
@@ -112,7 +134,7 @@ impl Log {
     }
 
     /// Cuts the last segment; it does not grow any more.
-    fn shorten_last(&mut self, cut: Spot) -> Result<(), DiskError> {
+    fn shorten_last(&mut self, cut: Spot) -> Result<(), LookupError> {
         let Self { home, segments, .. } = self;
         let segment = segments.last_mut().expect("a part of it is kept");
         let file = segment.file(home)?;
@@ -125,11 +147,11 @@ impl Log {
         segment.times.truncate(home, |entry| entry.offset(base) < cut.offset)?;
         segment.truncate_aborted(home, cut.offset)?;
         self.unsynced_from = self.unsynced_from.min(base);
-        let largest = self.find_largest().map_err(|error| self.unreadable(error))?;
+        let largest = self.find_largest().map_err(LookupError::of(base))?;
         self.growth.largest = largest;
         self.finish_active()?;
         // The recovery point stays at the end, and it vouches for the tables, too.
-        self.active().opened().try_for_each(|file| file.sync())
+        Ok(self.active().opened().try_for_each(|file| file.sync())?)
     }
 
     /// The largest timestamp of the last segment, from its time index and the batches behind it.
@@ -141,18 +163,5 @@ impl Log {
         let indexed = Largest { timestamp: entry.timestamp, offset: entry.offset(segment.base) };
         let behind = segment.largest_from(&self.home, indexed.offset.next())?;
         Ok(behind.filter(|largest| largest.timestamp > indexed.timestamp).or(Some(indexed)))
-    }
-
-    /// Records that cannot be read where the log must be able to read them are a failure of the disk.
-    fn unreadable(&self, error: ScanError) -> DiskError {
-        match error {
-            ScanError::Disk(error) => error,
-            ScanError::Damaged { .. } => DiskError {
-                operation: "read",
-                path: self.home.dir.clone(),
-                reason: error.to_string(),
-                failed: Failed::File,
-            },
-        }
     }
 }
