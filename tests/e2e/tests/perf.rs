@@ -68,7 +68,7 @@ fn passes(output: &Output) -> Result<()> {
     ensure!(output.status.success(), "{out}{error}");
     let json = out.lines().last().unwrap_or_default();
     let clean = format!(
-        "\"verified\":{{\"records\":{RECORDS},\"lost\":0,\"duplicated\":0,\"reordered\":0,\"corrupt\":0,\"unmarked\":0}}"
+        "\"verified\":{{\"records\":{RECORDS},\"lost\":0,\"duplicated\":0,\"reordered\":0,\"corrupt\":0,\"foreign\":0,\"unmarked\":0}}"
     );
     ensure!(json.contains(&clean), "{json}");
     Ok(())
