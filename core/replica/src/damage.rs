@@ -29,6 +29,9 @@ impl Partition {
 
     /// What is to be looked at after [`Effect::Suspect`], outside any lock.
     pub fn check_plan(&mut self, at: Offset) -> Result<Check, LookupError> {
+        if let Some(why) = &self.unreadable {
+            return Err(why.clone());
+        }
         let plan = self.log.check_plan(at);
         // Whatever came of it, files may have been opened.
         self.log.on_read(at);
@@ -49,13 +52,18 @@ impl Partition {
         true
     }
 
-    /// A cut at an offset found stored records damaged. If that was midway, the log is of no use any more, whoever
-    /// else has its records.
+    /// A cut at an offset found stored records damaged, or could not read them. If that was midway, the log is of no
+    /// use any more, whoever else has its records.
     pub(crate) fn cut_found_damage(&mut self, at: Offset, why: LookupError, out: &mut Effects<Effect>) {
         if self.failed {
             return;
         }
         self.failed = self.log.poison().is_some();
-        out.push(if self.failed { Effect::Damaged(why) } else { Effect::Suspect(at) });
+        if self.failed {
+            out.push(Effect::Damaged(why));
+        } else {
+            self.unreadable = Some(why);
+            out.push(Effect::Suspect(at));
+        }
     }
 }

@@ -289,7 +289,12 @@ impl Partition {
         match cut {
             Cut::From(at) => {
                 let (from, committed) = (self.log.end(), self.high_watermark);
-                let cut = self.log.truncate(now, ..at);
+                self.unreadable = None;
+                let cut = self.log.truncate(now, ..at).or_else(|why| match (&why, self.log.poison()) {
+                    // What cannot be read once may be read the next time.
+                    (LookupError::Disk(_), None) => self.log.truncate(now, ..at),
+                    _ => Err(why),
+                });
                 // A disk that fails in the middle of it may have cut all the same.
                 let to = self.log.end();
                 self.high_watermark = committed.min(to);
@@ -424,7 +429,13 @@ impl Partition {
 
     fn cut_failed(&mut self, at: Offset, error: LookupError, out: &mut Effects<Effect>) -> FollowError {
         match error {
-            LookupError::Disk(error) => self.disk(error, out),
+            LookupError::Disk(error) => {
+                let failed = self.disk(error.clone(), out);
+                if !self.failed {
+                    self.cut_found_damage(at, error.into(), out);
+                }
+                failed
+            }
             damaged @ LookupError::Damaged { .. } => {
                 let unusable = FollowError::Unusable(damaged.to_string());
                 self.cut_found_damage(at, damaged, out);

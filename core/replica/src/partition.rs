@@ -126,6 +126,8 @@ pub struct Partition {
     pub(crate) agreed_epoch: LeaderEpoch,
     /// What is to be given up of the log once its recovery point is lowered.
     pub(crate) cut: Option<DecidedCut>,
+    /// Why it could not be given up when that was tried last: damage that no reader need come by.
+    pub(crate) unreadable: Option<LookupError>,
     /// Up to where the start of the log is durable: it comes back no lower than this.
     pub(crate) start_saved: Offset,
     /// Bytes and records appended since the last flush was asked for.
@@ -158,6 +160,7 @@ impl Partition {
             unclean_epoch: LeaderEpoch::NONE,
             agreed_epoch: LeaderEpoch::NONE,
             cut: None,
+            unreadable: None,
             unflushed_bytes: 0,
             unflushed_records: 0,
             unflushed_since: Duration::ZERO,
@@ -192,14 +195,14 @@ impl Partition {
                 self.role = Role::Leader(leader);
                 self.led_since.get_or_insert(self.epoch);
                 self.agreed_epoch = self.epoch;
-                self.cut = None;
+                (self.cut, self.unreadable) = (None, None);
                 out.push(Effect::RoleChanged);
             }
             _ => {
                 let leader = assignment.leader;
                 self.led_since = None;
                 self.role = Role::Follower(Following { leader, committed: Offset::NONE, within: None });
-                self.cut = None;
+                (self.cut, self.unreadable) = (None, None);
                 out.push(Effect::RoleChanged);
             }
         }

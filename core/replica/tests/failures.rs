@@ -11,7 +11,7 @@ use records::{BatchBuilder, BatchLimits, BatchOptions, CheckedBatch, Scratch};
 use storage::dirs::CutNotes;
 use storage::disk::{DiskError, Failed};
 use storage::memory::MemoryDisk;
-use storage::{Check, FlushScope, Known, Log, LogSettings};
+use storage::{Check, FlushScope, Known, Log, LogSettings, LookupError};
 use vltava_replica::{
     AppendError, Assignment, Effect, Fetch, FetchError, Fetched, FlushPolicy, FollowError, FromLeader,
     NextFetch, OffsetSpec, Partition,
@@ -273,9 +273,12 @@ fn a_cut_that_cannot_be_read_is_made_when_the_leader_says_so_again() {
     assert!(fetches_on(&mut story), "else nobody would ever ask again");
     assert_eq!(story.partition.next_fetch().ask().map(|fetch| fetch.from), Some(Offset(3)));
     story.disk.fail(None);
+    let look = |story: &mut Story| story.partition.check_plan(Offset(1)).and_then(Check::run);
+    look(&mut story).expect_err("nobody could read it");
     told_where_to_cut(&mut story).expect("it goes on");
     story.partition.cut(NOW, Offset(0), &mut story.out).expect("memory");
     assert_eq!((story.errors(), story.partition.log().end()), (Vec::new(), Offset(1)));
+    look(&mut story).expect("it could be read");
 }
 
 /// Who asked was told that it is gone, and a crash may come before the start is written down anew.
@@ -432,8 +435,8 @@ fn records_that_nobody_can_use_are_looked_at_and_given_up_if_another_has_them() 
     assert!(!story.partition.on_damage(&busy.into(), true, &mut story.out), "once");
 }
 
-/// A cut reads what it keeps, to know its producers. A log that is found damaged midway is of no use, and another has
-/// what it had; one that was not changed yet is looked at.
+/// A cut reads what it keeps. A log that is found damaged midway is of no use any more; one that was not changed yet is
+/// given up if another has what it has, and served otherwise.
 #[test]
 fn a_log_that_its_cut_finds_damaged_is_looked_at_or_given_up() {
     // The batch that is kept, and the one that is to go.
@@ -457,5 +460,12 @@ fn a_log_that_its_cut_finds_damaged_is_looked_at_or_given_up() {
         assert_eq!(story.partition.is_failed(), is_midway);
         let end = if is_midway { Offset(1) } else { Offset(9) };
         assert_eq!(story.partition.log().end(), end);
+        if !is_midway {
+            // No reader need come by: what the cut said is what the look says.
+            let why = story.partition.check_plan(Offset(1)).and_then(Check::run).expect_err("it is damaged");
+            assert!(matches!(why, LookupError::Damaged { .. }), "{why}");
+            assert!(!story.partition.on_damage(&why, false, &mut story.out));
+            assert!(story.partition.on_damage(&why, true, &mut story.out));
+        }
     }
 }

@@ -50,14 +50,17 @@ impl Housekeeping {
 
     /// Stored records of a partition are damaged, or cannot be read.
     pub(crate) fn on_damage(&self, cell: &PartitionCell, why: &LookupError) {
-        self.dir.metrics.log.damages.inc();
         let image = self.image.load();
         let (topic, index): PartitionKey = (cell.topic, cell.name.partition);
         let me = cell.with(|partition| partition.broker());
         let can_be_replaced =
             image.partition(topic, index).is_some_and(|partition| can_be_replaced(me, &image, partition));
         let is_given_up = cell.act(|partition, out| partition.on_damage(why, can_be_replaced, out));
-        if !is_given_up && let Some(unsaid) = self.dir.complaints.next(self.dir.since.elapsed()) {
+        if is_given_up {
+            return;
+        }
+        self.dir.metrics.log.damages.inc();
+        if let Some(unsaid) = self.dir.complaints.next(self.dir.since.elapsed()) {
             error!(
                 partition = %cell.name, dir = %self.dir.path.display(), %why, unsaid,
                 "stored records are damaged or cannot be read, and no replica that has them can lead now: readers come no \

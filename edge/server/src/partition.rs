@@ -269,7 +269,9 @@ impl PartitionCell {
         match cut {
             Some(Ok(())) => {}
             Some(Err(why)) => {
-                error!(partition = %self.name, %why, "the log could not be cut to what its leader has");
+                if let Some(unsaid) = self.dir.complaints.next(self.dir.since.elapsed()) {
+                    error!(partition = %self.name, %why, unsaid, "the log could not be cut to what its leader has");
+                }
             }
             None => self.act(Partition::put_off_cut),
         }
@@ -305,6 +307,7 @@ impl PartitionCell {
 
     fn on_damaged(&self, why: &LookupError) {
         self.damaged.store(true, Ordering::Release);
+        self.dir.metrics.log.damages.inc();
         self.retire();
         error!(
             partition = %self.name, dir = %self.dir.path.display(), %why,

@@ -120,6 +120,8 @@ impl Log {
         self.recovery_point = self.recovery_point.min(end);
         // What is appended from here on lies in files that no flush has seen.
         self.unsynced_from = self.unsynced_from.min(end);
+        // They are of a file that may be gone.
+        self.growth.recent.clear();
     }
 
     /// Drops segments, the last first, each made durable before the next: what a crash leaves has no
