@@ -141,6 +141,62 @@ mod tests {
         assert_eq!(notes(&[commit, ("group.id", "g")]), [""; 0]);
     }
 
+    /// A file for the OpenMessaging Benchmark, of a line of what it publishes.
+    fn file_of(line: &str) -> String {
+        let fields: Vec<&str> = line.split('|').map(str::trim).collect();
+        let lines = |settings: &[&str]| -> String {
+            let settings = settings.iter().flat_map(|settings| settings.split_whitespace());
+            settings.map(|setting| format!("  {setting}\n")).collect()
+        };
+        let consumer =
+            "auto.offset.reset=earliest enable.auto.commit=false max.partition.fetch.bytes=10485760";
+        format!(
+            "name: {}\ndriverClass: io.openmessaging.benchmark.driver.kafka.KafkaBenchmarkDriver\n\
+             replicationFactor: 3\n\
+             topicConfig: |\n{}commonConfig: |\n{}producerConfig: |\n{}consumerConfig: |\n{}",
+            fields[0],
+            lines(&["min.insync.replicas=2", fields[1]]),
+            lines(&["bootstrap.servers=localhost:9092", fields[2]]),
+            lines(&["acks=all", fields[3]]),
+            lines(&[consumer]),
+        )
+    }
+
+    /// Nothing that one of them says is lost without a word.
+    #[test]
+    fn all_published_drivers_of_the_openmessaging_benchmark_are_taken() {
+        let table = include_str!("../../testdata/openmessaging-drivers.txt");
+        let lines: Vec<&str> = table.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines.len(), 14);
+        for line in lines {
+            let driver = Driver::read(line, &file_of(line)).expect("it is right");
+            let (workload, stop, sources) = (Workload::default(), AtomicBool::new(false), Sources::default());
+            let servers = &driver.bootstrap_servers;
+            let clients =
+                Clients::new(Target { servers, sources, driver: &driver, workload: &workload, stop: &stop });
+            let producer = clients.producer().expect(line).properties();
+            let consumer = clients.consumer().expect(line).properties();
+            let notes = clients.notes();
+            for (of, said, taken) in
+                [("producer", &driver.producer, &producer), ("consumer", &driver.consumer, &consumer)]
+            {
+                for (name, value) in said {
+                    let is_taken = taken.iter().any(|(known, has)| known == name && has == value);
+                    let is_told = notes.iter().any(|note| note.contains(&**name));
+                    assert!(
+                        is_taken || is_told,
+                        "{line}: the {of} has {name}={value} of {taken:?}, {notes:?}"
+                    );
+                }
+            }
+            // What is passed over is of how long a call may take, and of how often it is tried.
+            let passed_over = notes.iter().filter(|note| note.ends_with("it is passed over"));
+            let known = ["default.api.timeout.ms", "retries"];
+            passed_over
+                .for_each(|note| assert!(known.iter().any(|name| note.contains(name)), "{line}: {note}"));
+        }
+    }
+
     #[test]
     fn one_at_a_time_nothing_lingers_and_that_is_told() {
         for (one_at_a_time, expected) in [(false, "20"), (true, "0")] {
