@@ -132,6 +132,17 @@ impl Schedule {
         Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX)
     }
 
+    /// How many of those that are left are due from a time on and before another, after the start.
+    pub(crate) fn left_within(&mut self, from: Duration, until: Duration) -> u64 {
+        let mut left = 0;
+        loop {
+            match self.next_due() {
+                due if due >= until => return left,
+                due => left += u64::from(due >= from),
+            }
+        }
+    }
+
     fn step(&mut self) {
         self.passed += self.chance.as_mut().map_or(1.0, |chance| -(1.0 - chance.unit()).ln());
     }
@@ -143,6 +154,7 @@ pub struct Punctuality {
     due: u64,
     late: u64,
     late_max: Duration,
+    unsent: u64,
 }
 
 /// Later than this is late. The system's timers are not better when it has other work.
@@ -157,11 +169,17 @@ impl Punctuality {
         self.late_max = self.late_max.max(lateness);
     }
 
+    /// So many were due, and were not sent any more when the time was up.
+    pub fn record_unsent(&mut self, records: u64) {
+        self.unsent += records;
+    }
+
     /// What another sender saw.
     pub fn add(&mut self, other: &Self) {
         self.due += other.due;
         self.late += other.late;
         self.late_max = self.late_max.max(other.late_max);
+        self.unsent += other.unsent;
     }
 
     /// For programs; null if nothing was due at any time.
@@ -169,15 +187,20 @@ impl Punctuality {
         if self.due == 0 {
             return Value::Null;
         }
-        json!({ "due": self.due, "late": self.late, "late_max_ns": self.late_max.as_nanos() as u64 })
+        let late_max_ns = self.late_max.as_nanos() as u64;
+        json!({ "due": self.due, "late": self.late, "late_max_ns": late_max_ns, "unsent": self.unsent })
     }
 
     /// For people, if there is something to be said.
     pub fn warning(&self) -> Option<String> {
         (self.late > 0).then(|| {
+            let unsent = match self.unsent {
+                0 => String::new(),
+                unsent => format!("; {unsent} more were due, and were not sent any more when the time was up"),
+            };
             format!(
                 "the load fell behind: {} of {} records were sent more than {} ms after they were due, at most \
-                 {:.1} ms; latencies count that wait",
+                 {:.1} ms; latencies count that wait{unsent}",
                 self.late,
                 self.due,
                 LATE.as_millis(),
@@ -280,5 +303,12 @@ mod tests {
         punctuality.record(Duration::from_millis(7));
         assert!(punctuality.warning().is_some_and(|warning| warning.contains("1 of 2 records")));
         assert_eq!(punctuality.json()["late_max_ns"], 7_000_000);
+        let mut schedule = Schedule::new(Arrivals::Fixed, Rate::constant(10.0), 0, 1, Chance::new(1, 0));
+        while schedule.next_due() < Duration::from_secs(2) {}
+        // Sent up to 2 s, and the time is up at 5: those of the steady state, from 3 on, are told.
+        let unsent = schedule.left_within(Duration::from_secs(3), Duration::from_secs(5));
+        punctuality.record_unsent(unsent);
+        assert_eq!(punctuality.json()["unsent"], 20);
+        assert!(punctuality.warning().is_some_and(|warning| warning.contains("; 20 more were due")));
     }
 }

@@ -9,7 +9,7 @@ use crate::meter::Measured;
 use crate::verify::Piece;
 
 /// Of the messages below.
-pub(super) const FORM: u32 = 3;
+pub(super) const FORM: u32 = 4;
 
 /// From the coordinator.
 #[derive(Debug, Serialize, Deserialize)]

@@ -264,6 +264,14 @@ impl<'a> Sending<'a> {
         Some(Schedule::new(arrivals, rate, sender.into(), self.workload.producers.into(), chance))
     }
 
+    /// How many records of the steady state are not sent any more when the time is up: the one that is due then,
+    /// and those behind it.
+    fn unsent(&self, schedule: &mut Schedule, due: Duration, until: Duration) -> u64 {
+        let Timing { started, steady_from, .. } = self.timing;
+        let after_start = |time: Duration| time.saturating_sub(started);
+        u64::from(due >= steady_from) + schedule.left_within(after_start(steady_from), after_start(until))
+    }
+
     /// Sends the records of one sender, and waits until their fate is known.
     fn send_all(&self, sender: &Sender) -> Result<Sent> {
         let Sender { number, producer, account, .. } = sender;
@@ -290,7 +298,10 @@ impl<'a> Sending<'a> {
             }
             let due = scheduled.unwrap_or(watch.seen);
             let reached = if self.workload.stop_on_time { watch.seen.max(due) } else { due };
-            if self.timing.until.is_some_and(|until| reached >= until) {
+            if let Some(until) = self.timing.until.filter(|until| reached >= *until) {
+                if let Some(schedule) = schedule.as_mut().filter(|_| due < until) {
+                    watch.punctuality.record_unsent(self.unsent(schedule, due, until));
+                }
                 break;
             }
             let is_steady = due >= self.timing.steady_from;

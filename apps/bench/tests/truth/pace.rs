@@ -48,6 +48,25 @@ fn what_waits_in_line_does_not_make_full_speed_less() {
 }
 
 #[test]
+fn what_is_due_and_not_sent_when_the_time_is_up_is_told() {
+    let broker = Broker::start(Manner { capacity: Some(2_000.0), ..Manner::default() });
+    let text = "\
+rate: 6000
+stop_on_time: true
+producers: 2
+producer: {batch.size: 2048, buffer.memory: 32768}
+warmup_seconds: 0.3
+seconds: 1
+";
+    let found = run(&broker, text).punctuality.json();
+    let (sent, unsent) = (found["due"].as_u64(), found["unsent"].as_u64());
+    let (sent, unsent) = sent.zip(unsent).expect("both are told");
+    assert!((sent + unsent).abs_diff(6_000) <= 2, "{sent} were sent, {unsent} were not");
+    // What it takes in a second, with what waits in the clients; a busy machine sends less.
+    assert!(sent <= 3_000, "{sent} were sent to a broker that takes 2000");
+}
+
+#[test]
 fn no_more_is_sent_than_there_is_room_for() {
     let broker = Broker::start(Manner::default());
     let found = run(&broker, "records_max: 501\nproducers: 2\nwarmup_seconds: 0\nseconds: 600");
