@@ -32,12 +32,18 @@ const COURSES: &[Course] = &[
     course("Read", "records/s", number::count, "read_records_per_sec", |second| {
         per_second(second, second.read.records as f64)
     }),
-    latency("Until acknowledged, p99 of each second", |second| Some(second.response_ns.as_ref()?.p99 as f64)),
-    latency("Until acknowledged, median of each second", |second| {
+    latency("Until acknowledged, p99 of each second", "response_p99_ns", |second| {
+        Some(second.response_ns.as_ref()?.p99 as f64)
+    }),
+    latency("Until acknowledged, median of each second", "response_p50_ns", |second| {
         Some(second.response_ns.as_ref()?.p50 as f64)
     }),
-    latency("Until read, p99 of each second", |second| Some(second.end_to_end_ns.as_ref()?.p99 as f64)),
-    latency("Until read, median of each second", |second| Some(second.end_to_end_ns.as_ref()?.p50 as f64)),
+    latency("Until read, p99 of each second", "end_to_end_p99_ns", |second| {
+        Some(second.end_to_end_ns.as_ref()?.p99 as f64)
+    }),
+    latency("Until read, median of each second", "end_to_end_p50_ns", |second| {
+        Some(second.end_to_end_ns.as_ref()?.p50 as f64)
+    }),
 ];
 
 const RESOURCES: &[Course] = &[
@@ -65,8 +71,8 @@ const fn course(
     Course { title, unit, show, is_log: false, figure, size: Size::Wide, of }
 }
 
-const fn latency(title: &'static str, of: Of) -> Course {
-    Course { title, unit: "latency", show: number::time, is_log: true, figure: "", size: Size::Half, of }
+const fn latency(title: &'static str, figure: &'static str, of: Of) -> Course {
+    Course { title, unit: "latency", show: number::time, is_log: true, figure, size: Size::Half, of }
 }
 
 const fn small(title: &'static str, unit: &'static str, show: fn(f64) -> String, of: Of) -> Course {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::compare::compare;
+use crate::histogram::{Quantiles, histogram};
 use crate::load::Second;
 use crate::meter::Counts;
 use crate::report::Summary;
@@ -76,6 +77,23 @@ fn what_makes_figures_less_comes_first() {
         assert!(caveats.contains(said), "{said}: {caveats}");
     }
     assert!(page.contains("published: 900 k") && page.contains("too few runs to be sure"), "{page}");
+}
+
+#[test]
+fn what_was_published_of_a_latency_is_beside_its_course() {
+    let (mut report, mut took) = (two(), histogram());
+    took.saturating_record(2_000_000);
+    for run in report.points[0].systems.iter_mut().flat_map(|system| &mut system.runs) {
+        run.seconds.iter_mut().for_each(|second| second.end_to_end_ns = Quantiles::of(&took));
+    }
+    report.published = Some(Published { p99_ms: Some(3.0), ..Published::default() });
+    let page = page(&report);
+    let chart = |title: &str| {
+        let chart = page.split("<figure").find(|chart| chart.contains(title));
+        chart.expect(title)
+    };
+    assert!(chart("Until read, p99 of each second").contains(">published: 3 ms<"));
+    assert!(!chart("Until read, median of each second").contains("published"));
 }
 
 #[test]

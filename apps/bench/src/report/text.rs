@@ -104,7 +104,8 @@ impl Report {
                 let version = system.version.as_deref().unwrap_or("version unknown");
                 let settings: Vec<String> =
                     system.driver.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                let settings = if settings.is_empty() { "defaults".to_owned() } else { settings.join(" ") };
+                let settings =
+                    if settings.is_empty() { "its own settings".to_owned() } else { settings.join(" ") };
                 let runs = several(system.runs.len() as u64, "run");
                 line(format_args!("{}: {version}, {runs}, {settings}", system.name));
             }
