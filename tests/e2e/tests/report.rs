@@ -16,7 +16,7 @@ const WORKLOAD: &str =
 const MEASURE: &str = r#"<script>
 addEventListener("load", () => {
   const charts = [...document.querySelectorAll("svg[role=img]")].map((svg) => {
-    const shapes = [...svg.querySelectorAll("path.line, .bar rect")].map((shape) => shape.getBBox());
+    const shapes = [...svg.querySelectorAll("path.line, .bar rect, .dot > :not(title)")].map((shape) => shape.getBBox());
     const box = svg.getBoundingClientRect();
     const within = (text) => {
       const own = text.getBoundingClientRect();
@@ -71,9 +71,10 @@ fn charts(page: &str, folder: &Path) -> Result<Vec<Value>> {
     Ok(serde_json::from_str(&body.with_context(|| document.clone())?.replace("&amp;", "&"))?)
 }
 
-/// Each can be seen, and has all its texts within it.
+/// Each can be seen, shows something, and has all its texts within it.
 fn check(charts: &[Value]) -> Result<()> {
     for chart in charts {
+        ensure!(chart["shapes"].as_u64() > Some(0), "nothing is drawn: {chart}");
         let is_large = |of: &str| chart[of].as_f64().is_some_and(|size| size > 60.0);
         ensure!(is_large("width") && is_large("height"), "it cannot be seen: {chart}");
         ensure!(chart["outside"].as_array().is_some_and(Vec::is_empty), "texts are cut off: {chart}");
@@ -137,7 +138,7 @@ fn pages_of_several(results: &Path, folder: &Path) -> Result<()> {
         ensure!(made.status.success() || made.status.code() == Some(3), "{page}: {said}");
         let path = results.join(page);
         let drawn = charts(&fs::read_to_string(&path).with_context(|| format!("{page}: {said}"))?, folder)?;
-        ensure!(drawn.iter().any(|chart| chart["shapes"].as_u64() > Some(0)), "{page}: {drawn:?}");
+        ensure!(!drawn.is_empty(), "{page}: there is no chart");
         check(&drawn).context(page)?;
         let said = console(&open(&path, folder)?);
         ensure!(said.is_empty(), "{page}: {said:?}");
