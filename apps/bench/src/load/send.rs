@@ -264,10 +264,11 @@ impl<'a> Sending<'a> {
         Some(Schedule::new(arrivals, rate, sender.into(), self.workload.producers.into(), chance))
     }
 
-    /// How many records of the steady state are not sent any more when the time is up: the one that is due then,
+    /// How many records of the steady state were not sent any more when the time was up: the one that was due then,
     /// and those behind it.
-    fn unsent(&self, schedule: &mut Schedule, due: Duration, until: Duration) -> u64 {
-        let Timing { started, steady_from, .. } = self.timing;
+    fn unsent(&self, mut schedule: Schedule, due: Duration) -> u64 {
+        let Timing { started, steady_from, until, .. } = self.timing;
+        let Some(until) = until.filter(|until| due < *until) else { return 0 };
         let after_start = |time: Duration| time.saturating_sub(started);
         u64::from(due >= steady_from) + schedule.left_within(after_start(steady_from), after_start(until))
     }
@@ -284,6 +285,7 @@ impl<'a> Sending<'a> {
         let part = |all: u64| all / senders + u64::from(u64::from(*number) < all % senders);
         let (quota, most) = (self.timing.records.map(part), self.workload.records_max.map(part));
         let (mut calls, mut sent, mut steady, mut refused) = (0, 0, 0, 0);
+        let mut unsent_from = None;
         // Where several machines begin together, that is a while after all is ready.
         wait_until(self.timing.started, || producer.elapsed());
         account.meter.lock().begin(producer.elapsed());
@@ -298,10 +300,8 @@ impl<'a> Sending<'a> {
             }
             let due = scheduled.unwrap_or(watch.seen);
             let reached = if self.workload.stop_on_time { watch.seen.max(due) } else { due };
-            if let Some(until) = self.timing.until.filter(|until| reached >= *until) {
-                if let Some(schedule) = schedule.as_mut().filter(|_| due < until) {
-                    watch.punctuality.record_unsent(self.unsent(schedule, due, until));
-                }
+            if self.timing.until.is_some_and(|until| reached >= until) {
+                unsent_from = scheduled;
                 break;
             }
             let is_steady = due >= self.timing.steady_from;
@@ -332,6 +332,10 @@ impl<'a> Sending<'a> {
         let closing = producer.elapsed();
         producer.clone().close_blocking(CLOSE_MAX);
         let close = producer.elapsed().saturating_sub(closing);
+        // They may be many: counted before, that would be a rest for the brokers that closing does not have.
+        if let (Some(schedule), Some(due)) = (schedule, unsent_from) {
+            watch.punctuality.record_unsent(self.unsent(schedule, due));
+        }
         let nothing = Sent { refused, close, ..Sent::nothing(self.workload) };
         Ok(account.sent(watch, *number, nothing, sent))
     }
