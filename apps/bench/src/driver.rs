@@ -138,6 +138,12 @@ impl Driver {
         Ok(self)
     }
 
+    /// What it says of its brokers' settings, if anything.
+    pub(crate) fn settings_in_words(&self) -> Option<String> {
+        let settings = self.settings.iter().map(|(name, value)| format!("{name}={value}"));
+        (!self.settings.is_empty()).then(|| settings.collect::<Vec<_>>().join(" "))
+    }
+
     /// Whether its brokers are on this machine.
     pub fn is_here(&self) -> bool {
         self.system != System::Bootstrap || is_loopback(&self.bootstrap_servers)

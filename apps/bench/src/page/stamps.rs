@@ -75,11 +75,10 @@ pub(super) fn runs(report: &Report) -> String {
 /// Which it is, and how it was set up.
 fn set_up(system: &SystemReport) -> Markup {
     let driver = &system.driver;
-    let settings: Vec<String> =
-        driver.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
     html! {
         (system.version.as_deref().unwrap_or("version unknown"))
-        @if settings.is_empty() { "; its own settings" } @else { "; " code { (settings.join(" ")) } }
+        "; "
+        @if let Some(settings) = driver.settings_in_words() { code { (settings) } } @else { "its own settings" }
     }
 }
 

@@ -102,10 +102,8 @@ impl Report {
             line(format_args!("Workload: {}", first.workload.in_words()));
             for system in &first.systems {
                 let version = system.version.as_deref().unwrap_or("version unknown");
-                let settings: Vec<String> =
-                    system.driver.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                let settings =
-                    if settings.is_empty() { "its own settings".to_owned() } else { settings.join(" ") };
+                let settings = system.driver.settings_in_words();
+                let settings = settings.as_deref().unwrap_or("its own settings");
                 let runs = several(system.runs.len() as u64, "run");
                 line(format_args!("{}: {version}, {runs}, {settings}", system.name));
             }
