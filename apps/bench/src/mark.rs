@@ -159,6 +159,15 @@ fn of_key(key: Option<&[u8]>) -> u32 {
     key.map_or(0, |key| crc32c(key).rotate_left(11).wrapping_add(1))
 }
 
+/// What a record is to have, so that it is marked.
+#[derive(Debug, Clone, Copy)]
+pub struct Marked<'a> {
+    /// The value, with the mark unless that is in the header.
+    pub value: &'a [u8],
+    /// The header that is the mark, if it is in one.
+    pub header: Option<Header<'a>>,
+}
+
 /// Marks the records of one sender, one after the other.
 pub struct Marker {
     next: Mark,
@@ -193,45 +202,34 @@ impl Marker {
     /// Marks the next record, which is due at a time in nanoseconds, by whatever clock its reader has: for nothing if
     /// marks are not timed.
     #[inline]
-    pub fn mark(&mut self, key: Option<&[u8]>, value: &[u8], due_ns: u64) {
+    pub fn mark<'a>(&'a mut self, key: Option<&[u8]>, value: &'a [u8], due_ns: u64) -> Marked<'a> {
+        let mark = self.next;
+        self.next.number += 1;
+        if let Form::Header { is_timed } = self.form {
+            self.header[MARK_BYTES..].copy_from_slice(&due_ns.to_le_bytes());
+            let bytes = if is_timed { TIMED_MARK_BYTES } else { MARK_BYTES };
+            let bytes = &mut self.header[..bytes];
+            mark.put(bytes, key, value);
+            return Marked { value, header: Some(Header { key: HEADER, value: Some(bytes) }) };
+        }
         self.value.clear();
         self.value.extend_from_slice(value);
-        match self.form {
-            Form::Value { is_timed } => {
-                let (bytes, rest) = self.value.split_at_mut(MARK_BYTES);
-                if is_timed {
-                    rest[..8].copy_from_slice(&due_ns.to_le_bytes());
-                }
-                self.next.put(bytes, key, rest);
+        if self.form == Form::Short {
+            mark.put_short(&mut self.value, key);
+        } else {
+            let (bytes, rest) = self.value.split_at_mut(MARK_BYTES);
+            if self.form.is_timed() {
+                rest[..8].copy_from_slice(&due_ns.to_le_bytes());
             }
-            Form::Header { is_timed } => {
-                self.header[MARK_BYTES..].copy_from_slice(&due_ns.to_le_bytes());
-                self.next.put(&mut self.header[..header_bytes(is_timed)], key, &self.value);
-            }
-            Form::Short => self.next.put_short(&mut self.value, key),
+            mark.put(bytes, key, rest);
         }
-        self.next.number += 1;
+        Marked { value: &self.value, header: None }
     }
 
     /// The record that was marked last is sent nowhere: the next one gets its number.
     pub fn take_back(&mut self) {
         self.next.number = self.next.number.saturating_sub(1);
     }
-
-    /// The value of the record that was marked last.
-    pub fn value(&self) -> &[u8] {
-        &self.value
-    }
-
-    /// Its header, if the mark is in one.
-    pub fn header(&self) -> Option<Header<'_>> {
-        let Form::Header { is_timed } = self.form else { return None };
-        Some(Header { key: HEADER, value: Some(&self.header[..header_bytes(is_timed)]) })
-    }
-}
-
-const fn header_bytes(is_timed: bool) -> usize {
-    if is_timed { TIMED_MARK_BYTES } else { MARK_BYTES }
 }
 
 #[cfg(test)]
@@ -248,22 +246,22 @@ mod tests {
     fn a_time_may_stand_behind_a_mark() {
         let mut marker = Marker::new(7, 3, Form::Value { is_timed: true });
         let expected = Found::Sent(Mark { run: 7, sender: 3, number: 0 });
-        marker.mark(None, &[b'x'; 40], 123_456_789);
-        let marked = record(None, marker.value());
+        let value = marker.mark(None, &[b'x'; 40], 123_456_789).value;
+        let marked = record(None, value);
         assert_eq!((Mark::find(&marked), due_ns(&marked)), (expected, Some(123_456_789)));
-        assert_eq!(marker.value()[TIMED_MARK_BYTES..], [b'x'; 8], "what is behind it stays");
+        assert_eq!(value[TIMED_MARK_BYTES..], [b'x'; 8], "what is behind it stays");
         marker.take_back();
-        marker.mark(None, &[b'x'; 40], 5);
-        assert_eq!(Mark::find(&record(None, marker.value())), expected, "the number was free");
+        let value = marker.mark(None, &[b'x'; 40], 5).value;
+        assert_eq!(Mark::find(&record(None, value)), expected, "the number was free");
         assert_eq!(due_ns(&record(None, &[0; TIMED_MARK_BYTES - 1])), None);
     }
 
     #[test]
     fn a_mark_in_a_header_may_have_a_time_too_and_vouches_for_it() {
         let mut marker = Marker::new(7, 3, Form::Header { is_timed: true });
-        marker.mark(Some(b"key"), b"a line", 123_456_789);
-        let bytes = marker.header().and_then(|header| header.value).expect("it is in a header").to_vec();
-        assert_eq!((marker.value(), bytes.len()), (&b"a line"[..], TIMED_MARK_BYTES));
+        let marked = marker.mark(Some(b"key"), b"a line", 123_456_789);
+        let bytes = marked.header.and_then(|header| header.value).expect("it is in a header").to_vec();
+        assert_eq!((marked.value, bytes.len()), (&b"a line"[..], TIMED_MARK_BYTES));
         let expected = Found::Sent(Mark { run: 7, sender: 3, number: 0 });
         assert_eq!(Mark::get(&bytes, Some(b"key"), b"a line"), expected);
         for at in 4..bytes.len() {
@@ -296,8 +294,7 @@ mod tests {
     fn a_short_mark_is_found_by_its_run_and_no_byte_may_be_another() {
         let mut marker = Marker::new(u64::MAX / 3, 255, Form::Short);
         marker.next.number = (1 << 40) - 1;
-        marker.mark(Some(b"key"), b"0123456789", 0);
-        let value = marker.value().to_vec();
+        let value = marker.mark(Some(b"key"), b"0123456789", 0).value.to_vec();
         let find = |value: &[u8], key, run| Mark::find_short(&record(key, value), run);
         let (key, run) = (Some(&b"key"[..]), u64::MAX / 3);
         let expected = Found::Sent(Mark { run, sender: 255, number: (1 << 40) - 1 });

@@ -384,9 +384,8 @@ impl Records {
         }
         let value = self.payload.next_value();
         let Some(marker) = &mut self.marker else { return send(&record.value(value)) };
-        marker.mark(key, value, due.as_nanos() as u64);
-        let header = marker.header();
-        send(&record.value(marker.value()).headers(header.as_slice()))
+        let marked = marker.mark(key, value, due.as_nanos() as u64);
+        send(&record.value(marked.value).headers(marked.header.as_slice()))
     }
 
     /// The record that was made last was not taken: the next one gets its number.

@@ -182,11 +182,11 @@ impl Arguments {
         let timeout = Duration::from_millis(self.timeout);
         let (mut records, mut is_clean) = (0, true);
         for number in 0..self.warmup_records + plan.records {
-            marker.mark(key, payload.next_value(), 0);
+            let marked = marker.mark(key, payload.next_value(), 0);
             let header = Header { key: &header_key, value: header_value.as_deref() };
             let mut headers = vec![header; self.num_headers];
-            headers.extend(marker.header());
-            let mut record = Record::to(&plan.topic).value(marker.value()).headers(&headers);
+            headers.extend(marked.header);
+            let mut record = Record::to(&plan.topic).value(marked.value).headers(&headers);
             if let Some(key) = key {
                 record = record.key(key);
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bench::histogram::histogram;
 use bench::keys::KeyStream;
-use bench::mark::{Form, Marker};
+use bench::mark::{Form, Marked, Marker};
 use bench::payload::Payload;
 use bench::schedule::{Punctuality, Schedule, wait_until};
 use bench::watch::Watch;
@@ -151,15 +151,11 @@ fn send_all(
             record = record.key(key);
         }
         let value = payload.next_value();
-        let header;
-        match &mut marker {
-            None => record = record.value(value),
-            Some(marker) => {
-                marker.mark(key, value, 0);
-                header = marker.header();
-                record = record.value(marker.value()).headers(header.as_slice());
-            }
-        }
+        let marked = match &mut marker {
+            None => Marked { value, header: None },
+            Some(marker) => marker.mark(key, value, 0),
+        };
+        record = record.value(marked.value).headers(marked.header.as_slice());
         let sent = watch.send(producer, &record, (index, due, index >= warm_up));
         let Err(error) = sent else { continue };
         tally.fail(sender.first, [tag].into_iter(), &error);
