@@ -102,7 +102,9 @@ fn only_what_was_read_can_be_missing() {
 fn what_is_wrong_is_named_by_where_it_is_and_short_marks_tell_as_much() {
     let value = |number: u64| {
         let mut marker = Marker::new(7, 2, Form::Short);
-        (0..number).for_each(|_| drop(marker.mark(None, b"0123456789", 0)));
+        for _ in 0..number {
+            let _ = marker.mark(None, b"0123456789", 0);
+        }
         marker.mark(None, b"0123456789", 0).value.to_vec()
     };
     let mut changed = value(3);
