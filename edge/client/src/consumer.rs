@@ -97,6 +97,8 @@ pub struct Consumer {
     scratch: Scratch,
     /// Who is told what the group gives and takes.
     listener: Option<Box<dyn RebalanceListener>>,
+    /// It took leave of its group, or had the time to.
+    is_closed: bool,
 }
 
 /// After so many bytes of records what came meanwhile is taken in: less than a socket holds.
@@ -183,7 +185,8 @@ impl Consumer {
     }
 
     /// Reads exactly these partitions from now on; one that it reads already goes on where it is, unless it
-    /// failed. Of a partition that is named twice, the first counts.
+    /// failed. Of a partition that is named twice, the first counts. With a group and `enable.auto.commit`, what
+    /// was read is committed first.
     pub fn assign<'a>(&mut self, partitions: impl IntoIterator<Item = (&'a str, i32, Start)>) {
         let (mut wanted, mut misnamed) = (Vec::new(), VecDeque::new());
         for (topic, index, start) in partitions {
@@ -192,7 +195,9 @@ impl Consumer {
                 None => misnamed.push_back(Arrived::Other(Failure::misnamed(topic, index))),
             }
         }
-        self.leave_group();
+        if !self.leave_group() {
+            self.commit_by_hand(self.shared.clock.now().elapsed + group::CALL_MAX);
+        }
         {
             let mut state = self.shared.state.lock();
             if let Some(group) = &mut state.group {

@@ -357,3 +357,54 @@ fn a_topic_that_our_node_creates_anew_is_read_from_its_beginning() -> Result<()>
 fn a_topic_that_kafka_creates_anew_is_read_from_its_beginning() -> Result<()> {
     reads_a_topic_that_is_created_anew(Setup::of(Program::Kafka))
 }
+
+/// Where the group goes on, partition by partition.
+fn committed(consumer: &Consumer) -> Result<Vec<Option<i64>>> {
+    let all = (0..PARTITIONS).map(|partition| (TOPIC, partition));
+    let found = consumer.committed(all).wait()?;
+    Ok(found.into_values().map(|found| found.map(|it| it.offset.0)).collect())
+}
+
+fn commits_what_it_reads_by_hand(node: &Node) -> Result<()> {
+    with_topic(node)?;
+    write(&node.bootstrap(), Compression::None, 0..300)?;
+    let reader = |interval| Consumer::builder(&node.bootstrap()).group_id("billing").auto_commit(interval);
+    let witness = reader(None).build()?;
+    let mut consumer = reader(Some(Duration::from_millis(50))).build()?;
+    consumer.assign(everything(Start::Earliest));
+    read(&mut consumer, 300)?;
+    wait::until("a commit from time to time", PATIENCE, || {
+        // What it has in its hands counts as read when more is asked for.
+        ensure!(consumer.next_batch_within(Duration::from_millis(10))?.is_none(), "there is no more");
+        Ok((committed(&witness)? == [Some(100); 3]).then_some(()))
+    })?;
+    consumer.close(PATIENCE)?;
+    let seldom = Some(Duration::from_secs(1_000));
+    let (mut given_up, mut closed, mut dropped) =
+        (reader(seldom).build()?, reader(seldom).build()?, reader(seldom).build()?);
+    given_up.assign([(TOPIC, 0, Start::Offset(Offset(7)))]);
+    given_up.assign([(TOPIC, 1, Start::Offset(Offset(8)))]);
+    wait::until("a commit of what is given up", PATIENCE, || {
+        Ok((committed(&witness)? == [Some(7), Some(100), Some(100)]).then_some(()))
+    })?;
+    closed.assign([(TOPIC, 1, Start::Offset(Offset(9)))]);
+    closed.close(PATIENCE)?;
+    ensure!(committed(&witness)? == [Some(7), Some(9), Some(100)], "{:?}", committed(&witness)?);
+    // It has a second: whom to tell it knows already.
+    committed(&dropped)?;
+    dropped.assign([(TOPIC, 2, Start::Offset(Offset(10)))]);
+    drop(dropped);
+    wait::until("a commit of what was dropped", PATIENCE, || {
+        Ok((committed(&witness)? == [Some(7), Some(9), Some(10)]).then_some(()))
+    })
+}
+
+#[test]
+fn what_is_read_by_hand_is_committed_by_itself() -> Result<()> {
+    with_node(Node::start(setup()?)?, |node| commits_what_it_reads_by_hand(node))
+}
+
+#[test]
+fn what_is_read_by_hand_is_committed_by_itself_on_kafka() -> Result<()> {
+    with_node(Node::start(Setup::of(Program::Kafka))?, |node| commits_what_it_reads_by_hand(node))
+}

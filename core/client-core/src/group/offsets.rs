@@ -163,9 +163,41 @@ impl Membership {
         self.commit(read, until)
     }
 
+    /// Commits what the owner has read and what is not committed yet, if that is done by itself and it may; nobody is
+    /// told what becomes of it.
+    pub fn commit_unsaved(&mut self, until: Duration) {
+        if self.settings.auto_commit.is_none() || !self.may_commit() {
+            return;
+        }
+        let unsaved = self.all_unsaved();
+        if !unsaved.is_empty() {
+            self.queue_commit(unsaved, until, For::Itself);
+        }
+    }
+
+    /// Whether what the owner reads may be committed now: of a member what it owns; of who is in no group, and is not
+    /// about to leave one either, what it reads by hand. As a member it would be believed of what is others'.
+    pub fn may_commit(&self) -> bool {
+        match self.committer() {
+            Committer::Member(_) => self.is_subscribed(),
+            Committer::Outsider => true,
+            Committer::Later | Committer::Nobody => false,
+        }
+    }
+
+    /// How far the owner has read, of all that it may commit, where that is not committed yet.
+    fn all_unsaved(&self) -> BTreeMap<TopicPartition, OffsetAndMetadata> {
+        match self.is_subscribed() {
+            true => self.offsets.unsaved(&self.ownership.owned),
+            false => self.offsets.unsaved(&self.offsets.read.keys().cloned().collect()),
+        }
+    }
+
     /// The owner, who is subscribed to nothing, reads other partitions from now on, or none.
     pub fn read_others(&mut self) {
         self.offsets.read.clear();
+        self.offsets.committed.clear();
+        self.offsets.is_dirty = false;
     }
 
     /// The owner reads on from a place of a partition that is not known yet.
@@ -225,13 +257,10 @@ impl Membership {
             return;
         }
         self.offsets.auto_at = now.elapsed.saturating_add(interval);
-        let unsaved = self.offsets.unsaved(&self.ownership.owned);
         // Who has no place for the moment commits once it has: nothing more may be read until then.
-        self.offsets.is_dirty = !unsaved.is_empty() && !matches!(self.committer(), Committer::Member(_));
-        if !unsaved.is_empty() && !self.offsets.is_dirty {
-            // The next one says the same and more.
-            self.queue_commit(unsaved, now.elapsed.saturating_add(interval), For::Itself);
-        }
+        self.offsets.is_dirty = !self.may_commit() && !self.all_unsaved().is_empty();
+        // The next one says the same and more.
+        self.commit_unsaved(now.elapsed.saturating_add(interval));
     }
 
     pub(super) fn committer(&self) -> Committer {

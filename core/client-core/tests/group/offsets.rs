@@ -221,6 +221,41 @@ fn who_reads_by_hand_commits_for_the_group_too() {
 }
 
 #[test]
+fn what_is_read_by_hand_is_committed_from_time_to_time_and_once() {
+    let mut world = World::new(true, 40);
+    let (a, never) = (world.add(auto()), world.add(settings(GroupProtocol::Auto)));
+    let [read, other] = [part("u", 0), part("u", 1)];
+    world.all[a].membership.on_read(&read, at(10));
+    world.all[never].membership.on_read(&other, at(3));
+    world.run(60_000);
+    assert_eq!(world.brokers.commits, [(read.clone(), 10)], "nothing new was read");
+    world.all[a].membership.on_read(&read, at(20));
+    let until = world.now().elapsed + Duration::from_secs(10);
+    world.all[a].membership.commit_unsaved(until);
+    world.all[a].membership.read_others();
+    world.all[never].membership.commit_unsaved(until);
+    world.run(60_000);
+    assert_eq!(world.brokers.commits[1..], [(read, 20)], "before it read others");
+}
+
+#[test]
+fn who_is_about_to_leave_commits_nothing_that_it_reads_by_hand() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 41);
+        let [a, b] = [(); 2].map(|()| world.join(auto(), &["u"]));
+        world.run(10_000);
+        let of_b = world.all[b].owned.first().expect("it has one of two").clone();
+        let now = world.now();
+        let membership = &mut world.all[a].membership;
+        membership.unsubscribe(now);
+        membership.on_read(&of_b, at(1));
+        membership.commit_unsaved(now.elapsed + Duration::from_secs(10));
+        world.run(1_000);
+        assert_eq!(world.brokers.offsets.get(&of_b), None, "{speaks_epochs}: it is another's");
+    }
+}
+
+#[test]
 fn who_reads_by_hand_commits_what_it_reads_and_nothing_that_it_gave_up() {
     let mut world = World::new(true, 39);
     let a = world.add(settings(GroupProtocol::Auto));

@@ -217,6 +217,7 @@ impl ConsumerBuilder {
             rest: None,
             scratch: Scratch::default(),
             listener: None,
+            is_closed: false,
         })
     }
 }

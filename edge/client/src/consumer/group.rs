@@ -20,7 +20,7 @@ use super::{Consumer, State, of};
 use crate::clock::Clock;
 
 /// How long a commit, or a question for what was committed, may take; Kafka's `default.api.timeout.ms`.
-const CALL_MAX: Duration = Duration::from_secs(60);
+pub(super) const CALL_MAX: Duration = Duration::from_secs(60);
 /// How long a consumer that is dropped waits for its group to take note.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
@@ -119,7 +119,8 @@ fn place((offset, leader_epoch): (Offset, LeaderEpoch)) -> OffsetAndMetadata {
 
 impl Consumer {
     /// Reads these topics as a member of its group, instead of what it read before: the group says which
-    /// partitions, and they begin where they were committed.
+    /// partitions, and they begin where they were committed. What was read by hand and is not committed yet is not
+    /// committed by itself any more.
     ///
     /// ```no_run
     /// use vltava_client::consumer::Consumer;
@@ -234,18 +235,23 @@ impl Consumer {
     }
 
     /// Leaves the group in good order, so that others need not wait for this member, and says whether what was
-    /// read is committed, with `enable.auto.commit`. A consumer that is dropped does the same, but waits for a
-    /// second at most and says nothing.
+    /// read is committed, with `enable.auto.commit`, also by hand. A consumer that is dropped does the same, but
+    /// waits for a second at most and says nothing.
     pub fn close(mut self, timeout: Duration) -> Result<(), GroupError> {
         let commits = {
             let state = self.shared.state.lock();
             let membership = state.group.as_ref().map(|group| &group.membership);
-            membership.is_some_and(|it| it.is_subscribed() && it.commits_by_itself())
+            membership.is_some_and(|it| it.commits_by_itself() && (it.is_subscribed() || it.may_commit()))
         };
         let committing = commits.then(|| self.commit());
         self.leave_group();
+        if let Some(group) = &mut self.shared.state.lock().group {
+            // That was the last commit: others would be made as long as it is not done.
+            group.membership.read_others();
+        }
         let until = self.shared.clock.now().elapsed.checked_add(timeout);
         self.drive_until_left(until);
+        self.is_closed = true;
         match committing {
             Some(committing) => committing.now().unwrap_or_else(|| Err(GroupError::TimedOut(self.trouble()))),
             None => Ok(()),
@@ -276,10 +282,26 @@ impl Consumer {
         true
     }
 
-    /// What has to be done before it is gone.
+    /// Reads nothing by hand any more. What was read is committed, with `enable.auto.commit`, until then at the latest.
+    pub(super) fn commit_by_hand(&mut self, until: Duration) {
+        self.note_positions();
+        if let Some(group) = &mut self.shared.state.lock().group {
+            group.membership.commit_unsaved(until);
+            group.membership.read_others();
+        }
+        self.shared.driver.ring();
+    }
+
+    /// What has to be done before it is gone, unless it was done.
     pub(super) fn say_goodbye(&mut self) {
-        if self.leave_group() && self.shared.driver.may_drive() && !std::thread::panicking() {
-            let until = self.shared.clock.now().elapsed + GOODBYE_MAX;
+        if self.is_closed {
+            return;
+        }
+        let until = self.shared.clock.now().elapsed + GOODBYE_MAX;
+        if !self.leave_group() {
+            self.commit_by_hand(until);
+        }
+        if self.shared.driver.may_drive() && !std::thread::panicking() {
             self.drive_until_left(Some(until));
         }
     }

@@ -83,9 +83,9 @@ impl ConsumerBuilder {
         self
     }
 
-    /// `enable.auto.commit` and `auto.commit.interval.ms`: how often what was read is committed; on, every
-    /// five seconds, unless chosen. A record counts as read when the next is asked for; `None` leaves it to
-    /// [`commit`](crate::consumer::Consumer::commit).
+    /// `enable.auto.commit` and `auto.commit.interval.ms`: how often what was read is committed, also by hand;
+    /// on, every five seconds, unless chosen. A record counts as read when the next is asked for; `None` leaves
+    /// it to [`commit`](crate::consumer::Consumer::commit).
     pub fn auto_commit(mut self, interval: Option<Duration>) -> Self {
         self.group.auto_commit = interval;
         self
