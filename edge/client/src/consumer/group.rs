@@ -282,7 +282,7 @@ impl Consumer {
         true
     }
 
-    /// Reads nothing by hand any more. What was read is committed, with `enable.auto.commit`, until then at the latest.
+    /// What was read by hand is committed, with `enable.auto.commit`, until then at the latest; no more of it is.
     pub(super) fn commit_by_hand(&mut self, until: Duration) {
         self.note_positions();
         if let Some(group) = &mut self.shared.state.lock().group {
