@@ -68,7 +68,7 @@ impl GroupKind {
         }
     }
 
-    fn has_member(&self, id: &str) -> bool {
+    pub(crate) fn has_member(&self, id: &str) -> bool {
         match self {
             Self::Classic(classic) => classic.has_member(id),
             Self::Consumer(consumers) => consumers.group.member(id).is_some(),

@@ -90,6 +90,18 @@ pub struct SyncedGroup {
     pub protocol: Option<Arc<str>>,
     /// What the leader made for the member.
     pub assignment: Arc<[u8]>,
+    /// Whose it is, of a group that speaks the classic protocol alone.
+    pub(crate) assignee: Option<Assignee>,
+}
+
+/// A member in one generation of its group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Assignee {
+    pub(crate) group: Arc<str>,
+    pub(crate) generation: i32,
+    pub(crate) member_id: Arc<str>,
+    /// Its `group.instance.id`, if it is static.
+    pub(crate) instance: Option<Arc<str>>,
 }
 
 /// Who left.
@@ -327,7 +339,8 @@ impl JoinedGroup {
 }
 
 impl SyncedGroup {
-    pub(crate) fn refused(error: ErrorCode) -> Self {
+    /// There is none.
+    pub fn refused(error: ErrorCode) -> Self {
         Self { error, ..Self::default() }
     }
 }

@@ -329,9 +329,7 @@ impl Shard {
     pub fn on_committed(&mut self, high_watermark: Offset, out: &mut Effects<Effect>) {
         self.assert_steps(false);
         self.committed = self.committed.max(high_watermark);
-        while let Some(first) = self.waiting.pop_front_if(|first| first.until <= self.committed) {
-            out.push(Effect::Reply { ticket: first.ticket, response: first.response });
-        }
+        self.answer_committed(out);
     }
 
     /// Topics are gone, as they were: nobody comes back to their offsets.

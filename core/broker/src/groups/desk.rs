@@ -62,7 +62,7 @@ impl WaitsFor {
             Self::Join => {
                 Response::JoinGroup(JoinedGroup { error, generation: -1, ..JoinedGroup::default() })
             }
-            Self::Sync => Response::SyncGroup(SyncedGroup { error, ..SyncedGroup::default() }),
+            Self::Sync => Response::SyncGroup(SyncedGroup::refused(error)),
         }
     }
 }

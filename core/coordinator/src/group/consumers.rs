@@ -206,6 +206,7 @@ impl Consumers {
             protocol_type: Some(PROTOCOL_TYPE.into()),
             protocol: Some(protocol),
             assignment: assignment.into(),
+            assignee: None,
         })
     }
 

@@ -253,3 +253,50 @@ fn a_client_whose_connection_is_gone_stays_a_member_for_its_session() {
     assert_eq!(stage.joined(last, &mut b), "generation 2 range led by a");
     assert_eq!(stage.joined(gone, &mut a), "waits");
 }
+
+/// An answer waits until what it says is committed, and what it says may not be so any more by then.
+#[test]
+fn who_has_no_place_by_the_time_that_it_is_committed_is_not_given_it() {
+    let mut stage = Stage::new();
+    let (mut a, mut b, mut c) = (Client::new("a"), Client::fixed("b", "two"), Client::new("c"));
+    let tickets = [stage.join(&mut a), stage.join(&mut b), stage.join(&mut c)];
+    stage.pass_ms(200);
+    for (ticket, client) in tickets.into_iter().zip([&mut a, &mut b, &mut c]) {
+        stage.joined(ticket, client);
+    }
+    stage.commits = false;
+    let [of_b, of_c] = [stage.sync(&b, &[]), stage.sync(&c, &[])];
+    let of_a = stage.sync(&a, &[(&a, "1"), (&b, "2"), (&c, "3")]);
+
+    // One is removed, one is started again, and one stays.
+    let mut again = b.again();
+    let joins = stage.join(&mut again);
+    assert_eq!(stage.leave(&c), ErrorCode::None);
+    for ticket in [of_a, of_b, of_c] {
+        assert_eq!(stage.synced(ticket), "waits");
+    }
+    stage.commit();
+    assert_eq!(stage.synced(of_a), "1");
+    assert_eq!(stage.synced(of_b), "FENCED_INSTANCE_ID");
+    assert_eq!(stage.synced(of_c), "UNKNOWN_MEMBER_ID");
+    assert_eq!(stage.joined(joins, &mut again), "generation 1 range led by a");
+}
+
+#[test]
+fn an_assignment_of_a_generation_that_is_over_is_not_given() {
+    let mut stage = Stage::new();
+    let (mut a, mut b) = (Client::new("a"), Client::new("b"));
+    let tickets = [stage.join(&mut a), stage.join(&mut b)];
+    stage.pass_ms(200);
+    tickets.into_iter().zip([&mut a, &mut b]).for_each(|(it, client)| _ = stage.joined(it, client));
+    stage.commits = false;
+    let of_b = stage.sync(&b, &[]);
+    let of_a = stage.sync(&a, &[(&a, "1"), (&b, "2")]);
+    // They wait no longer, and meet again.
+    let tickets = [stage.join(&mut a), stage.join(&mut b)];
+    assert_eq!(stage.joined(tickets[0], &mut a), "generation 2 range led by a: a b");
+    stage.commit();
+    assert_eq!(stage.synced(of_a), "ILLEGAL_GENERATION");
+    assert_eq!(stage.synced(of_b), "ILLEGAL_GENERATION");
+    assert_eq!(stage.joined(tickets[1], &mut b), "generation 2 range led by a");
+}

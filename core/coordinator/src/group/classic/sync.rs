@@ -10,7 +10,7 @@ use wire::messages::sync_group::SyncGroupRequest;
 use super::{ClassicGroup, State};
 use crate::outcome::{Cause, Count, Outcome};
 use crate::request::Ticket;
-use crate::response::{Response, SyncedGroup};
+use crate::response::{Assignee, Response, SyncedGroup};
 use crate::settings::Step;
 
 /// When a record that could not be written is tried again.
@@ -46,7 +46,7 @@ impl ClassicGroup {
             }
             State::Stable => {
                 member.touch(at.now.elapsed);
-                let response = self.synced(asks.member_id);
+                let response = self.synced(&asks.member_id.into());
                 out.reply_once_committed(ticket, response, written_to);
             }
         }
@@ -104,13 +104,30 @@ impl ClassicGroup {
         }
     }
 
-    fn synced(&self, member_id: &str) -> Response {
+    fn synced(&self, member_id: &Arc<str>) -> Response {
+        let member = self.members.get(member_id);
+        let assignee = Assignee {
+            group: self.id.clone(),
+            generation: self.generation,
+            member_id: member_id.clone(),
+            instance: member.and_then(|it| it.instance.clone()),
+        };
         Response::SyncGroup(SyncedGroup {
             error: ErrorCode::None,
             protocol_type: self.protocol_type.clone(),
             protocol: self.protocol.clone(),
-            assignment: self.members.get(member_id).map(|it| it.assignment.clone()).unwrap_or_default(),
+            assignment: member.map(|it| it.assignment.clone()).unwrap_or_default(),
+            assignee: Some(assignee),
         })
+    }
+
+    /// Whether what was assigned in a generation is still that member's.
+    pub(crate) fn check_assignee(&self, of: &Assignee) -> Result<(), ErrorCode> {
+        self.check_member(&of.member_id, of.instance.as_deref())?;
+        match of.generation == self.generation {
+            true => Ok(()),
+            false => Err(ErrorCode::IllegalGeneration),
+        }
     }
 
     /// Nobody is waited for once everybody has asked.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
+use base::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicName, TopicPartition};
 use broker::groups::{OFFSETS_TOPIC, partition_of};
 use coordinator::Shard;
 use wire::messages::consumer_group_heartbeat::{
@@ -82,9 +82,9 @@ struct Asked {
     at_us: u64,
     node: usize,
     group: String,
-    /// Whether the node led by then, nobody else did since it began to, and it had read its log: until it has, it takes
-    /// whoever says to be alive for a member.
-    knows_members: bool,
+    /// The epoch in which the node led by then, if nobody else did since it began to, and it had read its log: until
+    /// it has, it takes whoever says to be alive for a member.
+    reign: Option<LeaderEpoch>,
     /// Up to where the log was committed by then.
     committed: Offset,
     about: About,
@@ -154,13 +154,16 @@ impl World {
         }
         let Some(history) = self.truth.histories.get(&key) else { return };
         let led = history.reigns.iter().rev().find(|(_, reign)| reign.node == node).map(|(epoch, _)| *epoch);
-        let mut shards = self.nodes[node].process.iter().flat_map(Process::shards);
-        let shard = shards.find(|shard| shard.index() == key.1 && shard.with(Shard::is_active));
-        let is_read = |epoch| shard.as_ref().is_some_and(|shard| shard.epoch == epoch);
-        let knows_members = led.is_some_and(|epoch| history.is_latest(epoch) && is_read(epoch));
+        let reign = led.filter(|epoch| history.is_latest(*epoch) && self.has_read(node, key, *epoch));
         let (at_us, committed) = (self.now_us, history.end);
-        let asked = Asked { at_us, node, group, knows_members, committed, about };
+        let asked = Asked { at_us, node, group, reign, committed, about };
         self.overheard.asked.insert((conn, header.correlation_id), asked);
+    }
+
+    /// Whether a node coordinates the groups of a partition as its leader of this epoch.
+    fn has_read(&self, node: usize, key: PartitionKey, epoch: LeaderEpoch) -> bool {
+        let mut shards = self.nodes[node].process.iter().flat_map(Process::shards);
+        shards.any(|it| it.index() == key.1 && it.epoch == epoch && it.with(Shard::is_active))
     }
 
     /// A client is answered.
@@ -197,6 +200,10 @@ impl World {
         assigned: Option<BTreeSet<TopicPartition>>,
     ) {
         let owned = self.owned_by(NetPlace::Client(client));
+        // The same shard all the while: one that began anew on its way here had not read its log.
+        let key = self.keeper_of(&asked.group);
+        let knows_members =
+            key.zip(asked.reign).is_some_and(|(key, epoch)| self.has_read(asked.node, key, epoch));
         let fastest = (0..self.nodes.len()).map(|node| self.pace(node)).max().unwrap_or(1000);
         let Client::Member(member) = &self.clients[client] else { return };
         // The coordinator's clock decides, and whoever coordinates next may have the fastest of all.
@@ -209,7 +216,7 @@ impl World {
         // In a group of the new protocol, it is when it joins that a member is heard, not when it asks what it gets.
         let is_heard_before = api == ApiKey::SyncGroup && member.may_have_epochs();
         let at_us = if is_heard_before { rights.joined_us } else { asked.at_us };
-        if asked.knows_members {
+        if knows_members {
             rights.extend((self.now_us, at_us), (had, &owned), patience_us);
         }
     }
