@@ -90,7 +90,7 @@ pub struct SyncedGroup {
     pub protocol: Option<Arc<str>>,
     /// What the leader made for the member.
     pub assignment: Arc<[u8]>,
-    /// Whose it is, of a group that speaks the classic protocol alone.
+    /// Whose it is; `None` with an error.
     pub(crate) assignee: Option<Assignee>,
 }
 

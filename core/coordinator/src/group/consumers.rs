@@ -20,7 +20,7 @@ use crate::consumer::{
 use crate::group_record::{GroupRecord, Record};
 use crate::outcome::{Cause, Count, Outcome, Turn};
 use crate::request::{Caller, Ticket};
-use crate::response::{JoinedGroup, LeftGroup, Response, SyncedGroup};
+use crate::response::{Assignee, JoinedGroup, LeftGroup, Response, SyncedGroup};
 
 /// See the module.
 #[derive(Debug)]
@@ -206,7 +206,12 @@ impl Consumers {
             protocol_type: Some(PROTOCOL_TYPE.into()),
             protocol: Some(protocol),
             assignment: assignment.into(),
-            assignee: None,
+            assignee: Some(Assignee {
+                group: place.id.clone(),
+                generation: asks.generation_id,
+                member_id: asks.member_id.into(),
+                instance: asks.group_instance_id.map(Into::into),
+            }),
         })
     }
 

@@ -56,8 +56,8 @@ impl Shard {
         }
     }
 
-    /// Whether an assignment is still that of the member that is to have it. Groups that speak the new protocol, too,
-    /// have members catch up from epoch to epoch.
+    /// Whether an assignment is still that of the member that is to have it. In a group that speaks the new protocol,
+    /// too, a member catches up from epoch to epoch: there it has to be a member.
     fn check_assigned(&self, response: &Response) -> Result<(), ErrorCode> {
         let Response::SyncGroup(SyncedGroup { assignee: Some(of), .. }) = response else { return Ok(()) };
         match self.groups.get(&of.group).map(|group| &group.kind) {

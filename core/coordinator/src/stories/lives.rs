@@ -275,6 +275,7 @@ fn who_has_no_place_by_the_time_that_it_is_committed_is_not_given_it() {
     for ticket in [of_a, of_b, of_c] {
         assert_eq!(stage.synced(ticket), "waits");
     }
+    assert_eq!(stage.heartbeat(&a), ErrorCode::RebalanceInProgress, "a has its part until it joins again");
     stage.commit();
     assert_eq!(stage.synced(of_a), "1");
     assert_eq!(stage.synced(of_b), "FENCED_INSTANCE_ID");

@@ -338,15 +338,19 @@ impl Stage {
 
     /// Leaves by its id; what it was told.
     pub(super) fn leave(&mut self, client: &Client) -> ErrorCode {
-        let member =
-            MemberIdentity { member_id: &client.id, group_instance_id: client.instance, reason: None };
-        let request = LeaveGroupRequest { group_id: GROUP, member_id: "", members: vec![member] };
-        let ticket = self.ask(5, &client.name, Request::LeaveGroup(&request));
+        let ticket = self.ask_to_leave(client);
         match self.told(ticket) {
             Some(Response::LeaveGroup(left)) if left.error.is_none() => left.members[0].2,
             Some(Response::LeaveGroup(left)) => left.error,
             other => panic!("{other:?}"),
         }
+    }
+
+    pub(super) fn ask_to_leave(&mut self, client: &Client) -> Ticket {
+        let member =
+            MemberIdentity { member_id: &client.id, group_instance_id: client.instance, reason: None };
+        let request = LeaveGroupRequest { group_id: GROUP, member_id: "", members: vec![member] };
+        self.ask(5, &client.name, Request::LeaveGroup(&request))
     }
 
     /// All of them join, the first leads and gives each its own name.

@@ -109,6 +109,25 @@ fn a_classic_group_is_read_with_both_protocols_and_goes_back() {
     stage.check_replay();
 }
 
+/// A member of the old protocol in a group of the new one is removed while its assignment waits to be committed.
+#[test]
+fn who_is_removed_from_a_group_of_both_is_not_given_its_assignment() {
+    let (mut stage, mut a) = classic(ShardSettings::default());
+    let mut b = Reader::new("b");
+    stage.read(&mut b);
+    let ticket = stage.join(&mut a);
+    assert_eq!(stage.joined(ticket, &mut a), "generation 2 range led by ");
+    stage.commits = false;
+    // Something of the group that is not committed, and the answer behind it.
+    stage.commit_as(&a, &[("events", 7, 42)]);
+    let waits = stage.sync(&a, &[]);
+    assert_eq!(stage.synced(waits), "waits");
+    let left = stage.ask_to_leave(&a);
+    stage.commit();
+    assert_eq!(stage.synced(waits), "UNKNOWN_MEMBER_ID");
+    assert!(matches!(stage.told(left), Some(Response::LeaveGroup(left)) if left.error.is_none()));
+}
+
 /// The group that turned back is lost with its coordinator before any of its members heard of it. They are in the
 /// generation that was written, and would go on in it for ever, without what the others had.
 #[test]

@@ -4,8 +4,8 @@
 //! session, or for the time that a rebalance waits if that is shorter, since it sent what was last answered with yes.
 //! By the fastest of the brokers' clocks: it is theirs that count.
 //! What it is to give up it has a right to for as long, if it had one. Whoever answered must have been the coordinator
-//! when that was sent, have read its log, and be the same since: one that is none any more promises nothing, and one that
-//! does not know its members yet says yes to all heartbeats.
+//! when that was sent, and have read its log: one that is none any more promises nothing. One that does not know its
+//! members yet says yes to all heartbeats, so who says yes to one must be the same since.
 
 use std::collections::BTreeMap;
 
