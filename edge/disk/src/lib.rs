@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** no write reaches a directory after one has failed.
 
+mod device; // what it did, whoever wanted it
 mod file;
 mod fs_disk; // start here
 mod health;
@@ -16,6 +17,7 @@ pub mod probe; // a directory that could not be opened
 mod flush_pool; // group commit
 mod warm; // cold reads
 
+pub use device::{Device, DeviceCounts};
 pub use flush_pool::{FlushJob, FlushPool, FlushTicket};
 pub use fs_disk::FsDisk;
 pub use health::DirHealth;

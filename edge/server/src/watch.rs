@@ -3,12 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use disk::{Device, DeviceCounts};
 use http::{HttpState, Readiness};
 use net::Listener;
 use telemetry::{Metrics, WatchKind};
 
 use crate::census::{Census, Counted};
 use crate::coordinators::Lags;
+use crate::log_dir::LogDirectory;
 use crate::node::Node;
 
 /// Shows the numbers of a node that are not counted by the metrics themselves.
@@ -65,10 +67,55 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         let path = path.display().to_string();
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(|_| 1));
     }
+    devices(node);
     replication(node);
     groups(node);
     if let Some(listener) = listener {
         connections(node, listener);
+    }
+}
+
+/// One count of a device: what it is called, how it is shown, and what it means.
+type DeviceCount = (&'static str, WatchKind, &'static str, fn(&DeviceCounts) -> u64);
+
+const DEVICE_COUNTS: &[DeviceCount] = &[
+    (
+        "vltava_log_dir_device_read_bytes",
+        WatchKind::Counter,
+        "Bytes read from the device of a log directory, whoever wanted them.",
+        |counts| counts.read_bytes,
+    ),
+    (
+        "vltava_log_dir_device_written_bytes",
+        WatchKind::Counter,
+        "Bytes written to the device of a log directory, whoever wanted it.",
+        |counts| counts.written_bytes,
+    ),
+    (
+        "vltava_log_dir_device_busy_seconds",
+        WatchKind::Milliseconds,
+        "Time in which the device of a log directory had something to do.",
+        |counts| u64::try_from(counts.busy.as_millis()).unwrap_or(u64::MAX),
+    ),
+];
+
+/// What the devices of log directories do, as far as the system tells: of memory and networks it does not.
+fn devices(node: &Arc<Node>) {
+    let under = |dir: &Arc<LogDirectory>| Some((dir.path.display().to_string(), Device::under(&dir.path)?));
+    let devices: Vec<(String, Device)> = node.dirs.iter().filter_map(under).collect();
+    for &(name, kind, help, of) in DEVICE_COUNTS {
+        for (dir, device) in &devices {
+            let (device, last) = (*device, AtomicU64::new(0));
+            let read = move || match device.counts().as_ref().map(of) {
+                Some(count) => {
+                    last.store(count, Ordering::Relaxed);
+                    count
+                }
+                // It is gone; what it did is done.
+                None => last.load(Ordering::Relaxed),
+            };
+            node.metrics.watch(kind, name, help, &[("dir", dir.as_str())], read);
+        }
     }
 }
 

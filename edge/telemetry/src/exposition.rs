@@ -134,6 +134,20 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Counters of seconds, with labels.
+    pub fn counters_seconds<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, f64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, seconds) in rows {
+            encoder.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+        }
+        Ok(())
+    }
+
     /// Gauges with labels.
     pub fn gauges<L: EncodeLabelSet>(
         &mut self,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::clients::Clients;
 use crate::exposition::{Page, TextFormat};
@@ -128,6 +128,8 @@ pub struct ReplicationMetrics {
 pub enum WatchKind {
     /// It only grows. Its name is given without `_total`.
     Counter,
+    /// Milliseconds that only grow, shown in seconds. Its name ends in `_seconds`, and is given without `_total`.
+    Milliseconds,
     /// It goes up and down.
     Gauge,
 }
@@ -399,6 +401,10 @@ impl Metrics {
             match (first.kind, first.labels.is_empty()) {
                 (WatchKind::Counter, true) => page.counter(first.name, first.help, (first.read)())?,
                 (WatchKind::Counter, false) => page.counters(first.name, first.help, rows)?,
+                (WatchKind::Milliseconds, _) => {
+                    let rows = rows.map(|(labels, ms)| (labels, Duration::from_millis(ms).as_secs_f64()));
+                    page.counters_seconds(first.name, first.help, rows)?;
+                }
                 (WatchKind::Gauge, true) => page.gauge(first.name, first.help, (first.read)())?,
                 (WatchKind::Gauge, false) => page.gauges(first.name, first.help, rows)?,
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{major, minor, stat};
+use disk::{Device, DeviceCounts};
 use serde::{Deserialize, Serialize};
 
 /// What a machine counted.
@@ -43,16 +43,15 @@ pub struct Disk {
     pub flush_seconds: f64,
 }
 
-/// `/proc/diskstats` counts in these, whatever the disk has.
-const SECTOR_BYTES: u64 = 512;
-
 impl Host {
     /// What it counted until now, with the disk that this directory is on.
     pub fn now(dir: Option<&Path>) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let tick = Duration::from_secs(1).as_secs_f64() / rustix::param::clock_ticks_per_second() as f64;
-        let mut host =
-            Self { disk: dir.and_then(|dir| disk_of(dir, &read("/proc/diskstats"))), ..Self::default() };
+        let mut host = Self {
+            disk: dir.and_then(Device::under).and_then(Device::counts).map(Disk::from),
+            ..Self::default()
+        };
         host.count_processors(&read("/proc/stat"), tick);
         host.count_network(&read("/proc/net/dev"));
         host
@@ -120,6 +119,18 @@ impl Host {
     }
 }
 
+impl From<DeviceCounts> for Disk {
+    fn from(counts: DeviceCounts) -> Self {
+        Self {
+            read_bytes: counts.read_bytes,
+            written_bytes: counts.written_bytes,
+            busy_seconds: counts.busy.as_secs_f64(),
+            flushes: counts.flushes,
+            flush_seconds: counts.flush_time.as_secs_f64(),
+        }
+    }
+}
+
 impl Disk {
     fn since(&self, before: &Self) -> Self {
         Self {
@@ -146,30 +157,6 @@ fn number(word: Option<&str>) -> u64 {
     word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// `None` of a directory that is on no disk of this machine's own, such as a network's or memory's.
-fn disk_of(dir: &Path, diskstats: &str) -> Option<Disk> {
-    let device = stat(dir).ok()?.st_dev;
-    of_diskstats(diskstats, major(device), minor(device))
-}
-
-fn of_diskstats(text: &str, major: u32, minor: u32) -> Option<Disk> {
-    /// Behind the numbers and the name: sectors read and written, milliseconds of work, flushes and their
-    /// milliseconds, which older systems do not tell.
-    const PLACES: [usize; 5] = [2, 6, 9, 15, 16];
-    let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let (major, minor) = (major.to_string(), minor.to_string());
-    let mut found = words.filter(|words| words.len() > 3 && words[0] == major && words[1] == minor);
-    let counts = found.next()?.split_off(3);
-    let [read, written, busy_ms, flushes, flush_ms] = PLACES.map(|at| number(counts.get(at).copied()));
-    Some(Disk {
-        read_bytes: read * SECTOR_BYTES,
-        written_bytes: written * SECTOR_BYTES,
-        busy_seconds: busy_ms as f64 / 1e3,
-        flushes,
-        flush_seconds: flush_ms as f64 / 1e3,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,13 +172,6 @@ mod tests {
         assert!((host.cpu_seconds - 1.7).abs() < 1e-9 && (host.steal_seconds - 0.3).abs() < 1e-9);
         assert_eq!((host.context_switches, host.loopback_bytes), (777, 300));
         assert_eq!((host.network_in_bytes, host.network_out_bytes), (42, 6));
-        let stats = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n \
-                     254 0 vda 10 1 200 9 30 4 600 8 0 1500 70 1 1 8 9 11 250\n 254 1 vda1 1 1 1 1 1 1 1 1 1 1 1\n";
-        let disk = of_diskstats(stats, 254, 0).expect("it is there");
-        assert_eq!((disk.read_bytes, disk.written_bytes, disk.flushes), (102_400, 307_200, 11));
-        assert!((disk.busy_seconds - 1.5).abs() < 1e-9 && (disk.flush_seconds - 0.25).abs() < 1e-9);
-        assert_eq!(of_diskstats(stats, 254, 1).map(|disk| disk.flushes), Some(0), "an older system");
-        assert_eq!(of_diskstats(stats, 8, 0), None);
     }
 
     #[test]

@@ -64,8 +64,10 @@ fn what_others_keep_is_read_when_somebody_looks() {
         metrics.watch(WatchKind::Gauge, "vltava_dir_retired", help, &[("dir", dir)], move || number.get());
     }
     metrics.watch(WatchKind::Counter, "vltava_accepted", "Accepted.", &[], || u64::MAX);
+    metrics.watch(WatchKind::Milliseconds, "vltava_busy_seconds", "Busy.", &[("dir", "/a")], || 1_250);
     number.set(1);
     let page = metrics.render(TextFormat::Prometheus);
+    assert_eq!(value(&page, "vltava_busy_seconds_total{dir=\"/a\"}"), Some("1.25"));
     assert_eq!(value(&page, "vltava_dir_retired{dir=\"/a\"}"), Some("1"));
     assert_eq!(value(&page, "vltava_dir_retired{dir=\"/b\"}"), Some("1"));
     assert_eq!(value(&page, "vltava_accepted_total"), Some("18446744073709551615"));

@@ -5,6 +5,7 @@ mod promql;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use client::consumer::{Consumer, Reset};
 use client::producer::{Producer, Record};
 use conformance::{free_port, home};
 use promql::{Names, Shown};
+use rustix::fs::{major, minor};
 use serde_json::Value;
 use vltava_e2e::churn::admin;
 use vltava_e2e::nodes::Nodes;
@@ -130,6 +132,14 @@ fn labels_of_scrapes() -> Result<BTreeSet<String>> {
     Ok(labels)
 }
 
+/// Whether Linux tells what the device under a directory does: of memory, and of layers of file systems, it does not.
+fn is_on_a_device(dir: &Path) -> Result<bool> {
+    let device = fs::metadata(dir)?.dev();
+    let numbers = [major(device), minor(device)].map(|number| number.to_string());
+    let known = fs::read_to_string("/proc/diskstats")?;
+    Ok(known.lines().any(|line| line.split_whitespace().take(2).eq(numbers.iter())))
+}
+
 #[test]
 fn every_name_in_dashboards_and_alerts_is_shown() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -145,6 +155,7 @@ fn every_name_in_dashboards_and_alerts_is_shown() -> Result<()> {
             BTreeSet::new()
         }
     };
+    let has_devices = is_on_a_device(folder.path())?;
     let mut seen = 0;
     for entry in fs::read_dir(deployed("grafana/dashboards"))? {
         let path = entry?.path();
@@ -159,6 +170,9 @@ fn every_name_in_dashboards_and_alerts_is_shown() -> Result<()> {
             let place = format!("{title}: {}", text(panel, "title")?);
             ensure!(!text(panel, "description")?.is_empty(), "{place}: nobody says what it shows");
             for target in list(&panel["targets"])? {
+                if !has_devices && text(target, "expr")?.contains("vltava_log_dir_device_") {
+                    continue;
+                }
                 let labels = note(place.clone(), shown.query(text(target, "expr")?));
                 let legend = promql::places(text(target, "legendFormat")?, "{{", "}}");
                 note(place.clone(), promql::must_have(&labels, legend));
