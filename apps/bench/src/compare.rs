@@ -2,6 +2,8 @@
 
 mod unlike; // what is not the same of the two but the figures
 
+use serde_json::Value;
+
 use self::unlike::Notes;
 use crate::report::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, factor_in_words, in_words};
 use crate::statistics::{
@@ -65,7 +67,7 @@ pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
     if before.is_quick != after.is_quick {
         found.unmatched.push("one of them is a short run, and the other is not".to_owned());
     }
-    if before.machine != after.machine {
+    if machines(before) != machines(after) {
         found.unmatched.push("they were measured on different machines".to_owned());
     }
     found.unmatched.extend(notes.in_words());
@@ -73,6 +75,14 @@ pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
     found.weigh(Judgement::Better);
     found.weigh(Judgement::Worse);
     found
+}
+
+/// The machine of a report, and those of its load machines, wherever they were reached.
+fn machines(report: &Report) -> Vec<Value> {
+    let mut first = report.machine.clone();
+    let workers = first.as_object_mut().and_then(|of| of.remove("workers"));
+    let workers = workers.and_then(|of| of.as_object().map(|of| of.values().cloned().collect::<Vec<_>>()));
+    [first].into_iter().chain(workers.unwrap_or_default()).collect()
 }
 
 fn name(report: &Report, point: &PointReport) -> String {

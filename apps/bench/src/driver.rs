@@ -196,8 +196,8 @@ const RESET: &str = "reset: true: topics of earlier runs stay; each run makes to
 fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
     let class = fields.get("driverClass").and_then(|class| class.as_str()).unwrap_or_default();
     ensure!(
-        class.contains("Kafka"),
-        "{}: driverClass: {class} is not of Kafka, and this harness speaks no other protocol",
+        ["Kafka", "Redpanda"].iter().any(|name| class.contains(name)),
+        "{}: driverClass: {class} is not of Kafka or Redpanda, and this harness speaks no other protocol",
         source.name
     );
     source.only(fields, &yaml::names::<Theirs>())?;
@@ -287,6 +287,8 @@ consumerConfig: |
         assert_eq!(driver.producer.len(), 4);
         assert_eq!(driver.consumer["request.timeout.ms"], "120000");
         assert_eq!(driver.notes, [RESET]);
+        let redpanda = text.replace("kafka.Kafka", "redpanda.Redpanda");
+        assert_eq!(Driver::read("d.yaml", &redpanda).expect("it speaks Kafka").producer.len(), 4);
         let other = text.replace("kafka.Kafka", "pulsar.Pulsar");
         assert!(refusal(&other).starts_with("d.yaml: driverClass: io.openmessaging"), "{}", refusal(&other));
     }

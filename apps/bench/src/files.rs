@@ -16,7 +16,7 @@ pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
     let stem = in_a_name(&report.name);
     let results = format!("{stem}.openmessaging");
     let mut files = vec![
-        (format!("{stem}.json"), serde_json::to_string_pretty(report)? + "\n"),
+        (format!("{stem}.json"), serde_json::to_string(report)? + "\n"),
         (format!("{stem}.md"), report.markdown()),
         (format!("{stem}.html"), page::page(report)),
     ];

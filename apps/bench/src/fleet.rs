@@ -32,6 +32,7 @@ mod brokers;
 mod coordinator;
 mod worker;
 
+pub(crate) use clock::worst_pair;
 pub use coordinator::Fleet;
 pub use worker::{Listening, Worker};
 

@@ -22,6 +22,8 @@ pub struct Machine {
     /// Memory that a container may use.
     memory_bytes_max: Option<u64>,
     numa_nodes: Option<usize>,
+    /// What says how fast a socket may send, unless it is asked for another.
+    congestion_control: Option<String>,
     open_files_max: Option<u64>,
 }
 
@@ -43,8 +45,15 @@ impl Machine {
             cpus_max: read("/sys/fs/cgroup/cpu.max").and_then(|text| cpus_max(&text)),
             memory_bytes_max: read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok()),
             numa_nodes: numa_nodes(),
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")
+                .map(|text| text.trim().to_owned()),
             open_files_max: read("/proc/self/limits").and_then(|text| open_files_max(&text)),
         }
+    }
+
+    /// What says how fast a socket may send, by its name.
+    pub fn congestion_control(&self) -> Option<&str> {
+        self.congestion_control.as_deref()
     }
 
     /// For programs.
@@ -61,6 +70,7 @@ impl Machine {
             "cpus_max": self.cpus_max,
             "memory_bytes_max": self.memory_bytes_max,
             "numa_nodes": self.numa_nodes,
+            "congestion_control": self.congestion_control,
             "open_files_max": self.open_files_max,
         })
     }

@@ -112,13 +112,57 @@ pub(crate) struct Slot {
     began: Duration,
     window: Measured,
     steady: Measured,
+    /// Whether what comes in belongs to the steady state, and is not in the histograms yet.
+    is_steady: bool,
+    responses: Streak,
+    services: Streak,
+}
+
+/// Times that came one after the other and are in one bucket of a histogram, as those of a batch mostly are: they are
+/// counted at once, for to find a bucket costs more than all else that is done for a small record here.
+#[derive(Debug, Default)]
+struct Streak {
+    count: u64,
+    /// The first of them, and the bounds of its bucket.
+    first: u64,
+    lowest: u64,
+    highest: u64,
+}
+
+impl Streak {
+    /// Takes one more. What ends with it, how often, if it is in another bucket of this histogram.
+    #[inline]
+    fn take(&mut self, value: u64, of: &Histogram<u64>) -> Option<(u64, u64)> {
+        if self.count > 0 && (self.lowest..=self.highest).contains(&value) {
+            self.count += 1;
+            return None;
+        }
+        let ended = self.end();
+        let (lowest, highest) = (of.lowest_equivalent(value), of.highest_equivalent(value));
+        *self = Self { count: 1, first: value, lowest, highest };
+        ended
+    }
+
+    fn end(&mut self) -> Option<(u64, u64)> {
+        let count = std::mem::take(&mut self.count);
+        (count > 0).then_some((self.first, count))
+    }
 }
 
 impl Meter {
     /// Times are by the clock of the clients.
     pub(crate) fn new(steady_from: Duration, counting: Counting) -> Self {
         let (window, steady) = (Measured::default(), Measured::default());
-        Self(Mutex::new(Slot { steady_from, counting, began: Duration::ZERO, window, steady }))
+        Self(Mutex::new(Slot {
+            steady_from,
+            counting,
+            began: Duration::ZERO,
+            window,
+            steady,
+            is_steady: false,
+            responses: Streak::default(),
+            services: Streak::default(),
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Slot> {
@@ -150,15 +194,19 @@ impl Slot {
         bytes: u64,
     ) -> bool {
         self.came(at);
-        let response = at.saturating_sub(due).as_nanos() as u64;
-        self.window.response.saturating_record(response);
         self.window.counts.add(Counts { records: 1, bytes });
         let is_steady = due >= self.steady_from;
-        if is_steady {
-            self.steady.response.saturating_record(response);
-            if let Some(taken) = taken {
-                self.steady.service.saturating_record(at.saturating_sub(taken).as_nanos() as u64);
-            }
+        if is_steady != self.is_steady {
+            self.settle();
+            self.is_steady = is_steady;
+        }
+        let response = at.saturating_sub(due).as_nanos() as u64;
+        let ended = self.responses.take(response, &self.window.response);
+        self.count_responses(ended);
+        if let Some(taken) = taken.filter(|_| is_steady) {
+            let service = at.saturating_sub(taken).as_nanos() as u64;
+            let ended = self.services.take(service, &self.steady.service);
+            self.count_services(ended);
         }
         let counts = match self.counting {
             Counting::Due => is_steady,
@@ -169,6 +217,29 @@ impl Slot {
             self.steady.last = at;
         }
         is_steady
+    }
+
+    #[inline]
+    fn count_responses(&mut self, times: Option<(u64, u64)>) {
+        let Some((nanos, count)) = times else { return };
+        self.window.response.saturating_record_n(nanos, count);
+        if self.is_steady {
+            self.steady.response.saturating_record_n(nanos, count);
+        }
+    }
+
+    #[inline]
+    fn count_services(&mut self, times: Option<(u64, u64)>) {
+        if let Some((nanos, count)) = times {
+            self.steady.service.saturating_record_n(nanos, count);
+        }
+    }
+
+    /// Puts what came in last into the histograms.
+    fn settle(&mut self) {
+        let (responses, services) = (self.responses.end(), self.services.end());
+        self.count_responses(responses);
+        self.count_services(services);
     }
 
     /// Says when a batch left the client that came through at `at`: so many records, and those of them that
@@ -207,6 +278,7 @@ impl Slot {
 
     /// Adds what came since the last time to `window`, and begins anew.
     pub(crate) fn take_window(&mut self, window: &mut Measured) {
+        self.settle();
         window.add(&self.window);
         self.window.counts = Counts::default();
         self.window.failed = 0;
@@ -215,7 +287,8 @@ impl Slot {
         self.window.delay.reset();
     }
 
-    pub(crate) const fn steady(&self) -> &Measured {
+    pub(crate) fn steady(&mut self) -> &Measured {
+        self.settle();
         &self.steady
     }
 }
@@ -223,6 +296,7 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Chance;
 
     #[test]
     fn the_steady_state_is_what_was_due_in_it() {
@@ -253,6 +327,40 @@ mod tests {
         let mut next = Measured::default();
         meter.lock().take_window(&mut next);
         assert_eq!((next.counts, next.response.len()), (Counts::default(), 0), "it was taken out");
+    }
+
+    /// Nothing is lost by it, whatever follows what.
+    #[test]
+    fn times_that_are_counted_at_once_are_those_that_came() {
+        let (steady_from, mut chance) = (Duration::from_millis(5), Chance::new(7, 0));
+        let meter = Meter::new(steady_from, Counting::Came);
+        let mut expected = Measured::default();
+        let (mut windows, mut all) = (Measured::default(), histogram());
+        for number in 0..50_000_u64 {
+            let at = Duration::from_nanos(20_000_000 + number * 100);
+            // Streaks of some, jumps of many, and times at the very ends.
+            let waited = match number % 97 {
+                0 => 0,
+                1 => u64::MAX / 2,
+                _ => 1_000 + number / 50 * 700 % 19_000_000 + (chance.unit() * 900.0) as u64,
+            };
+            let due = at.saturating_sub(Duration::from_nanos(waited));
+            let taken = due + Duration::from_nanos(40 * (number % 3));
+            meter.lock().record(due, Some(taken), at, 1);
+            let nanos = |since: Duration| at.saturating_sub(since).as_nanos() as u64;
+            all.saturating_record(nanos(due));
+            if due >= steady_from {
+                expected.response.saturating_record(nanos(due));
+                expected.service.saturating_record(nanos(taken));
+            }
+            if number % 9_999 == 0 {
+                meter.lock().take_window(&mut windows);
+            }
+        }
+        meter.lock().take_window(&mut windows);
+        let steady = meter.lock().steady().clone();
+        assert_eq!(windows.response, all);
+        assert_eq!((steady.response, steady.service), (expected.response, expected.service));
     }
 
     fn histogram_of(nanos: u64) -> Histogram<u64> {

@@ -305,7 +305,9 @@ fn published(report: &Report, figure: &Figure) -> Option<Mark> {
     let value = report.published_of(figure)?;
     let of = report.published.as_ref().and_then(|published| published.numbers_of.as_ref());
     let of = of.map_or_else(String::new, |of| format!(", {of}"));
-    Some(Mark { value, label: format!("published{of}: {}", show(figure)(value)) })
+    let at = report.published_at(figure);
+    let at = at.map_or_else(String::new, |rate| format!(", at {} records/s", number::count(rate)));
+    Some(Mark { value, label: format!("published{of}{at}: {}", show(figure)(value)) })
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 
 use crate::ceiling::{Ceilings, Share};
 use crate::driver::Driver;
+use crate::fleet::worst_pair;
 use crate::histogram::{self, MIB, Quantiles};
 use crate::load::{Flow, Outcome, Second, WorkerClock};
 use crate::metrics::Grown;
@@ -264,6 +265,11 @@ impl RunReport {
         number("records") == 0 && number("unmarked") > 0
     }
 
+    /// By how much a time from one machine to another may be wrong at most, if several made the load.
+    pub fn clock_error_ns(&self) -> Option<u64> {
+        (self.clocks.len() > 1).then(|| worst_pair(self.clocks.iter().map(|clock| clock.error_ns)))
+    }
+
     /// Whether it got to its end, so that something of it was measured.
     pub const fn got_through(&self) -> bool {
         self.written.is_some() || self.read.is_some()
@@ -279,6 +285,11 @@ impl SystemReport {
         };
         let figures = FIGURES.iter().filter_map(spread).collect();
         Self { name: driver.name.clone(), version, driver, runs, figures }
+    }
+
+    /// Whether a run failed: its records were wrong or given up, or nothing came of it. Then nothing is better or worse.
+    pub fn has_failed(&self) -> bool {
+        self.runs.iter().any(|run| run.wrong.is_some())
     }
 
     /// A figure of each run that has it.
@@ -317,6 +328,12 @@ impl Report {
             ("end_to_end_p999_ns", _) => of.p999_ms.map(|ms| ms * 1e6),
             _ => None,
         }
+    }
+
+    /// At which rate others measured a latency, where a rate was set: ours may be another.
+    pub fn published_at(&self, figure: &Figure) -> Option<f64> {
+        let is_set = self.points.iter().any(|point| point.workload.is_rate_set());
+        self.published.as_ref()?.records_per_sec.filter(|_| is_set && figure.is_latency())
     }
 
     /// Whether brokers ran, and not the machine alone.

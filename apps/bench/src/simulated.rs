@@ -90,8 +90,8 @@ fn percentiles_are_exact_to_three_digits() {
     ];
     for (name, cluster) in clusters {
         let done = simulate((Arrivals::Poisson, 20_000.0), 10, false, cluster);
-        let (exact, slot) = (&done.responses, done.meter.lock());
-        let found = Quantiles::of(&slot.steady().response).expect("there were records");
+        let (exact, steady) = (&done.responses, done.meter.lock().steady().clone());
+        let found = Quantiles::of(&steady.response).expect("there were records");
         assert_eq!(found.count as usize, exact.len(), "{name}: none is left out");
         let quantiles = [
             (0.5, found.p50),
@@ -128,9 +128,9 @@ fn a_stall_of_a_second_is_a_triangle_from_when_records_were_due() {
     // Ten thousand records: nine thousand wait for a millisecond, and the others from a second down to none.
     for waits in [false, true] {
         let done = simulate((Arrivals::Fixed, 1_000.0), 10, waits, stalling);
-        let slot = done.meter.lock();
-        let at = |quantile: f64| slot.steady().response.value_at_quantile(quantile);
-        assert_eq!(slot.steady().response.len(), 10_000);
+        let steady = done.meter.lock().steady().clone();
+        let at = |quantile: f64| steady.response.value_at_quantile(quantile);
+        assert_eq!(steady.response.len(), 10_000);
         if !waits {
             for (quantile, expected) in
                 [(0.5, 1), (0.9, 1), (0.95, 501), (0.99, 901), (0.999, 991), (1.0, 1_001)]
@@ -142,7 +142,7 @@ fn a_stall_of_a_second_is_a_triangle_from_when_records_were_due() {
         // Whoever waits for each answer has a line to work off behind the stall, which is charged, too; of
         // what was taken, only one record saw the stall.
         assert!(at(0.9) > 500 * MS, "{}", at(0.9));
-        let service = &slot.steady().service;
+        let service = &steady.service;
         assert!(is_near(service.value_at_quantile(0.9999), MS), "{}", service.value_at_quantile(0.9999));
         assert!(is_near(service.max(), 1_001 * MS), "{}", service.max());
     }

@@ -78,8 +78,11 @@ impl Stamp {
         let value = |name: &str| settings.iter().find(|setting| setting.name == name)?.value.clone();
         self.min_insync_replicas = value("min.insync.replicas");
         self.flush = flush(value("flush.policy"), value("flush.messages"), value("flush.ms"));
-        self.is_flushed = self.acks == "all" && value("flush.policy").as_deref() == Some("ack")
-            || value("flush.messages").as_deref() == Some("1");
+        self.is_flushed = match value("flush.policy") {
+            Some(policy) => self.acks == "all" && policy == "ack",
+            // Kafka's leader flushes before it answers, if anybody is answered.
+            None => self.acks != "0" && value("flush.messages").as_deref() == Some("1"),
+        };
         self.topic_settings = changed(settings, |source| *source == ConfigSource::Topic);
     }
 
@@ -163,5 +166,10 @@ mod tests {
         let mut weaker = Stamp { acks: "1".to_owned(), ..Stamp::default() };
         weaker.of_topic(&settings);
         assert!(!weaker.is_flushed, "it is answered before");
+        for (acks, is_flushed) in [("all", true), ("1", true), ("0", false)] {
+            let mut of_kafka = Stamp { acks: acks.to_owned(), ..Stamp::default() };
+            of_kafka.of_topic(&[setting("flush.messages", "1", ConfigSource::Topic)]);
+            assert_eq!(of_kafka.is_flushed, is_flushed, "acks={acks}");
+        }
     }
 }

@@ -83,6 +83,9 @@ impl Suite<'_> {
     pub fn measure(&self, tell: &mut dyn FnMut(Event<'_>)) -> Result<Report> {
         let began = now();
         let mut notes = self.experiment.notes.clone();
+        if self.drivers.iter().any(Driver::is_here) {
+            notes.extend(Machine::here(None).congestion_control().and_then(of_pacing));
+        }
         let load_before = machine::load();
         if let Some(extent) = self.experiment.of_machine() {
             return self.measure_ceiling(extent, notes);
@@ -145,7 +148,14 @@ impl Suite<'_> {
     }
 
     fn report(&self, began: Duration, notes: Vec<String>, points: Vec<PointReport>) -> Result<Report> {
-        let dir = std::path::absolute(&self.site.dir)?;
+        // What the data of brokers is on that others started, nobody here knows.
+        let are_ours = self.drivers.iter().any(|driver| driver.system != System::Bootstrap);
+        let is_here = are_ours || self.experiment.of_machine().is_some();
+        let dir = is_here.then(|| std::path::absolute(&self.site.dir)).transpose()?;
+        let mut machine = Machine::here(dir.as_ref().and_then(|dir| dir.to_str())).json();
+        if let Some(fleet) = self.fleet {
+            machine["workers"] = fleet.machines().into();
+        }
         let Experiment { name, about, published, is_quick, .. } = self.experiment.clone();
         Ok(Report {
             schema: SCHEMA.to_owned(),
@@ -157,7 +167,7 @@ impl Suite<'_> {
             published,
             is_quick,
             notes,
-            machine: Machine::here(dir.to_str()).json(),
+            machine,
             load: None,
             ceilings: self.ceilings.copied(),
             points,
@@ -287,6 +297,16 @@ fn of_jvm(driver: &Driver) -> Option<String> {
     })
 }
 
+/// Clients and brokers of one machine speak through loopback, on which there is nothing to be paced for.
+fn of_pacing(congestion_control: &str) -> Option<String> {
+    congestion_control.starts_with("bbr").then(|| {
+        format!(
+            "sockets send at a pace here ({congestion_control}), through loopback as well: that takes a timer for \
+             every segment, whichever system it is; Linux's own default, cubic, sets none"
+        )
+    })
+}
+
 /// What a run did of what its machine limits; `None` of records one at a time, which wait most of the time, and
 /// of compressed ones, which are smaller on their way than they are counted, if no log says how small.
 fn done(
@@ -342,6 +362,8 @@ mod tests {
         ));
         assert_eq!((cold("kafka", 10.0, false), cold("vltava", 0.0, true)), (None, None));
         let of = |driver: &str| of_jvm(&Driver::find(driver).expect("it ships"));
+        assert!(said(of_pacing("bbr"), "sockets send at a pace here (bbr)"));
+        assert_eq!(of_pacing("cubic"), None);
         assert!(said(of("kafka"), "kafka runs in a JVM with -Xmx1g -Xms1g -server -XX:+UseG1GC "));
         assert_eq!(of("vltava"), None);
     }

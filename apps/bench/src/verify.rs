@@ -167,10 +167,10 @@ impl Checker {
             let mark = Mark { run: writer.run, sender: writer.sender, number: 0 };
             let at = self.writer(mark)?;
             let mine = &mut self.writers[at];
-            let both = mine.numbers.absorb(writer.numbers);
-            if both > 0 {
-                self.verdict.duplicated += both;
-                self.verdict.note(|| format!("{both} records of sender {} came to two readers", mark.sender));
+            let (both, first) = mine.numbers.absorb(writer.numbers);
+            self.verdict.duplicated += both;
+            if let Some(number) = first {
+                self.verdict.note(|| format!("{} came to two readers", Mark { number, ..mark }));
             }
             let places = mine.spans.len().max(writer.spans.len());
             mine.spans.resize(places, None);

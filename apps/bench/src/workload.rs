@@ -281,6 +281,7 @@ impl Experiment {
         source.only(&quick, &yaml::names::<Workload>())?;
         if is_quick {
             ensure!(!quick.is_empty(), "{name} has no `quick:`: it says nothing of a short run");
+            notes.push(short_form(&fields, &quick)?);
             fields.extend(quick);
         }
         let (axes, combinations) = sweep::expand(&fields, POINTS_MAX).with_context(|| name.to_owned())?;
@@ -302,6 +303,17 @@ impl Experiment {
         let Workload { name, about, published, .. } = first;
         Ok(Self { name, about, published, axes, points, is_quick, notes })
     }
+}
+
+/// In what a short form differs.
+fn short_form(full: &Map<String, Value>, quick: &Map<String, Value>) -> Result<String> {
+    let default = serde_json::to_value(Workload::default())?;
+    let differs = |(field, short): (&String, &Value)| {
+        let full = full.get(field).unwrap_or(&default[field]);
+        format!("{field} {} instead of {}", yaml::Shown(short), yaml::Shown(full))
+    };
+    let fields: Vec<String> = quick.iter().map(differs).collect();
+    Ok(format!("short form: {}", fields.join(", ")))
 }
 
 impl Point {

@@ -133,6 +133,21 @@ fn brokers_are_killed_and_paused_when_a_workload_says_so() {
     assert!(stdout(&ran).contains("slowest acknowledgement, ms"), "{}", stdout(&ran));
 }
 
+/// Nobody acknowledges what is sent so: what a broker had not read by the time that it was killed is gone.
+#[test]
+fn a_run_that_loses_records_fails_and_says_which() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let text = "name: lossy\nacks: 0\nwarmup_seconds: 0\nseconds: 4\nfaults: kill 1 at 2 for 0.5\n";
+    let workload = file(folder.path(), "lossy.yaml", text);
+    let data_dir = folder.path().join("data").display().to_string();
+    let ran = bench(&["run", &workload, "--no-ceilings", "--port", "25000", "--data-dir", &data_dir]);
+    assert_eq!(ran.status.code(), Some(1), "{}{}", stdout(&ran), stderr(&ran));
+    assert!(stdout(&ran).contains("wrong in 1 of 1 runs"), "{}", stdout(&ran));
+    let said = stderr(&ran);
+    assert!(said.contains("verification failed: records ") && said.contains(" lost"), "{said}");
+    assert!(said.contains(" of sender 0 of run "), "it says which: {said}");
+}
+
 /// What the brokers themselves say is there, too: their page and their settings were read.
 fn says_what_it_took(run: &Value) {
     let (stamp, resources) = (&run["stamp"], &run["resources"]);

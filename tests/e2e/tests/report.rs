@@ -1,5 +1,6 @@
 //! A page of `vltava bench`, in a browser: its charts are drawn, nothing is outside of them, and nothing is fetched.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -83,27 +84,41 @@ fn check(charts: &[Value]) -> Result<()> {
 }
 
 /// Which charts a few of them have to have.
-const DRAWN: [(&str, &str); 6] = [
+const DRAWN: [(&str, &str); 9] = [
     ("linkedin-1p1c.html", "Until acknowledged: the share of records that were not slower"),
     ("linkedin-1p1c.html", "Until read: the share of records that were not slower"),
     ("linkedin-stored-data.html", "Writing as the stored data grows"),
     ("liveramp-send-latency.html", "Calls of send: the share that were not slower"),
-    ("liveramp-partitions.html", "Written"),
+    ("linkedin-record-size.html", "written, records/s"),
+    ("linkedin-record-size.html", "written, MiB/s"),
+    ("liveramp-partitions.html", "written, records/s"),
+    ("liveramp-partitions.html", "written, MiB/s"),
     ("confluent-disk-ceiling.html", "What this machine can do"),
 ];
 
-/// Those under `docs/benchmarks/bench`.
+/// All that `vltava bench list` lists, but for families of them.
+fn experiments() -> Result<Vec<String>> {
+    let listed = Command::new(home::vltava()?).args(["bench", "list", "--json"]).output()?;
+    ensure!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed: Vec<Value> = serde_json::from_slice(&listed.stdout)?;
+    let names = listed.iter().filter(|it| it["experiments"].is_null()).filter_map(|it| it["name"].as_str());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Those under `docs/benchmarks/bench`: one of each experiment.
 #[test]
 fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
     let reports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/bench");
     let folder = tempfile::tempdir()?;
-    let mut seen = 0;
+    let mut seen = BTreeSet::new();
     for entry in fs::read_dir(&reports).with_context(|| reports.display().to_string())? {
         let path = entry?.path();
         if path.extension().is_none_or(|it| it != "html") {
             continue;
         }
-        let drawn = charts(&fs::read_to_string(&path)?, folder.path())?;
+        let page = fs::read_to_string(&path)?;
+        ensure!(page.contains(POLICY), "{}: nothing keeps it from fetching", path.display());
+        let drawn = charts(&page, folder.path())?;
         ensure!(!drawn.is_empty(), "{}: there is no chart", path.display());
         check(&drawn).with_context(|| path.display().to_string())?;
         let wanted = DRAWN.iter().filter(|(file, _)| path.file_name().is_some_and(|name| name == *file));
@@ -114,9 +129,10 @@ fn the_reports_of_this_tree_are_drawn_and_fetch_nothing() -> Result<()> {
         }
         let said = console(&open(&path, folder.path())?);
         ensure!(said.is_empty(), "{}: {said:?}", path.display());
-        seen += 1;
+        seen.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
     }
-    ensure!(seen > 0, "{} has no report", reports.display());
+    let missing: Vec<String> = experiments()?.into_iter().filter(|name| !seen.contains(name)).collect();
+    ensure!(missing.is_empty(), "{} has no report of {missing:?}", reports.display());
     Ok(())
 }
 

@@ -89,6 +89,11 @@ fn machines_apart_make_one_load() -> Result<()> {
     let said = String::from_utf8_lossy(&ran.stderr);
     ensure!(ran.status.success(), "{said}");
     let report: Value = serde_json::from_slice(&ran.stdout)?;
+    for place in workers {
+        let machine = &report["machine"]["workers"][at(place, WORKER_PORT)];
+        ensure!(machine["kernel"].is_string() && machine["file_system"].is_null(), "{}", report["machine"]);
+    }
+    ensure!(report["machine"]["file_system"].is_null(), "the brokers are elsewhere: {}", report["machine"]);
     let run = &report["points"][0]["systems"][0]["runs"][0];
     for flow in ["written", "read"] {
         ensure!(run[flow]["records"] == 20_000, "{flow}: {run}");

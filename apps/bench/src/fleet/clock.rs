@@ -57,7 +57,7 @@ impl Offset {
 const ROUNDED_NS: u64 = 128;
 
 /// How far a latency between any two of these machines may be wrong: those of the two that are known least.
-pub(super) fn worst_pair(errors_ns: impl IntoIterator<Item = u64>) -> u64 {
+pub(crate) fn worst_pair(errors_ns: impl IntoIterator<Item = u64>) -> u64 {
     let mut errors: Vec<u64> = errors_ns.into_iter().collect();
     errors.sort_unstable_by(|a, b| b.cmp(a));
     // A machine that is alone reads what it sent itself, by one clock.

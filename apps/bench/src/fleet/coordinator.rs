@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value};
 
 use super::Token;
 use super::brokers::Brokers;
@@ -33,6 +34,8 @@ pub struct Fleet {
 struct Link {
     /// As it was named.
     name: String,
+    /// What it says that it runs on.
+    machine: Value,
     stream: Arc<Mutex<TcpStream>>,
     /// Nothing comes from it any more.
     is_lost: AtomicBool,
@@ -64,12 +67,12 @@ impl Fleet {
         let mut links: Vec<Link> = Vec::new();
         for name in addresses {
             ensure!(links.iter().all(|link| link.name != *name), "worker {name} is there twice");
-            let stream = connect(name, token).with_context(|| format!("worker {name}"))?;
+            let (stream, machine) = connect(name, token).with_context(|| format!("worker {name}"))?;
             let mut from = stream.try_clone()?;
             let (say, at) = (say.clone(), links.len());
             thread::spawn(move || listen(&mut from, at, clock, &say));
             let (name, stream) = (name.clone(), Arc::new(Mutex::new(stream)));
-            links.push(Link { name, stream, is_lost: AtomicBool::new(false) });
+            links.push(Link { name, machine, stream, is_lost: AtomicBool::new(false) });
         }
         let (living, gone) = mpsc::channel::<()>();
         let streams: Vec<_> = links.iter().map(|link| link.stream.clone()).collect();
@@ -85,6 +88,11 @@ impl Fleet {
     /// How many there are.
     pub const fn workers(&self) -> usize {
         self.links.len()
+    }
+
+    /// What each says that it runs on, by its name.
+    pub fn machines(&self) -> Map<String, Value> {
+        self.links.iter().map(|link| (link.name.clone(), link.machine.clone())).collect()
     }
 
     /// Has them run a workload once, together.
@@ -290,7 +298,7 @@ impl Fleet {
     }
 
     fn order(&self, at: usize, order: &Order) -> Result<()> {
-        let Link { name, stream, is_lost } = &self.links[at];
+        let Link { name, stream, is_lost, .. } = &self.links[at];
         ensure!(!is_lost.load(Ordering::Relaxed), "worker {name} is lost");
         say_to(stream, order).with_context(|| format!("worker {name} is lost"))
     }
@@ -314,7 +322,8 @@ fn say_to(stream: &Mutex<TcpStream>, order: &Order) -> Result<()> {
     frame::write(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner), order)
 }
 
-fn connect(name: &str, token: &Token) -> Result<TcpStream> {
+/// A worker that listens to this one, and what it says that it runs on.
+fn connect(name: &str, token: &Token) -> Result<(TcpStream, Value)> {
     let mut addresses = name.to_socket_addrs().context("its address is not known")?;
     let address = addresses.next().context("it has no address")?;
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_MAX).context("cannot connect")?;
@@ -325,7 +334,7 @@ fn connect(name: &str, token: &Token) -> Result<TcpStream> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
     frame::write(&mut stream, &Order::Hello { form: FORM, version, token })?;
     match frame::read(&mut stream, MESSAGE_BYTES_MAX).context("it does not answer as a worker does")? {
-        Some(Answer::Welcome { .. }) => Ok(stream),
+        Some(Answer::Welcome { machine, .. }) => Ok((stream, machine)),
         Some(Answer::Refused { why }) => bail!("it refuses: {why}"),
         _ => bail!("it does not answer as a worker does"),
     }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::load::{Ends, Job, Second, Sent, Window};
 use crate::meter::Measured;
 use crate::verify::Piece;
 
 /// Of the messages below.
-pub(super) const FORM: u32 = 4;
+pub(super) const FORM: u32 = 5;
 
 /// From the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,8 +38,8 @@ pub(super) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", content = "of", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// To the first.
-    Welcome { version: String },
+    /// To the first: who it is, and on what machine.
+    Welcome { version: String, machine: Value },
     /// To the first, and the last.
     Refused { why: String },
     /// What the clock says.

@@ -16,6 +16,7 @@ use super::frame::{self, BEAT, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX, 
 use super::message::{Answer, FORM, Order, Tick};
 use crate::export::Export;
 use crate::load::{Clock, Done, Ends, Job, Progress, Shift, Start, Told};
+use crate::machine::Machine;
 
 /// A stranger says who it is by then.
 const HELLO_MAX: Duration = Duration::from_secs(5);
@@ -119,7 +120,9 @@ impl Seat {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         match taken {
             Ok(()) => {
-                frame::write(&mut stream, &Answer::Welcome { version }).inspect_err(|_| self.leave())?
+                let machine = Machine::here(None).json();
+                let welcome = Answer::Welcome { version, machine };
+                frame::write(&mut stream, &welcome).inspect_err(|_| self.leave())?
             }
             Err(error) => {
                 // Whoever is refused and does not listen needs not be told.

@@ -40,6 +40,8 @@ struct Pair {
     found: Comparison,
     /// Whether chance does not explain it, although so many figures were compared.
     is_sure: bool,
+    /// Of which a run failed.
+    failed: Option<String>,
 }
 
 fn card(page: &Page<'_>, figure: &Figure) -> Option<Markup> {
@@ -69,13 +71,15 @@ fn between_systems(page: &Page<'_>, figure: &Figure, point: &PointReport) -> Vec
     let Some(first) = page.systems.first().and_then(|name| find(name)) else { return Vec::new() };
     let pair = |other: &SystemReport| {
         let (of, to) = (other.values(figure), first.values(figure));
+        let failed = [first, other].into_iter().find(|system| system.has_failed());
         Some(Pair {
             names: [first.name.clone(), other.name.clone()],
             point: point.label(),
             medians: [Spread::of(&to)?.median, Spread::of(&of)?.median],
             found: compare(&of, &to, figure.better, MATTERS)
                 .or_else(|| from_nothing(&of, &to, figure.better))?,
-            is_sure: true,
+            is_sure: failed.is_none(),
+            failed: failed.map(|system| system.name.clone()),
         })
     };
     page.systems[1..].iter().filter_map(|name| pair(find(name)?)).collect()
@@ -91,6 +95,8 @@ fn before_and_after(differences: &Differences, figure: &Figure) -> Vec<Pair> {
             medians: [line.after.median, line.before.median],
             found: line.found,
             is_sure: line.is_sure(),
+            // The comparison as a whole says so.
+            failed: None,
         }
     };
     differences.lines.iter().filter(|line| line.figure.name == figure.name).map(pair).collect()
@@ -145,10 +151,11 @@ fn verdict(page: &Page<'_>, figure: &Figure, pair: &Pair) -> Markup {
             p.who { (ahead) ", beside " (behind) }
         }
         p.sure {
-            @match found.judgement {
-                Judgement::TooFewRuns => span.unclear { "too few runs to be sure" },
-                Judgement::Same => span { "no difference past the noise" },
-                Judgement::Better | Judgement::Worse => {
+            @match (&pair.failed, found.judgement) {
+                (Some(name), _) => span.unclear { "no verdict: a run of " (name) " failed" },
+                (None, Judgement::TooFewRuns) => span.unclear { "too few runs to be sure" },
+                (None, Judgement::Same) => span { "no difference past the noise" },
+                (None, Judgement::Better | Judgement::Worse) => {
                     @if pair.is_sure { span.clear { "a clear difference" } } @else { span.unclear { "perhaps by chance" } }
                 }
             }
@@ -195,6 +202,7 @@ fn range_of_factors(page: &Page<'_>, figure: &Figure, names: &[String; 2], pairs
         pairs.iter().filter(|pair| pair.found.judgement == judged && pair.is_sure).count()
     };
     let (better, worse) = (is_sure(Judgement::Better), is_sure(Judgement::Worse));
+    let failed = pairs.iter().filter(|pair| pair.failed.is_some()).count();
     let has_runs = pairs.iter().any(|pair| pair.found.judgement != Judgement::TooFewRuns);
     html! {
         @if let (Some(least), Some(most)) = (least, most) {
@@ -206,6 +214,7 @@ fn range_of_factors(page: &Page<'_>, figure: &Figure, names: &[String; 2], pairs
         @if let (Some(least), Some(most)) = (least, most) {
             p.sure { "least at " (least.1) ", most at " (most.1) }
         }
+        @if failed > 0 { p.sure { span.unclear { "a run failed at " (failed) " of " (factors.len()) " points, of which nothing is clear" } } }
         @if nothing > 0 { p.sure { "one of the two is 0 at " (nothing) " of " (factors.len()) " points" } }
         p.sure {
             "ahead at " (ahead) " of " (factors.len()) " points"

@@ -21,7 +21,7 @@ pub(super) fn section(page: &Page<'_>) -> Markup {
             @if let Some(point) = page.report.points.iter().find(has_run) {
                 dt { "workload" } dd { (point.workload.in_words()) }
                 @for system in &point.systems { dt { (system.name) } dd { (set_up(system)) } }
-                @for stamp in page.report.stamps() { dt { "as the cluster said" } dd { (stamp) } }
+                @for stamp in page.report.stamps() { dt { "what held" } dd { (stamp) } }
                 dt { "records" } dd { (checked(page.report)) }
             }
             @if over_time::is_left_out(page.report) {

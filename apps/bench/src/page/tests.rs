@@ -9,7 +9,8 @@ use crate::load::Second;
 use crate::meter::Counts;
 use crate::report::Summary;
 use crate::report::tests::report;
-use crate::workload::{Published, Workload};
+use crate::schedule::Rate;
+use crate::workload::{Pace, Published, Workload};
 
 const FAST: &[f64] = &[700.0, 720.0, 710.0, 730.0];
 const SLOW: &[f64] = &[100.0, 101.0, 99.0, 102.0];
@@ -76,7 +77,12 @@ fn what_makes_figures_less_comes_first() {
     for said in ["records 1 lost", "Short form", "With 3 runs of each", "the load fell behind", "a lot"] {
         assert!(caveats.contains(said), "{said}: {caveats}");
     }
-    assert!(page.contains("published: 900 k") && page.contains("too few runs to be sure"), "{page}");
+    assert!(
+        page.contains("published: 900 k") && page.contains("no verdict: a run of kafka failed"),
+        "{page}"
+    );
+    report.points[0].systems[1].runs[0].wrong = None;
+    assert!(super::page(&report).contains("too few runs to be sure"));
 }
 
 #[test]
@@ -94,6 +100,11 @@ fn what_was_published_of_a_latency_is_beside_its_course() {
     };
     assert!(chart("Until read, p99 of each second").contains(">published: 3 ms<"));
     assert!(!chart("Until read, median of each second").contains("published"));
+    // Both were measured at a rate, and theirs was another.
+    let published = Published { p99_ms: Some(3.0), records_per_sec: Some(2e5), ..Published::default() };
+    report.published = Some(published);
+    report.points[0].workload.rate = Pace::Rate(Rate::constant(2e4));
+    assert!(super::page(&report).contains(">published, at 200 k records/s: 3 ms<"));
 }
 
 #[test]

@@ -55,6 +55,9 @@ pub const FIGURES: &[Figure] = &[
     time("response_p99999_ns", "until acknowledged, p99.999", |run| {
         rare(&run.written, 1e6, |found| found.p99999)
     }),
+    time("wire_p99_ns", "from the wire until acknowledged, p99", |run| {
+        run.written.as_ref()?.wire_ns.as_ref().map(|found| found.p99 as f64)
+    }),
     time("end_to_end_p50_ns", "until read, p50", |run| response(&run.read, |found| found.p50)),
     time("end_to_end_p99_ns", "until read, p99", |run| response(&run.read, |found| found.p99)),
     time("end_to_end_p999_ns", "until read, p99.9", |run| response(&run.read, |found| found.p999)),

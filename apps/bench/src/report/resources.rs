@@ -231,6 +231,13 @@ impl Report {
                 differ("clients are", &stamp.client_settings).into_iter().for_each(&mut add);
             }
         }
+        let runs = self.points.iter().flat_map(|point| &point.systems).flat_map(|system| &system.runs);
+        if let Some(error_ns) = runs.filter_map(RunReport::clock_error_ns).max() {
+            add(format!(
+                "Clocks of several machines: times until records were read are known to within {}",
+                in_words(error_ns)
+            ));
+        }
         if let Some((before, behind)) = self.load {
             add(format!("Load of the machine over a minute: {before:.2} before, {behind:.2} behind"));
         }

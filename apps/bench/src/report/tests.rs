@@ -94,6 +94,38 @@ fn a_run_that_loses_a_record_says_so() {
     assert!(report.markdown().contains("**vltava acks=all: verification failed: records 1 lost**"));
 }
 
+#[test]
+fn a_system_whose_run_failed_is_neither_better_nor_worse() {
+    let rates: &[f64] = &[10.0, 11.0, 12.0, 13.0];
+    let faster: &[f64] = &[20.0, 21.0, 22.0, 23.0];
+    let mut report = report(Workload::default(), &[("vltava", faster), ("kafka", rates)]);
+    let verdict = |report: &Report| {
+        let verdicts = report.verdicts();
+        let row = verdicts.rows().iter().find(|row| row[0] == "written, records/s").expect("it is judged");
+        row.last().cloned().expect("there is a verdict")
+    };
+    assert_eq!(verdict(&report), "better");
+    report.points[0].systems[0].runs[2].wrong = Some("records 1 lost".to_owned());
+    assert_eq!(verdict(&report), "none: a run of vltava failed");
+}
+
+#[test]
+fn how_well_the_clocks_of_several_machines_are_known_is_told() {
+    let mut report = report(Workload::default(), &[("vltava", &[10.0])]);
+    let clock = |worker: &str, error_ns| WorkerClock {
+        worker: worker.to_owned(),
+        offset_ns: 5,
+        drift_ns: 1,
+        error_ns,
+    };
+    let run = &mut report.points[0].systems[0].runs[0];
+    run.clocks = vec![clock("one", 30_000)];
+    assert_eq!(run.clock_error_ns(), None, "it reads what it sent itself");
+    run.clocks.push(clock("two", 20_000));
+    let said = "Clocks of several machines: times until records were read are known to within 50.0 µs";
+    assert!(report.markdown().contains(said), "{}", report.markdown());
+}
+
 /// A workload whose rate is this share of full speed.
 fn overload(share: &str) -> Workload {
     Workload { rate: serde_json::from_value(share.into()).expect("it is a rate"), ..Workload::default() }

@@ -66,13 +66,18 @@ impl Report {
                         .or_else(|| from_nothing(&of, &to, figure.better));
                     let Some(found) = found else { continue };
                     let interval = found.interval.map(|(low, high)| format!("{low:.2}–{high:.2}"));
+                    let failed = [first, other].into_iter().find(|system| system.has_failed());
+                    let verdict = failed.map_or_else(
+                        || in_words(found.judgement).to_owned(),
+                        |system| format!("none: a run of {} failed", system.name),
+                    );
                     grid.row([
                         point.label(),
                         figure.title.to_owned(),
                         format!("{} to {}", first.name, other.name),
                         factor_in_words(&found),
                         interval.unwrap_or_default(),
-                        in_words(found.judgement).to_owned(),
+                        verdict,
                     ]);
                 }
             }
@@ -112,6 +117,9 @@ impl Report {
             line(format_args!("{stamp}"));
         }
         line(format_args!("Machine: {}", machine(&self.machine)));
+        for (name, of_worker) in self.machine["workers"].as_object().into_iter().flatten() {
+            line(format_args!("Machine of worker {name}: {}", machine(of_worker)));
+        }
         line(format_args!("Command: `{}`, version {}", self.command, self.version));
         for note in &self.notes {
             line(format_args!("Note: {note}"));
@@ -180,13 +188,15 @@ pub(crate) const fn in_words(judgement: Judgement) -> &'static str {
 fn machine(machine: &serde_json::Value) -> String {
     let said = |field: &str| crate::yaml::scalar(&machine[field]).unwrap_or_else(|| "unknown".to_owned());
     let gib = machine["memory_bytes"].as_f64().map_or(0.0, |bytes| bytes / f64::from(1 << 30));
+    let data = match machine["file_system"].as_str() {
+        Some(file_system) => format!(", data on {file_system} ({})", said("mount_options")),
+        None => String::new(),
+    };
     format!(
-        "{} cores of {}, {gib:.1} GiB, {} {}, data on {} ({})",
+        "{} cores of {}, {gib:.1} GiB, {} {}{data}",
         said("cores"),
         said("cpu"),
         said("os"),
-        said("kernel"),
-        said("file_system"),
-        said("mount_options")
+        said("kernel")
     )
 }

@@ -53,6 +53,18 @@ impl Page {
         Some((place * PAGE_NUMBERS) as u64 + within)
     }
 
+    /// The lowest that is in both.
+    fn first_of_both(&self, other: &Self) -> Option<usize> {
+        let word = |page: &Self, at: usize| match page {
+            Self::Empty => 0,
+            Self::Open(bits) => bits.words[at],
+            Self::Full => u64::MAX,
+        };
+        let both = (0..PAGE_NUMBERS / 64).map(|at| (at, word(self, at) & word(other, at)));
+        let (at, word) = both.into_iter().find(|(_, word)| *word != 0)?;
+        Some(at * 64 + word.trailing_zeros() as usize)
+    }
+
     fn absorb(&mut self, other: Self) -> u64 {
         let both = match (&mut *self, other) {
             (_, Self::Empty) => return 0,
@@ -180,18 +192,21 @@ impl Numbers {
         Ok(true)
     }
 
-    /// Adds others; how many were in both.
-    pub(super) fn absorb(&mut self, other: Self) -> u64 {
-        let mut both = 0;
+    /// Adds others; how many were in both, and the first of them.
+    pub(super) fn absorb(&mut self, other: Self) -> (u64, Option<u64>) {
+        let (mut both, mut first) = (0, None);
         self.end = self.end.max(other.end);
         if self.pages.len() < other.pages.len() {
             self.pages.resize_with(other.pages.len(), Page::default);
         }
-        for (mine, others) in self.pages.iter_mut().zip(other.pages) {
+        for (place, (mine, others)) in self.pages.iter_mut().zip(other.pages).enumerate() {
+            if first.is_none() {
+                first = mine.first_of_both(&others).map(|within| (place * PAGE_NUMBERS + within) as u64);
+            }
             both += mine.absorb(others);
         }
         self.open = self.pages.iter().filter(|page| matches!(page, Page::Open(_))).count();
-        both
+        (both, first)
     }
 
     pub(super) const fn end(&self) -> u64 {

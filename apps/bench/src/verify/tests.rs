@@ -165,14 +165,18 @@ fn what_two_readers_saw_is_one_run() {
     twice.absorb(of(1, &[1, 2])).expect("they are of one run");
     let verdict = twice.verdict_on(&[5], &[]);
     assert_eq!(counts(&verdict), (1, 1, 0));
-    assert_eq!(verdict.first(), Some("1 records of sender 0 came to two readers"));
+    assert_eq!(verdict.first(), Some("record 1 of sender 0 of run 0000000000000007 came to two readers"));
     // Whole pages, and pages that become whole.
     let page = PAGE_NUMBERS as u64;
     let (even, odd): (Vec<u64>, Vec<u64>) = (0..2 * page).partition(|number| number % 2 == 0);
     let mut halves = of(0, &even);
     halves.absorb(of(1, &odd)).expect("they are of one run");
-    halves.absorb(of(2, &(0..page).collect::<Vec<_>>())).expect("they are of one run");
-    assert_eq!(counts(&halves.verdict_on(&[2 * page], &[])), (0, page, 0));
+    assert_eq!(halves.so_far().first(), None);
+    halves.absorb(of(2, &(page + 7..2 * page).collect::<Vec<_>>())).expect("they are of one run");
+    let verdict = halves.verdict_on(&[2 * page], &[]);
+    assert_eq!(counts(&verdict), (0, page - 7, 0));
+    let first = format!("record {} of sender 0 of run 0000000000000007 came to two readers", page + 7);
+    assert_eq!(verdict.first(), Some(&*first));
 }
 
 #[test]

@@ -46,6 +46,10 @@ fn a_short_run_is_another_one_and_says_so() {
         (quick.is_quick, quick.points.len(), quick.points[1].workload.records),
         (true, 2, Some(1_000))
     );
+    assert_eq!(
+        quick.notes,
+        ["short form: records 1000 instead of 50000000, record_bytes [10,100] instead of 100"]
+    );
     let error =
         Experiment::read("w.yaml", "name: a\n", true).expect_err("there is no short form").to_string();
     assert_eq!(error, "w.yaml has no `quick:`: it says nothing of a short run");

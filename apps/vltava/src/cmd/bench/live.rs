@@ -135,7 +135,7 @@ fn of_run(run: &RunReport) -> String {
     let mut words: Vec<String> = figures
         .filter_map(|figure| Some(format!("{} {}", figure.title, figure.show(figure.of(run)?))))
         .collect();
-    if let Some(error_ns) = run.clocks.iter().map(|clock| clock.error_ns).max() {
+    if let Some(error_ns) = run.clock_error_ns() {
         words.push(format!("clocks of {} workers to within {}", run.clocks.len(), in_words(error_ns)));
     }
     words.push(run.wrong.clone().unwrap_or_else(|| "all records are as sent".to_owned()));
