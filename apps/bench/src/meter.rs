@@ -119,7 +119,7 @@ pub(crate) struct Slot {
 }
 
 /// Times that came one after the other and are in one bucket of a histogram, as those of a batch mostly are: they are
-/// counted at once, for to find a bucket costs more than all else that is done for a small record here.
+/// counted at once, and not a bucket is looked for each.
 #[derive(Debug, Default)]
 struct Streak {
     count: u64,
