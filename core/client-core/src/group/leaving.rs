@@ -60,8 +60,8 @@ impl Membership {
     /// Leaves its group: the owner reads nothing of what it owned any more. What was read is committed first,
     /// if that is done by itself, as is what was committed before and is still on its way.
     pub fn unsubscribe(&mut self, now: Now) {
-        self.subscription = None;
         if !matches!(self.life, Life::Classic(_) | Life::Epochs(_)) {
+            self.subscription = None;
             self.ownership.on_left();
             return self.begin_life(Life::Out);
         }
@@ -73,6 +73,8 @@ impl Membership {
                 self.queue_commit(unsaved, until, For::Itself);
             }
         }
+        // That was the last that it commits as a member.
+        self.subscription = None;
         let mut owned = self.ownership.on_left();
         self.offsets.forget(&owned);
         // It may have subscribed again before it was gone.
@@ -90,7 +92,7 @@ impl Membership {
     pub(super) fn keep_leaving(&mut self, now: Now) {
         let Some(leaving) = &self.leaving else { return };
         let is_over = leaving.until <= now.elapsed;
-        let has_committed = self.offsets.has_committed();
+        let has_committed = self.offsets.has_committed_as_member();
         let is_pressed = if has_committed { self.has_place() } else { leaving.joins_until <= now.elapsed };
         if is_pressed {
             self.stop_joining(now);

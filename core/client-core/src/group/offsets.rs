@@ -28,8 +28,8 @@ pub(super) struct Commit {
     of: BTreeMap<TopicPartition, OffsetAndMetadata>,
     until: Duration,
     told_to: For,
-    /// The life and generation of the member that made it.
-    made_in: (u32, i32),
+    /// The life and generation of the member that made it; `None` of who was in no group, or about to leave it.
+    made_in: Option<(u32, i32)>,
 }
 
 #[derive(Debug)]
@@ -106,6 +106,11 @@ impl Offsets {
 
     pub(super) fn has_committed(&self) -> bool {
         self.queued.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Whether nothing is to be committed that was committed as a member.
+    pub(super) fn has_committed_as_member(&self) -> bool {
+        self.queued.iter().all(|commit| commit.made_in.is_none()) && self.in_flight.is_empty()
     }
 
     pub(super) fn deadline(&self, auto_commit: Option<Duration>, now: Now) -> Option<Duration> {
@@ -222,7 +227,8 @@ impl Membership {
         told_to: For,
     ) -> CommitId {
         let id = CommitId(self.offsets.id());
-        let made_in = (self.life_number, self.identity().1);
+        let is_outsider = self.subscription.is_none();
+        let made_in = (!is_outsider).then_some((self.life_number, self.identity().1));
         let commit = Commit { id, of, until, told_to, made_in };
         if told_to == For::Owner && self.ownership.is_unheard(commit.of.keys()) {
             self.settle_commit(commit, Err(GroupError::NotOwner));

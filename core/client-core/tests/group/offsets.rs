@@ -256,6 +256,32 @@ fn who_is_about_to_leave_commits_nothing_that_it_reads_by_hand() {
 }
 
 #[test]
+fn who_is_about_to_leave_commits_what_it_is_told_to_as_no_member() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 42);
+        let [a, b] = [(); 2].map(|()| world.join(settings(GroupProtocol::Auto), &["u"]));
+        world.run(10_000);
+        let of_b = world.all[b].owned.first().expect("it has one of two").clone();
+        let leave_and_commit = |world: &mut World, who: usize, offset| {
+            let now = world.now();
+            let until = now.elapsed + Duration::from_secs(10);
+            let membership = &mut world.all[who].membership;
+            membership.unsubscribe(now);
+            membership.commit(BTreeMap::from([(of_b.clone(), at(offset))]), until);
+            world.all[who].owned.clear();
+            world.told(who);
+            world.run(5_000);
+            world.told(who)
+        };
+        let told = leave_and_commit(&mut world, a, 7);
+        assert_eq!(told, ["not committed: NotOwner"], "{speaks_epochs}: it is another's");
+        assert_eq!(world.brokers.offsets.get(&of_b), None, "{speaks_epochs}");
+        assert_eq!(leave_and_commit(&mut world, b, 8), ["committed"], "{speaks_epochs}: it is nobody's");
+        assert_eq!(world.brokers.offsets[&of_b].0, 8, "{speaks_epochs}");
+    }
+}
+
+#[test]
 fn who_reads_by_hand_commits_what_it_reads_and_nothing_that_it_gave_up() {
     let mut world = World::new(true, 39);
     let a = world.add(settings(GroupProtocol::Auto));

@@ -162,13 +162,10 @@ impl Consumer {
         Ok(())
     }
 
-    /// Leaves the group, and reads nothing any more. With `enable.auto.commit` what was read is committed
-    /// first.
+    /// Leaves the group, and reads nothing any more, by hand neither. With `enable.auto.commit` what was read is
+    /// committed first.
     pub fn unsubscribe(&mut self) {
-        if self.leave_group() {
-            self.shared.state.lock().core.assign([]);
-            self.after_change();
-        }
+        self.assign([]);
     }
 
     /// The partitions that are read.

@@ -1,6 +1,6 @@
 //! OffsetCommit: what is sent, and what is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use base::{ErrorCode, Now, PartitionIndex, TopicName, TopicPartition, Uuid};
 use wire::ApiKey;
@@ -32,6 +32,17 @@ impl Membership {
         if self.offsets.is_committing || self.offsets.queued.is_empty() {
             return;
         }
+        let mut later = VecDeque::new();
+        if self.leaving.is_some() {
+            // As a member's it would be believed, of partitions that are others'.
+            (later, self.offsets.queued) =
+                self.offsets.queued.drain(..).partition(|commit| commit.made_in.is_none());
+        }
+        self.send_queued(now);
+        self.offsets.queued.extend(later);
+    }
+
+    fn send_queued(&mut self, now: Now) {
         // Who has nothing to say need not be anybody.
         while self.offsets.queued.front().is_some_and(|commit| commit.of.is_empty()) {
             if let Some(commit) = self.offsets.queued.pop_front() {
@@ -97,12 +108,12 @@ impl Membership {
     /// even if some of that is owned again.
     fn take_sendable(&mut self, generation: i32) -> Vec<Commit> {
         let (mut sendable, mut outdated) = (Vec::new(), Vec::new());
-        let made_in = (self.life_number, generation);
+        // Outsiders have none.
+        let made_in = (generation >= 0).then_some((self.life_number, generation));
         for mut commit in std::mem::take(&mut self.offsets.queued) {
             let owns_all = || commit.of.keys().all(|of| self.is_kept(of));
-            let is_outsiders = generation < 0 && commit.made_in.1 < 0;
-            let is_of_life = generation >= 0 && commit.made_in.0 == made_in.0;
-            if commit.made_in == made_in || is_outsiders || (is_of_life && owns_all()) {
+            let life = |made_in: Option<(u32, i32)>| made_in.map(|(life, _)| life);
+            if commit.made_in == made_in || (life(commit.made_in) == life(made_in) && owns_all()) {
                 commit.made_in = made_in;
                 sendable.push(commit);
             } else {
@@ -155,7 +166,8 @@ impl Membership {
     /// by what it has asked already.
     fn may_be_made_later(&self, commit: &Commit) -> bool {
         let is_asking = matches!(&self.life, Life::Epochs(epochs) if epochs.is_asked);
-        self.leaving.is_none() || is_asking || self.committer() != Committer::Member(commit.made_in.1)
+        let is_outdated = commit.made_in.is_none_or(|of| self.committer() != Committer::Member(of.1));
+        self.leaving.is_none() || is_asking || is_outdated
     }
 
     /// What an answer says of the coordinator and of the member's place.
