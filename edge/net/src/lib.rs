@@ -31,7 +31,7 @@ pub use admission::{Admission, Admitted, ListenerCounts, Refusal, Seat};
 pub use answer::{Answer, FileRange, SendFile};
 pub use budget::{Charge, MemoryBudget};
 pub use frame::{FrameError, FrameReader};
-pub use limits::{FrameLimits, ListenerLimits, WriteLimits, raise_descriptors_max};
+pub use limits::{FrameLimits, ListenerLimits, WriteLimits, connections_affordable, raise_descriptors_max};
 pub use listener::{BindError, Connection, Listener};
 pub use stop::{Stop, StopSwitch};
 pub use threads::IoThreads;

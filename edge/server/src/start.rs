@@ -176,8 +176,13 @@ fn listen(settings: &BrokerSettings) -> Result<Listener, ServerError> {
     if !address.ip().is_loopback() {
         warn!(%address, "listening without encryption or login on an address that others may reach");
     }
+    let affordable = net::connections_affordable();
+    if settings.connections_max > affordable {
+        let wanted = settings.connections_max;
+        info!(wanted, affordable, "max.connections is cut: this process may open too few files (ulimit -n)");
+    }
     let limits = ListenerLimits {
-        connections_max: settings.connections_max.min(ListenerLimits::default().connections_max),
+        connections_max: settings.connections_max.min(affordable),
         connections_per_ip_max: settings.connections_per_ip_max,
         ..ListenerLimits::default()
     };

@@ -77,7 +77,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("The most record bytes in one answer to a fetch, whatever the client asks for.")
         .why("Kafka's default: 55 MiB, a little more than clients ask for."),
     fixed("flush.interval.ms", Long, Some("100"), AtLeast(1))
-        .doc("How often dirty partitions are flushed under `flush.policy=interval`.")
+        .doc("How often dirty partitions are flushed under `flush.policy=interval`, to within 50 ms; one that has 256 KiB to flush is flushed at once.")
         .why("A tenth of a second is what a power cut can then cost."),
     dynamic("flush.policy", String, Some("ack"), FLUSH_POLICIES)
         .why("What was acknowledged survives a power cut; Kafka's behaviour is `os`."),
@@ -151,7 +151,7 @@ pub(super) const BROKER: &[Setting] = &[
         .doc("How many bytes a second this broker gives away to replicas that are not in sync, of partitions whose replica here `leader.replication.throttled.replicas` of their topics names. It is set while the broker runs.")
         .why("No limit; tools that move replicas set it and clear it."),
     fixed("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Listeners)
-        .doc("Where the Kafka protocol is spoken. While nobody sets it, a node whose own entry in `cluster.peers` names a host that is not loopback is served on that host instead, at the same port.")
+        .doc("Where the Kafka protocol is spoken: one listener, whose name is PLAINTEXT; those that `controller.listener.names` names are passed over. While nobody sets it, a node whose own entry in `cluster.peers` names a host that is not loopback is served on that host instead, at the same port.")
         .why("A node alone is there for this machine: what listens on a network should be protected first. One of a cluster is there for others, who already reach it at that host."),
     fixed("log.cleaner.backoff.ms", Long, Some("15000"), AtLeast(1))
         .doc("How long compaction rests when no log is due.")
@@ -208,7 +208,7 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("log.segment.bytes", Int, Some("1073741824"), AtLeast(1_048_576)),
     dynamic("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0)),
     fixed("max.connections", Int, Some("10000"), AtLeast(1))
-        .doc("How many connections are open at a time; fewer if the system allows fewer files.")
+        .doc("How many connections are open at a time, but no more than 70 % of the files that the system lets this process open.")
         .why("Enough for a large site, few enough for the memory of a small node."),
     fixed("max.connections.per.ip", Int, Some("5000"), AtLeast(1))
         .doc("How many connections one address may have open.")

@@ -13,7 +13,7 @@ pub fn render_markdown() -> String {
     section(
         &mut out,
         "Broker",
-        "In the file given by `--config`, or as `--set name=value`.",
+        "In the file given by `--config`, or as `--set name=value`, which wins. The file has a line `name=value` for each, as Kafka's `server.properties`, or is TOML if its name ends in `.toml`: `[log] dirs = [\"a\", \"b\"]` is `log.dirs=a,b`. What changes *live* is changed with Kafka's `kafka-configs.sh --alter --entity-type brokers --entity-name ID` (or `--entity-default`) `--add-config name=value`. What is logged the environment variable `VLTAVA_LOG` says: a level, such as `debug`, or `target=level` pairs.",
         broker_settings(),
     );
     section(
