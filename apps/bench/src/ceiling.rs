@@ -88,23 +88,41 @@ const LEFT_FREE_SHARE: u64 = 33;
 impl Extent {
     /// No more than the disk has room for; what is less than was asked for is said.
     pub fn fitting(self, dir: &Path) -> Result<(Self, Option<String>)> {
-        let room = room_bytes(dir)?.max(64 << 20);
-        let disk_bytes = self.disk_bytes.min(room) >> 20 << 20;
-        let note = (disk_bytes < self.disk_bytes).then(|| {
-            format!(
-                "the disk has room for {} MiB of the {} MiB that were to be written to it",
-                disk_bytes >> 20,
-                self.disk_bytes >> 20
-            )
-        });
-        Ok((Self { disk_bytes, ..self }, note))
+        Ok(self.within(room_bytes(dir)?.max(64 << 20), pairs()))
     }
+
+    fn within(self, room: u64, pairs: usize) -> (Self, Option<String>) {
+        let disk_bytes = self.disk_bytes.min(room) >> 20 << 20;
+        // Each pair has what it reads, and a copy.
+        let of_stream = (room / (2 * pairs as u64)) >> 20 << 20;
+        let stream_bytes = self.stream_bytes.min(of_stream.max(1 << 20));
+        let said = |fits: u64, asked: u64, whither: &str| {
+            let fits_mib = fits >> 20;
+            (fits < asked).then(|| {
+                format!(
+                    "the disk has room for {fits_mib} MiB of the {} MiB that were to be {whither}",
+                    asked >> 20
+                )
+            })
+        };
+        let notes = [
+            said(disk_bytes, self.disk_bytes, "written to it"),
+            said(stream_bytes, self.stream_bytes, "sent through each stream"),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        (Self { disk_bytes, stream_bytes }, (!notes.is_empty()).then(|| notes.join("; ")))
+    }
+}
+
+/// Streams at a time, each with two ends that work.
+fn pairs() -> usize {
+    (std::thread::available_parallelism().map_or(1, Into::into) / 2).clamp(1, 16)
 }
 
 impl Ceilings {
     /// Measures them, with the disk of this directory; ends early, and fails, once it is told to stop.
     pub fn measure(dir: &Path, extent: Extent, stop: &AtomicBool) -> Result<Self> {
-        let pairs = (std::thread::available_parallelism()?.get() / 2).clamp(1, 16);
+        let pairs = pairs();
         let mut streams = Streams::default();
         for _ in 0..TRIES {
             disk::go_on(stop)?;
@@ -196,5 +214,10 @@ pub(crate) mod tests {
             Extent::default().fitting(dir.path()).expect("there is a disk"),
             (Extent::default(), None)
         );
+        let asked = Extent { disk_bytes: 1 << 30, stream_bytes: 8 << 30 };
+        let (fitting, note) = asked.within(64 << 30, 16);
+        assert_eq!(fitting, Extent { stream_bytes: 2 << 30, ..asked }, "sixteen pairs have two files each");
+        let said = "the disk has room for 2048 MiB of the 8192 MiB that were to be sent through each stream";
+        assert_eq!(note.as_deref(), Some(said));
     }
 }

@@ -3,8 +3,11 @@
 //! Nanoseconds to three digits, up to an hour; what is longer counts as an hour. Quantiles are never
 //! averaged: histograms are added, and then asked.
 
+use std::io::Read;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ pub(crate) mod whole {
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;
     use hdrhistogram::Histogram;
-    use hdrhistogram::serialization::{Deserializer as Reader, Serializer as _, V2Serializer};
+    use hdrhistogram::serialization::{Serializer as _, V2Serializer};
     use serde::de::Error as _;
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -38,9 +41,7 @@ pub(crate) mod whole {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
         let bytes = BASE64_STANDARD.decode(String::deserialize(from)?).map_err(D::Error::custom)?;
         // Added to one of ours, so that whoever sends another form cannot have us hold it.
-        let told: Histogram<u64> = Reader::new()
-            .deserialize(&mut &bytes[..])
-            .map_err(|error| D::Error::custom(format!("no histogram: {error:?}")))?;
+        let told = super::of_plain(&bytes).ok_or_else(|| D::Error::custom("no histogram"))?;
         let mut histogram = super::histogram();
         histogram.add(&told).map_err(|error| D::Error::custom(format!("another histogram: {error:?}")))?;
         Ok(histogram)
@@ -57,7 +58,22 @@ pub fn encoded(histogram: &Histogram<u64>) -> Option<String> {
 /// What [`encoded`] wrote; `None` if it is no such thing.
 pub fn decoded(text: &str) -> Option<Histogram<u64>> {
     let bytes = BASE64_STANDARD.decode(text).ok()?;
-    Deserializer::new().deserialize(&mut &bytes[..]).ok()
+    let mut plain = Vec::new();
+    ZlibDecoder::new(bytes.get(HEADER_BYTES..)?).take(PLAIN_BYTES_MAX).read_to_end(&mut plain).ok()?;
+    of_plain(&plain)
+}
+
+/// What a compressed histogram begins with: what it is, and how long.
+const HEADER_BYTES: usize = 8;
+/// Nine bytes for each count of the finest histogram that anybody needs are less.
+const PLAIN_BYTES_MAX: u64 = 16 << 20;
+
+/// A histogram of version 2 that is not compressed. It says how long its counts are, and whoever reads them believes
+/// that: here it may say no more than there is.
+fn of_plain(bytes: &[u8]) -> Option<Histogram<u64>> {
+    let counts_len = u32::from_be_bytes(bytes.get(4..8)?.try_into().ok()?);
+    let is_there = usize::try_from(counts_len).is_ok_and(|len| len <= bytes.len());
+    is_there.then(|| Deserializer::new().deserialize(&mut &bytes[..]).ok())?
 }
 
 /// Bytes of the unit that Kafka's tools call MB.
@@ -162,4 +178,29 @@ pub fn in_words(nanos: u64) -> String {
     let value = nanos as f64 / unit;
     // 99.95 is rounded to 100.
     if value < 99.95 { format!("{value:.1} {name}") } else { format!("{value:.0} {name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Whole(#[serde(with = "whole")] Histogram<u64>);
+
+    #[test]
+    fn a_histogram_that_says_more_than_it_has_is_none() {
+        let mut counted = histogram();
+        counted.saturating_record_n(7_000, 3);
+        let text = serde_json::to_string(&Whole(counted.clone())).expect("it can be written");
+        let Whole(read) = serde_json::from_str(&text).expect("it is what was written");
+        assert_eq!((read, decoded(&encoded(&counted).expect("it can be"))), (counted.clone(), Some(counted)));
+        let mut bytes = BASE64_STANDARD.decode(text.trim_matches('"')).expect("it is base 64");
+        bytes[4..8].fill(0xff);
+        assert!(of_plain(&bytes).is_none(), "four gigabytes are not there");
+        let mut packed = flate2::write::ZlibEncoder::new(vec![0; HEADER_BYTES], flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &bytes).expect("it is memory");
+        let packed = packed.finish().expect("it is memory");
+        assert_eq!(decoded(&BASE64_STANDARD.encode(packed)), None);
+        assert_eq!((decoded(""), decoded("AAAA")), (None, None));
+    }
 }

@@ -123,8 +123,8 @@ impl Runs {
     /// What a suite tells while it goes on.
     pub fn tell(&mut self, event: &Event<'_>) -> Result<()> {
         match event {
-            Event::Run { number, point, driver, .. } => {
-                let words = [driver.name.clone(), point.label(), format!("run{number}")];
+            Event::Run { run, point, driver, .. } => {
+                let words = [driver.name.clone(), point.label(), format!("run{run}")];
                 let words: Vec<&str> =
                     words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
                 self.run = words.join(".");

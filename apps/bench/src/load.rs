@@ -33,7 +33,7 @@ use crate::chance::Chance;
 use crate::driver::Driver;
 use crate::histogram::Quantiles;
 use crate::meter::{Counts, Measured};
-use crate::metrics::Grown;
+use crate::metrics::{Grown, Scraped};
 use crate::resources::{Sources, Used};
 use crate::schedule::{Punctuality, wait_until};
 use crate::stamp::Stamp;
@@ -321,15 +321,29 @@ struct Both {
     watched: Watched,
 }
 
-impl Run<'_> {
-    fn timing(&self) -> Timing {
-        Timing::of(self.target.workload, self.clock.now())
+/// Senders and readers are ready by then: making them is no part of what is measured.
+const READY: Duration = Duration::from_millis(300);
+
+impl<'a> Run<'a> {
+    /// When it is to start, and what the brokers had counted before, if it is measured from its start.
+    fn timing(&self) -> (Timing, Scraped<'a>) {
+        let scraped = self.counters(self.target.workload.warmup_seconds == 0.0);
+        (Timing::of(self.target.workload, self.clock.soon(READY)), scraped)
+    }
+
+    /// What the brokers count. To look at their pages takes a while.
+    fn counters(&self, looks: bool) -> Scraped<'a> {
+        let mut scraped = Scraped::of(self.target.sources.metrics);
+        if looks {
+            scraped.begin();
+        }
+        scraped
     }
 
     /// Senders, and readers beside them if there are any.
     fn together(&self, show: &mut Show<'_>) -> Result<Outcome> {
-        let timing = self.timing();
-        let both = self.both(timing, show, &mut |sent, _, _| self.ends(sent))?;
+        let (timing, scraped) = self.timing();
+        let both = self.both((timing, scraped), show, &mut |sent, _, _| self.ends(sent))?;
         let Both { sent, readers, written, read, watched } = both;
         let is_read = self.target.workload.consumers > 0;
         let verdict =
@@ -343,13 +357,13 @@ impl Run<'_> {
     /// watch meanwhile.
     fn both(
         &self,
-        timing: Timing,
+        (timing, scraped): (Timing, Scraped<'a>),
         show: &mut Show<'_>,
         find_ends: &mut dyn FnMut(&Sent, &mut Watch<'_>, &mut Show<'_>) -> Result<Ends>,
     ) -> Result<Both> {
         let sending = Sending::prepare(self, timing)?;
         let reading = Reading::prepare(self, (timing.started, timing.steady_from), true)?;
-        let mut watch = Watch::new(self, timing, sending.meters(), reading.meters());
+        let mut watch = Watch::new(self, (timing, scraped), sending.meters(), reading.meters());
         let (sent, readers) = thread::scope(|scope| {
             let (sender, senders_done) = mpsc::channel::<()>();
             let (reader, readers_done) = mpsc::channel::<()>();
@@ -379,8 +393,9 @@ impl Run<'_> {
         let ends = self.ends(&sent)?;
         // Whatever is read counts: how long it takes to make consumers does not.
         let reading = Reading::prepare(self, (Duration::ZERO, Duration::ZERO), false)?;
-        let began = self.clock.now();
-        let (readers, watched) = self.drain(&reading, ends, began, show)?;
+        let scraped = self.counters(true);
+        let began = self.clock.soon(READY);
+        let (readers, watched) = self.drain(&reading, ends, (began, scraped), show)?;
         readers.must_be_all(&sent, self.target.stop)?;
         let read = reading.measured();
         let verdict = self.read_back(&sent)?;
@@ -403,14 +418,14 @@ impl Run<'_> {
         &self,
         reading: &Reading<'_>,
         ends: Ends,
-        began: Duration,
+        (began, scraped): (Duration, Scraped<'a>),
         show: &mut Show<'_>,
     ) -> Result<(Readers, Watched)> {
         let records = self.target.workload.records;
         let timing = Timing { started: began, steady_from: began, until: None, records };
         reading.end_at(ends);
-        let mut watch = Watch::new(self, timing, Vec::new(), reading.meters());
-        // Where several machines begin together, that is a while after all is ready.
+        let mut watch = Watch::new(self, (timing, scraped), Vec::new(), reading.meters());
+        // That is a while after all is ready.
         wait_until(began, || self.clock.now());
         let readers = thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();

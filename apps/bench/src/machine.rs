@@ -43,7 +43,7 @@ impl Machine {
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
                 .map(|text| text.trim().to_owned()),
             cpus_max: read("/sys/fs/cgroup/cpu.max").and_then(|text| cpus_max(&text)),
-            memory_bytes_max: read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse().ok()),
+            memory_bytes_max: memory_bytes_max(),
             numa_nodes: numa_nodes(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")
                 .map(|text| text.trim().to_owned()),
@@ -92,9 +92,25 @@ impl Machine {
     }
 }
 
-/// All the memory that there is.
+/// All the memory that there is for this program and brokers beside it.
 pub fn memory_total_bytes() -> Option<u64> {
-    memory_bytes(&fs::read_to_string("/proc/meminfo").ok()?)
+    let all = memory_bytes(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    Some(memory_bytes_max().map_or(all, |of_container| all.min(of_container)))
+}
+
+/// What a container may have.
+fn memory_bytes_max() -> Option<u64> {
+    fs::read_to_string("/sys/fs/cgroup/memory.max").ok()?.trim().parse().ok()
+}
+
+/// Processors that the system counts time of, of which a container may have less than all.
+pub fn processors() -> usize {
+    let of_system = fs::read_to_string("/proc/stat").map_or(0, |stat| {
+        stat.lines()
+            .filter(|line| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' ')))
+            .count()
+    });
+    of_system.max(1)
 }
 
 /// Programs that wanted to run, on average over the last minute.
@@ -172,5 +188,6 @@ mod tests {
         let limits = "Limit  Soft Limit  Hard Limit  Units\nMax open files            1024                 4096                 files\n";
         assert_eq!(open_files_max(limits), Some(4_096));
         assert!(load().is_some() && memory_total_bytes().is_some());
+        assert!(processors() >= std::thread::available_parallelism().map_or(1, Into::into));
     }
 }

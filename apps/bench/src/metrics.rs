@@ -23,16 +23,20 @@ const PAGE_BYTES_MAX: u64 = 64 << 20;
 /// What Prometheus calls the processor time of the process that has the page, in seconds, and the memory that it has.
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
 const RSS_BYTES: &str = "process_resident_memory_bytes";
+/// When that process was started, in seconds since 1970.
+const STARTED: &str = "process_start_time_seconds";
 
-/// What the pages of all brokers say.
+/// What the page of one broker says.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pages {
+struct Page {
     /// What only grows.
-    pub counted: Counted,
-    /// Processor time of their processes, where each of them says it.
-    pub cpu_seconds: Option<f64>,
-    /// Memory of their processes, where each of them says it.
-    pub rss_bytes: Option<f64>,
+    counted: Counted,
+    /// Processor time of its process, if it says it.
+    cpu_seconds: Option<f64>,
+    /// Memory of its process, if it says it.
+    rss_bytes: Option<f64>,
+    /// When its process was started, if it says it.
+    started: Option<f64>,
 }
 
 /// What kind of samples a name has.
@@ -48,7 +52,7 @@ enum Kind {
 #[derive(Debug, Clone, Default)]
 pub struct Scraped<'a> {
     urls: &'a [String],
-    before: Option<Pages>,
+    before: Option<Vec<Page>>,
     /// Why a page could not be read.
     fault: Option<String>,
 }
@@ -98,53 +102,77 @@ impl<'a> Scraped<'a> {
 }
 
 impl Grown {
-    fn between(before: &Pages, now: &Pages) -> Self {
-        let counted = since(&now.counted, &before.counted);
-        let flushes = flushes(&now.counted, &counted);
-        // What became less began anew with a broker that was started anew.
-        let cpu_seconds = now.cpu_seconds.zip(before.cpu_seconds).map(|(now, before)| now - before);
+    /// Of the same brokers, in the same order.
+    fn between(before: &[Page], now: &[Page]) -> Self {
+        let (mut counted, mut all) = (Counted::new(), Counted::new());
+        for (now, before) in now.iter().zip(before) {
+            add(&mut counted, now.since(before));
+            add(&mut all, now.counted.clone());
+        }
+        let flushes = flushes(&all, &counted);
+        let cpu_seconds = now.iter().zip(before).map(|(now, before)| now.cpu_seconds_since(before)).sum();
+        let rss_bytes = |pages: &[Page]| pages.iter().map(|page| page.rss_bytes).sum::<Option<f64>>();
         Self {
             counted,
             flushes: flushes.map(|(count, _)| count),
             flush_seconds: flushes.map(|(_, seconds)| seconds).filter(|seconds| *seconds > 0.0),
-            cpu_seconds: cpu_seconds.filter(|seconds| *seconds >= 0.0),
-            rss_bytes: now.rss_bytes.zip(before.rss_bytes).map(|(now, before)| now.max(before) as u64),
+            cpu_seconds,
+            rss_bytes: rss_bytes(now).zip(rss_bytes(before)).map(|(now, before)| now.max(before) as u64),
         }
     }
 }
 
-/// What the pages at some addresses say, together.
-pub fn read(urls: &[String]) -> Result<Pages> {
-    let pages: Vec<String> = urls
-        .iter()
-        .map(|url| get(url).with_context(|| format!("cannot read the metrics at {url}")))
-        .collect::<Result<_>>()?;
-    let (cpu_seconds, rss_bytes) = (of_all(&pages, CPU_SECONDS), of_all(&pages, RSS_BYTES));
-    let mut all = Pages { counted: Counted::new(), cpu_seconds, rss_bytes };
-    for (name, value) in pages.iter().flat_map(|page| parse(page)) {
-        *all.counted.entry(name).or_default() += value;
+impl Page {
+    fn of(text: &str) -> Self {
+        let says = |name: &str| {
+            let mut samples = text.lines().filter_map(|line| sample(line.trim()));
+            samples.find(|(found, _)| *found == name).map(|(_, value)| value)
+        };
+        Self {
+            counted: parse(text),
+            cpu_seconds: says(CPU_SECONDS),
+            rss_bytes: says(RSS_BYTES),
+            started: says(STARTED),
+        }
     }
-    Ok(all)
+
+    /// What its broker counted since then; what did not change is left out. One that was started anew meanwhile began
+    /// at nothing: what it had counted before that nobody knows.
+    fn since(&self, before: &Self) -> Counted {
+        let is_anew = self.is_started_since(before);
+        let grown = self.counted.iter().map(|(name, now)| {
+            let before = before.counted.get(name).filter(|before| !is_anew && *before <= now);
+            (name, now - before.unwrap_or(&0.0))
+        });
+        grown.filter(|(_, grown)| *grown > 0.0).map(|(name, grown)| (name.clone(), grown)).collect()
+    }
+
+    fn cpu_seconds_since(&self, before: &Self) -> Option<f64> {
+        let (now, before_seconds) = (self.cpu_seconds?, before.cpu_seconds?);
+        let is_anew = self.is_started_since(before) || now < before_seconds;
+        Some(if is_anew { now } else { now - before_seconds })
+    }
+
+    fn is_started_since(&self, before: &Self) -> bool {
+        // The system's clock may be set meanwhile, by a little.
+        self.started.zip(before.started).is_some_and(|(now, before)| now > before + 1.0)
+    }
 }
 
-/// A value of each process, added; nothing if one of them does not say it.
-fn of_all(pages: &[String], name: &str) -> Option<f64> {
-    let of_page = |page: &String| {
-        let mut samples = page.lines().filter_map(|line| sample(line.trim()));
-        samples.find(|(found, _)| *found == name).map(|(_, value)| value)
-    };
-    pages.iter().map(of_page).sum()
+fn add(sum: &mut Counted, more: Counted) {
+    for (name, value) in more {
+        *sum.entry(name).or_default() += value;
+    }
 }
 
-/// What was counted since; what did not change is left out.
-pub fn since(now: &Counted, before: &Counted) -> Counted {
-    let grown = now.iter().map(|(name, value)| (name, value - before.get(name).unwrap_or(&0.0)));
-    // What became less began anew with a broker that was started anew.
-    grown.filter(|(_, grown)| *grown > 0.0).map(|(name, grown)| (name.clone(), grown)).collect()
+/// What the pages at some addresses say, each.
+fn read(urls: &[String]) -> Result<Vec<Page>> {
+    let page = |url: &String| get(url).with_context(|| format!("cannot read the metrics at {url}"));
+    urls.iter().map(|url| Ok(Page::of(&page(url)?))).collect()
 }
 
 /// Reads a page: what grows, by name.
-pub fn parse(page: &str) -> Counted {
+fn parse(page: &str) -> Counted {
     let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
     let mut counted = Counted::new();
     for line in page.lines().map(str::trim) {
@@ -227,7 +255,7 @@ fn get(url: &str) -> Result<String> {
 
 /// How many flushes of what `grew` the brokers say that they did, and how long those took together; `None` if
 /// nothing of that kind is on their pages.
-pub fn flushes(page: &Counted, grew: &Counted) -> Option<(u64, f64)> {
+fn flushes(page: &Counted, grew: &Counted) -> Option<(u64, f64)> {
     /// Ours, and Kafka's by the names that the examples of the JMX exporter give it: a count alone.
     const NAMES: [(&str, &str); 2] = [
         ("vltava_log_flush_seconds_count", "vltava_log_flush_seconds_sum"),
@@ -284,14 +312,23 @@ nothing NaN
         assert_eq!(parse(open), [("a_total".to_owned(), 1.0)].into());
     }
 
+    fn counted(pairs: &[(&str, f64)]) -> Counted {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
     #[test]
     fn what_a_run_took_is_the_difference() {
-        let counted = |pairs: &[(&str, f64)]| -> Counted {
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
-        };
-        let before = counted(&[("a", 1.0), ("same", 3.0), ("anew", 9.0)]);
-        let now = counted(&[("a", 4.0), ("same", 3.0), ("anew", 1.0), ("first", 2.0)]);
-        assert_eq!(since(&now, &before), counted(&[("a", 3.0), ("first", 2.0)]));
+        let page = |counted, started| Page { counted, started, ..Page::default() };
+        let before = page(counted(&[("a", 1.0), ("same", 3.0), ("less", 9.0)]), Some(1e9));
+        let now = counted(&[("a", 4.0), ("same", 3.0), ("less", 1.0), ("first", 2.0)]);
+        let grown = page(now.clone(), Some(1e9)).since(&before);
+        assert_eq!(grown, counted(&[("a", 3.0), ("less", 1.0), ("first", 2.0)]));
+        assert_eq!(page(now.clone(), Some(1e9 + 30.0)).since(&before), now, "it was started anew");
+        // One of three was, and had counted much.
+        let flushed = |count: f64, started| page(counted(&[("flushes_total", count)]), Some(started));
+        let all = [flushed(1_000.0, 1.0), flushed(1_000.0, 1.0), flushed(1_000.0, 1.0)];
+        let later = [flushed(1_500.0, 1.0), flushed(250.0, 60.0), flushed(1_500.0, 1.0)];
+        assert_eq!(Grown::between(&all, &later).counted, counted(&[("flushes_total", 1_250.0)]));
         let page = parse(PAGE);
         assert_eq!(flushes(&page, &page), Some((4, 0.5)));
         assert_eq!(flushes(&page, &Counted::new()), Some((0, 0.0)), "none were needed");
@@ -300,16 +337,16 @@ nothing NaN
 
     #[test]
     fn what_the_processes_took_is_known_if_each_of_them_says_it() {
-        let pages = |cpu_seconds, rss_bytes| Pages { cpu_seconds, rss_bytes, ..Pages::default() };
-        let took = |before: Pages, now: Pages| {
-            let grown = Grown::between(&before, &now);
+        let page = |cpu_seconds, rss_bytes| Page { cpu_seconds, rss_bytes, ..Page::default() };
+        let took = |before: &[Page], now: &[Page]| {
+            let grown = Grown::between(before, now);
             (grown.cpu_seconds, grown.rss_bytes)
         };
-        assert_eq!(took(pages(Some(2.0), Some(7.0)), pages(Some(5.0), Some(6.0))), (Some(3.0), Some(7)));
-        assert_eq!(took(pages(Some(2.0), None), pages(None, Some(6.0))), (None, None));
-        assert_eq!(took(pages(Some(9.0), None), pages(Some(1.0), None)).0, None, "one was started again");
-        let says = |name| of_all(&[PAGE.to_owned(), format!("{CPU_SECONDS} 1\n")], name);
-        assert_eq!((says(CPU_SECONDS), says(RSS_BYTES)), (Some(13.5), None));
+        assert_eq!(took(&[page(Some(2.0), Some(7.0))], &[page(Some(5.0), Some(6.0))]), (Some(3.0), Some(7)));
+        let (one, other) = (page(Some(2.0), Some(7.0)), page(None, None));
+        assert_eq!(took(&[one.clone(), other.clone()], &[one.clone(), other]), (None, None));
+        let (old, anew) = (page(Some(9.0), None), page(Some(1.0), None));
+        assert_eq!(took(&[one.clone(), old], &[one, anew]).0, Some(1.0), "one was started again");
     }
 
     #[test]
@@ -328,8 +365,9 @@ nothing NaN
                 }
             });
             let both = read(&[url.clone(), url.clone()]).expect("they answer");
-            assert_eq!(both.counted["vltava_produce_records_total"], 14.0);
-            assert_eq!((both.cpu_seconds, both.rss_bytes), (Some(25.0), Some(2_097_152.0)));
+            let grown = Grown::between(&[Page::default(), Page::default()], &both);
+            assert_eq!(grown.counted["vltava_produce_records_total"], 14.0);
+            assert_eq!((both[0].cpu_seconds, both[1].rss_bytes), (Some(12.5), Some(1_048_576.0)));
             let urls = [url.clone()];
             let mut scraped = Scraped::of(&urls);
             scraped.begin();

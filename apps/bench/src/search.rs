@@ -177,7 +177,9 @@ impl Search {
         }
         // The first guess is a good one: a little below full speed.
         let share = if self.probes.is_empty() { 0.9 / ABOVE_FULL_SPEED } else { 0.5 };
-        Step::Try((self.kept + (self.not_kept - self.kept) * share).floor())
+        let rate = (self.kept + (self.not_kept - self.kept) * share).floor();
+        // Less than one a second is no rate.
+        if rate < 1.0 || rate <= self.kept { Step::Found(self.kept) } else { Step::Try(rate) }
     }
 
     fn is_near(&self) -> bool {
@@ -217,7 +219,7 @@ impl Search {
             (..) => None,
         };
         self.probes.push(probe);
-        next.filter(|_| self.runs.made < RUNS_MAX).map(f64::floor)
+        next.filter(|_| self.runs.made < RUNS_MAX).map(f64::floor).filter(|rate| *rate >= 1.0)
     }
 
     /// All that were tried, in order.
@@ -322,6 +324,9 @@ mod tests {
     fn what_never_keeps_up_is_found_to() {
         let (rate, probes) = found(1e6, 1.0, 1e4, Goal::default());
         assert_eq!((rate, probes), (0.0, PROBES_MAX));
+        let (rate, probes) = found(500.0, 0.5, 1e4, Goal::default());
+        assert!(rate == 0.0 && probes < PROBES_MAX, "it does not try nothing: {rate} after {probes}");
+        assert_eq!(Search::below(0.0, Goal::default()).step(), Step::Found(0.0));
         let failing = Probe { failed: 1, ..tried(10.0, 100.0, 1.0) };
         assert!(!failing.is_kept(&Goal::default()));
     }

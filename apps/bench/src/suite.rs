@@ -60,6 +60,8 @@ pub enum Event<'a> {
     Run {
         /// Its place among all of them, from 1 on.
         number: usize,
+        /// Its place among those of its system at its point, from 1 on.
+        run: usize,
         /// How many there are.
         of: usize,
         /// The values of its point.
@@ -98,7 +100,7 @@ impl Suite<'_> {
                 for at in in_turn(run, self.drivers.len()) {
                     let driver = &self.drivers[at];
                     number += 1;
-                    tell(Event::Run { number, of, point, driver });
+                    tell(Event::Run { number, run: run + 1, of, point, driver });
                     let done = self.run(point, driver, &mut notes, tell);
                     ensure!(!self.stop.load(Ordering::Relaxed), "it was interrupted");
                     // What was measured before is not lost with it; the command fails, as with records that are wrong.

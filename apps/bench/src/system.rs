@@ -141,9 +141,7 @@ impl Cluster {
         let until = Instant::now() + READY_MAX;
         let admin = Admin::builder(&self.servers).timeout(Duration::from_secs(5)).build()?;
         while Instant::now() < until {
-            for process in &mut self.processes {
-                process.must_run()?;
-            }
+            self.must_run()?;
             let known = admin
                 .describe_cluster()
                 .wait()
@@ -154,6 +152,11 @@ impl Cluster {
             std::thread::sleep(LOOK);
         }
         bail!("the brokers are no cluster after {READY_MAX:?}; see their logs in {}", self.home()?.display())
+    }
+
+    /// Fails if one of its brokers ended that nobody had end.
+    fn must_run(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::must_run)
     }
 
     /// Where clients begin: `host:port`, between commas.

@@ -210,7 +210,7 @@ impl Fleet {
             let of_worker = || format!("worker {}", self.links[at].name);
             match answer {
                 Answer::Second(tick) => {
-                    if let Some(tick) = gathering.on_tick(at, *tick).with_context(of_worker)? {
+                    for tick in gathering.on_tick(at, *tick).with_context(of_worker)? {
                         let tick = brokers.look(tick);
                         show(&tick.window());
                         gathering.keep(tick.second);

@@ -31,6 +31,8 @@ pub(super) struct Gathering {
 struct OfWorker {
     /// Seconds of which another machine's are still missing.
     ticks: VecDeque<Tick>,
+    /// Whether it has told what came behind its last whole second.
+    is_at_end: bool,
     has_sent: bool,
     is_done: bool,
 }
@@ -50,17 +52,24 @@ impl Gathering {
         Self { merged, workers: (0..workers).map(|_| OfWorker::default()).collect() }
     }
 
-    /// A second of one machine is over: a second of all, if it was the last that was missing.
-    pub(super) fn on_tick(&mut self, worker: usize, tick: Tick) -> Result<Option<Tick>> {
-        let ticks = &mut self.workers[worker].ticks;
-        ensure!(ticks.len() < AHEAD_MAX, "another machine is {AHEAD_MAX} seconds behind it");
-        ticks.push_back(tick);
+    /// A second of one machine is over. Seconds of all, if it was what was missing to them: who is done has no more to
+    /// say, and the others go on without it.
+    pub(super) fn on_tick(&mut self, worker: usize, tick: Tick) -> Result<Vec<Tick>> {
+        let of = &mut self.workers[worker];
+        ensure!(of.ticks.len() < AHEAD_MAX, "another machine is {AHEAD_MAX} seconds behind it");
+        of.is_at_end |= !tick.is_whole;
+        of.ticks.push_back(tick);
+        Ok(std::iter::from_fn(|| self.next_second()).collect())
+    }
+
+    fn next_second(&mut self) -> Option<Tick> {
+        let is_known = |of: &OfWorker| of.is_at_end || !of.ticks.is_empty();
         let is_whole = |of: &OfWorker| of.ticks.front().is_some_and(|tick| tick.is_whole);
-        if !self.workers.iter().all(is_whole) {
-            return Ok(None);
+        if !self.workers.iter().all(is_known) || !self.workers.iter().any(is_whole) {
+            return None;
         }
-        let sum = added(self.workers.iter_mut().filter_map(|of| of.ticks.pop_front()));
-        Ok(sum)
+        let sum = added(self.workers.iter_mut().filter_map(|of| of.ticks.pop_front()))?;
+        Some(Tick { is_whole: true, ..sum })
     }
 
     /// What no second of all was made of: some machines had more of them than others, by one or so.
@@ -160,17 +169,26 @@ mod tests {
     fn a_second_is_told_once_all_have_told_it() {
         let workload = Workload { producers: 2, ..Workload::default() };
         let mut gathering = Gathering::new(2, 7, &workload);
-        assert!(gathering.on_tick(0, tick(0.0, 99, 1_000, true)).expect("it is in order").is_none());
-        assert!(gathering.on_tick(0, tick(1.0, 99, 1_000, true)).expect("it is in order").is_none());
-        let first = gathering.on_tick(1, tick(0.0, 1, 9_000_000, true)).expect("it is in order");
-        let first = first.expect("it is the last").second;
+        let mut seconds = |worker, tick| gathering.on_tick(worker, tick).expect("it is in order");
+        assert!(seconds(0, tick(0.0, 99, 1_000, true)).is_empty());
+        assert!(seconds(0, tick(1.0, 99, 1_000, true)).is_empty());
+        let first = seconds(1, tick(0.0, 1, 9_000_000, true));
+        let first = &first.first().expect("it is the last").second;
         assert_eq!(first.written, Counts { records: 100, bytes: 10_000 });
-        let quantiles = first.response_ns.expect("some were counted");
+        let quantiles = first.response_ns.as_ref().expect("some were counted");
         // The slowest of a hundred: an average of two machines' quantiles would say something else.
         assert!(quantiles.p99 < 1_100 && quantiles.max >= 9_000_000, "{quantiles:?}");
-        assert!(gathering.on_tick(1, tick(1.0, 5, 1_000, false)).expect("it is in order").is_none());
-        let rest = gathering.take_rest().expect("two are left");
-        assert_eq!((rest.second.written.records, rest.is_whole), (104, false));
+        assert!(seconds(0, tick(2.0, 7, 1_000, true)).is_empty());
+        let records = |ticks: Vec<Tick>| -> Vec<(u64, bool)> {
+            ticks.iter().map(|tick| (tick.second.written.records, tick.is_whole)).collect()
+        };
+        assert_eq!(records(seconds(1, tick(1.0, 5, 1_000, false))), [(104, true), (7, true)], "it is done");
+        for second in 3..100 {
+            assert_eq!(records(seconds(0, tick(f64::from(second), 8, 1_000, true))), [(8, true)]);
+        }
+        assert!(seconds(0, tick(100.0, 3, 1_000, false)).is_empty());
+        let rest = gathering.take_rest().expect("one is left");
+        assert_eq!((rest.second.written.records, rest.is_whole), (3, false));
         assert!(gathering.take_rest().is_none());
     }
 

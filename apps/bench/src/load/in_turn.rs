@@ -15,7 +15,7 @@ use super::{Outcome, Run, Show, Timing, Watch, Watched, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
 use crate::meter::{Counting, Meter};
-use crate::schedule::Punctuality;
+use crate::schedule::{Punctuality, wait_until};
 use crate::stamp::Stamp;
 use crate::verify::{Checker, ReadAt};
 
@@ -52,11 +52,13 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     );
     let mut records = Records::of(workload, workload.keys()?, run.id, 0, payload);
     let topic = run.topics.names().first().context("it has a topic")?;
-    let timing = run.timing();
+    let (timing, scraped) = run.timing();
     let meters = Meters::new(timing);
-    let mut watch = Watch::new(run, timing, vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
+    let mut watch =
+        Watch::new(run, (timing, scraped), vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
     let mut call = histogram();
     let (mut sent, mut steady) = (0, 0);
+    wait_until(timing.started, || run.clock.now());
     while !run.target.stop.load(Ordering::Relaxed) && timing.records.is_none_or(|records| steady < records) {
         let due = run.clock.now();
         if timing.until.is_some_and(|until| due >= until) {

@@ -163,11 +163,11 @@ impl Run<'_> {
                 let show: &mut Show<'_> = &mut |window| {
                     let _ = (tell.borrow_mut())(Progress::Window(window));
                 };
-                let both =
-                    self.both(Timing::of(self.target.workload, at), show, &mut |sent, watch, show| {
-                        (tell.borrow_mut())(Progress::Sent(sent))?;
-                        watch.until(&told.ends, &self.clock, show).context(GONE)
-                    })?;
+                let timing = Timing::of(self.target.workload, at);
+                let both = self.both((timing, self.counters(false)), show, &mut |sent, watch, show| {
+                    (tell.borrow_mut())(Progress::Sent(sent))?;
+                    watch.until(&told.ends, &self.clock, show).context(GONE)
+                })?;
                 let Both { readers, written: of_senders, read: of_readers, .. } = both;
                 (written, read) = (of_senders, of_readers);
                 seen = readers.into_parts();
@@ -178,7 +178,7 @@ impl Run<'_> {
                     let _ = tell(Progress::Window(window));
                 };
                 let reading = Reading::prepare(self, (at, at), false)?;
-                let (readers, _) = self.drain(&reading, ends, at, show)?;
+                let (readers, _) = self.drain(&reading, ends, (at, self.counters(false)), show)?;
                 (read, seen) = (reading.measured(), readers.into_parts());
             }
         }

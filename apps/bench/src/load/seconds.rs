@@ -56,14 +56,15 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// Looks from when a run starts; at what brokers count, if nobody has, once its steady state begins.
     pub(super) fn new(
         run: &Run<'a>,
-        timing: Timing,
+        (timing, scraped): (Timing, Scraped<'a>),
         of_senders: Vec<Arc<Meter>>,
         of_readers: Vec<Arc<Meter>>,
     ) -> Self {
         let sources = run.target.sources;
-        let (used, scraped) = (Used::now(sources), Scraped::of(sources.metrics));
+        let used = Used::now(sources);
         let last = timing.started;
         let (seconds, rest) = (Vec::new(), None);
         let mut watch = Self { timing, sources, used, scraped, of_senders, of_readers, last, seconds, rest };

@@ -74,6 +74,8 @@ pub(crate) struct Sent {
 
 /// Longer than a record may be on its way: by then the fate of all is known.
 pub(super) const CLOSE_MAX: Duration = Duration::from_secs(600);
+/// Whoever waits until a record is due looks so often whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
 
 impl Sent {
     /// Nobody sent anything yet.
@@ -273,6 +275,14 @@ impl<'a> Sending<'a> {
         u64::from(due >= steady_from) + schedule.left_within(after_start(steady_from), after_start(until))
     }
 
+    /// Waits until a record is due, or the time is up, or whoever stops it does.
+    fn wait_until_due(&self, due: Duration, producer: &Producer) {
+        let due = self.timing.until.map_or(due, |until| due.min(until));
+        while !self.stop.load(Ordering::Relaxed) && producer.elapsed() < due {
+            wait_until(due.min(producer.elapsed() + LOOK), || producer.elapsed());
+        }
+    }
+
     /// Sends the records of one sender, and waits until their fate is known.
     fn send_all(&self, sender: &Sender) -> Result<Sent> {
         let Sender { number, producer, account, .. } = sender;
@@ -286,7 +296,7 @@ impl<'a> Sending<'a> {
         let (quota, most) = (self.timing.records.map(part), self.workload.records_max.map(part));
         let (mut calls, mut sent, mut steady, mut refused) = (0, 0, 0, 0);
         let mut unsent_from = None;
-        // Where several machines begin together, that is a while after all is ready.
+        // That is a while after all is ready.
         wait_until(self.timing.started, || producer.elapsed());
         account.meter.lock().begin(producer.elapsed());
         let is_more = |steady: u64, sent: u64| {
@@ -296,7 +306,10 @@ impl<'a> Sending<'a> {
             let scheduled =
                 schedule.as_mut().map(|schedule| self.timing.started.saturating_add(schedule.next_due()));
             if let Some(due) = scheduled.filter(|due| *due > watch.seen) {
-                wait_until(due, || producer.elapsed());
+                self.wait_until_due(due, producer);
+                if self.stop.load(Ordering::Relaxed) {
+                    break;
+                }
             }
             let due = scheduled.unwrap_or(watch.seen);
             let reached = if self.workload.stop_on_time { watch.seen.max(due) } else { due };

@@ -45,11 +45,17 @@ impl Topics {
             configs: configs.clone().into_iter().collect(),
             ..NewTopic::named(name)
         };
-        for created in admin.create_topics(names.iter().map(topic)).wait() {
-            created.context("cannot make the topics of the run")?;
-        }
+        let created = admin.create_topics(names.iter().map(topic)).wait();
+        let is_made: Vec<bool> = created.iter().map(Result::is_ok).collect();
         let topics = Self { names, partitions: workload.partitions as usize };
-        topics.await_leaders(admin)?;
+        let mut created = created.into_iter().map(|one| one.context("cannot make the topics of the run"));
+        let made = created.try_for_each(|one| one.map(drop)).and_then(|()| topics.await_leaders(admin));
+        if let Err(error) = made {
+            // The cluster may be somebody's: what it has of them does not stay.
+            let names = topics.names.into_iter().zip(is_made).filter_map(|(name, made)| made.then_some(name));
+            drop(admin.delete_topics(names).wait());
+            return Err(error);
+        }
         Ok(topics)
     }
 
@@ -148,10 +154,9 @@ impl Topics {
     }
 
     pub(super) fn delete(&self, admin: &Admin) -> Result<()> {
-        for deleted in admin.delete_topics(self.names.iter().cloned()).wait() {
-            deleted.context("cannot delete the topics of the run")?;
-        }
-        Ok(())
+        let deleted = admin.delete_topics(self.names.iter().cloned()).wait();
+        let mut deleted = deleted.into_iter();
+        deleted.try_for_each(|one| one.map(drop)).context("cannot delete the topics of the run")
     }
 }
 

@@ -69,11 +69,13 @@ fn chart(page: &Page<'_>, point: &PointReport, what: &Distribution) -> Option<Ch
             bands.push(Band { series, points: around });
         }
     }
-    let marks: Vec<Mark> = ["end_to_end_p50_ns", "end_to_end_p99_ns", "end_to_end_p999_ns"]
+    let quantiles =
+        [("end_to_end_p50_ns", "p50"), ("end_to_end_p99_ns", "p99"), ("end_to_end_p999_ns", "p99.9")];
+    let published = |name| published(page.report, FIGURES.iter().find(|figure| figure.name == name)?);
+    let marks: Vec<Mark> = quantiles
         .into_iter()
         .filter(|_| what.figure.starts_with("end_to_end"))
-        .filter_map(|name| published(page.report, FIGURES.iter().find(|figure| figure.name == name)?))
-        .zip(["p50", "p99", "p99.9"])
+        .filter_map(|(name, at)| Some((published(name)?, at)))
         .map(|(mark, at)| Mark { label: mark.label.replace("published", &format!("published {at}")), ..mark })
         .collect();
     let ys = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));

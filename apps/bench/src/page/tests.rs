@@ -104,7 +104,9 @@ fn what_was_published_of_a_latency_is_beside_its_course() {
     let published = Published { p99_ms: Some(3.0), records_per_sec: Some(2e5), ..Published::default() };
     report.published = Some(published);
     report.points[0].workload.rate = Pace::Rate(Rate::constant(2e4));
-    assert!(super::page(&report).contains(">published, at 200 k records/s: 3 ms<"));
+    let page = super::page(&report);
+    assert!(page.contains(">published, at 200 k records/s: 3 ms<"));
+    assert!(page.contains(">published p99, at 200 k records/s: 3 ms<") && !page.contains("published p50"));
 }
 
 #[test]

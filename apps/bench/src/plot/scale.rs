@@ -33,6 +33,9 @@ const DECADES_IN_PARTS: f64 = 1.7;
 /// Beyond these, not even for each.
 const DECADES_MAX: f64 = 7.0;
 
+/// Nothing that is measured is as little as this and not zero.
+const LOG_MIN: f64 = 1e-12;
+
 impl Scale {
     /// From zero to a round value that is not below any of these.
     pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
@@ -51,7 +54,7 @@ impl Scale {
 
     /// Around all that are above zero, from one of 1, 2 and 5 of a decade to another.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Self {
-        let (min, max) = bounds(values.into_iter().filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
+        let (min, max) = bounds(values.into_iter().filter(|value| *value > LOG_MIN)).unwrap_or((1.0, 10.0));
         let from = round_down(min * (1.0 + 1e-9), &[1.0, 2.0, 5.0]);
         let to = round_up(max * (1.0 - 1e-9), &[1.0, 2.0, 5.0, 10.0]);
         Self::Log { from, to: if to > from { to } else { from * 10.0 } }

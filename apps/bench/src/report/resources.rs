@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Grid, PointReport, Report, RunReport, SystemReport};
 use crate::histogram::in_words;
 use crate::load::Second;
+use crate::machine;
 use crate::meter::Counts;
 use crate::metrics::Grown;
 use crate::resources::{Disk, Host, Usage, Used};
@@ -70,7 +71,7 @@ impl Resources {
         let per_record = |cpu_seconds: f64| cpu_seconds * 1e9 / records as f64;
         let per_mb = |cpu_seconds: f64| (bytes > 0).then(|| cpu_seconds * 1e9 / bytes as f64);
         let seconds: f64 = steady.iter().map(|second| second.to - second.from).sum();
-        let cores = std::thread::available_parallelism().map_or(1, Into::into) as f64;
+        let cores = machine::processors() as f64;
         (records > 0).then(|| Self {
             seconds,
             records,
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!((found.seconds, found.records, found.bytes), (2.0, 20, 2_000));
         assert_eq!((found.client_cpu_ns_per_record, found.broker_cpu_ns_per_record), (5e7, Some(2.5e7)));
         assert_eq!((found.client_cpu_ms_per_mb, found.broker_cpu_ms_per_mb), (Some(5e5), Some(2.5e5)));
-        let cores = std::thread::available_parallelism().map_or(1, Into::into) as f64;
+        let cores = machine::processors() as f64;
         let near =
             |share: Option<f64>, expected: f64| share.is_some_and(|share| (share - expected).abs() < 1e-9);
         assert!(

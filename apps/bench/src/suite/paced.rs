@@ -133,6 +133,10 @@ impl Trials<'_, '_> {
         let seconds = self.target.workload.seconds;
         let full_speed = self.full_speed(seconds)?;
         let rate = full_speed * share;
+        ensure!(
+            rate >= 1.0,
+            "{full_speed} records/s were taken at full speed: there is nothing to be overloaded"
+        );
         let workload = self.at_rate(rate, seconds)?;
         // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
         let outcome = self.load("", &Workload { warmup_seconds: 0.0, ..workload })?;

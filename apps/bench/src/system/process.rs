@@ -22,6 +22,8 @@ pub(super) struct Process {
     child: Child,
     /// Its own id, which is not that of a shell that looks after it.
     pid: u32,
+    /// Whether it was told to end, and not started again since.
+    is_to_end: bool,
 }
 
 /// How it is started.
@@ -47,7 +49,7 @@ impl Process {
 
     fn of(start: Start) -> Result<Self> {
         let (child, pid) = if start.is_kept { start.kept()? } else { start.alone()? };
-        Ok(Self { start, child, pid })
+        Ok(Self { start, child, pid, is_to_end: false })
     }
 
     /// Starts it again, where it has ended.
@@ -56,11 +58,13 @@ impl Process {
         drop(self.child.stdin.take());
         self.child.wait()?;
         (self.child, self.pid) = if self.start.is_kept { self.start.kept()? } else { self.start.alone()? };
+        self.is_to_end = false;
         Ok(())
     }
 
     /// kill -9. Who is gone does not mind; nobody else has its number before it is waited for.
-    pub(super) fn kill(&self) {
+    pub(super) fn kill(&mut self) {
+        self.is_to_end = true;
         self.signal(Signal::KILL);
     }
 
@@ -85,9 +89,9 @@ impl Process {
         self.pid
     }
 
-    /// Fails if it ended.
+    /// Fails if it ended by itself.
     pub(super) fn must_run(&mut self) -> Result<()> {
-        if self.child.try_wait()?.is_none() && self.is_alive() {
+        if self.is_to_end || self.child.try_wait()?.is_none() && self.is_alive() {
             return Ok(());
         }
         bail!("a broker ended; its log, {}, ends with:\n{}", self.start.log.display(), self.log_end())
@@ -107,6 +111,7 @@ impl Process {
 
     /// Has it end, in good order.
     pub(super) fn end(&mut self) {
+        self.is_to_end = true;
         match self.child.stdin.take() {
             // The shell sees that the pipe ends.
             Some(pipe) => drop(pipe),

@@ -41,14 +41,16 @@ struct Due {
 }
 
 impl Cluster {
-    /// Does that to its brokers, from when the load begins until whoever makes it is done. What comes of both.
+    /// Does that to its brokers, from when the load begins until whoever makes it is done. What comes of both; an
+    /// error if a broker ended otherwise.
     pub fn under<T>(
         &mut self,
         faults: &Faults,
         act: impl FnOnce(&Began) -> Result<T>,
     ) -> Result<(T, Vec<Deed>)> {
         if faults.is_empty() {
-            return Ok((act(&Began(None))?, Vec::new()));
+            let acted = act(&Began(None));
+            return both(acted, self.must_run().map(|()| Vec::new()));
         }
         ensure!(
             !self.processes.is_empty(),
@@ -60,18 +62,19 @@ impl Cluster {
             let began = Began(Some(began));
             let acted = act(&began);
             drop(began);
-            let done = troubler.join().map_err(|_| anyhow!("what does it to the brokers panicked"))?;
-            // An error of the load may come of one here, which says more.
-            let deeds = done.context("faults");
-            match (acted, deeds) {
-                (Ok(acted), deeds) => Ok((acted, deeds?)),
-                (Err(error), Ok(_)) => Err(error),
-                (Err(error), Err(cause)) => Err(cause.context(format!("{error:#}"))),
-            }
+            both(acted, troubler.join().map_err(|_| anyhow!("what does it to the brokers panicked"))?)
         })
     }
 
     fn trouble(&mut self, faults: &Faults, begins: &Receiver<Instant>) -> Result<Vec<Deed>> {
+        let deeds = self.deal_all(faults, begins).context("faults");
+        // Brokers end with the thread that started them: this one stays until the load is over.
+        while begins.recv().is_ok() {}
+        self.must_run()?;
+        deeds
+    }
+
+    fn deal_all(&mut self, faults: &Faults, begins: &Receiver<Instant>) -> Result<Vec<Deed>> {
         let mut deeds = Vec::new();
         let Ok(began) = begins.recv() else { return Ok(deeds) };
         for due in due(faults) {
@@ -133,6 +136,15 @@ impl Cluster {
         if let (Some(tally), Some(process)) = (self.tallies.get(place), self.processes.get(place)) {
             tally.moved_to(process.pid());
         }
+    }
+}
+
+/// An error of the load may come of one of the brokers, which says more.
+fn both<T>(acted: Result<T>, deeds: Result<Vec<Deed>>) -> Result<(T, Vec<Deed>)> {
+    match (acted, deeds) {
+        (Ok(acted), deeds) => Ok((acted, deeds?)),
+        (Err(error), Ok(_)) => Err(error),
+        (Err(error), Err(cause)) => Err(cause.context(format!("{error:#}"))),
     }
 }
 

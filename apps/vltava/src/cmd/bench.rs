@@ -4,7 +4,7 @@ mod live;
 mod run;
 mod worker;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -90,11 +90,16 @@ struct CompareArguments {
     /// The result behind
     after: PathBuf,
     /// Less than this share is no difference, however sure it is
-    #[arg(long, default_value_t = 0.03, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.03, value_name = "SHARE", value_parser = share)]
     noise: f64,
     /// Write a page with charts of both into this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "a share is a number from 0 to less than 1: 0.03 is 3 %".to_owned())
 }
 
 /// Make the page with charts of a result again, from its JSON, or one of several together
@@ -115,10 +120,30 @@ pub(crate) fn run(arguments: Arguments, out: &mut dyn Write) -> Result<()> {
     match arguments.command {
         Command::List(arguments) => list(&arguments, out),
         Command::Show(arguments) => show(&arguments, out),
-        Command::Run(arguments) => run::run(&arguments, out),
+        Command::Run(arguments) => run::run(&arguments, &mut WhileRead(out)),
         Command::Worker(arguments) => worker::run(&arguments),
-        Command::Compare(arguments) => compare_two(&arguments, out),
+        Command::Compare(arguments) => compare_two(&arguments, &mut WhileRead(out)),
         Command::Report(arguments) => report(&arguments),
+    }
+}
+
+/// Writes for as long as somebody reads. When nobody does any more, what came of a benchmark is true all the same: files
+/// are written, and what failed fails.
+struct WhileRead<'a>(&'a mut dyn Write);
+
+impl Write for WhileRead<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
     }
 }
 
@@ -171,13 +196,10 @@ fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
 }
 
 fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> {
-    let found = match compared(arguments, out) {
-        Err(error) if !failure::is_closed_pipe(&error) => {
-            eprintln!("{}", failure::describe(&error, failure::Asked::Other));
-            std::process::exit(NOT_COMPARED)
-        }
-        compared => compared?,
-    };
+    let found = compared(arguments, out).unwrap_or_else(|error| {
+        eprintln!("{}", failure::describe(&error, failure::Asked::Other));
+        std::process::exit(NOT_COMPARED)
+    });
     if let Some(unjudged) = found.unjudged() {
         eprintln!("warning: {unjudged}");
     }

@@ -22,7 +22,7 @@ impl Live {
 
     pub(super) fn tell(&mut self, event: &Event<'_>) {
         match event {
-            Event::Run { number, of, point, driver } => {
+            Event::Run { number, of, point, driver, .. } => {
                 let at = point.label();
                 let at = if at.is_empty() { at } else { format!(" · {at}") };
                 self.end();
