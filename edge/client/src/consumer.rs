@@ -99,6 +99,8 @@ pub struct Consumer {
     listener: Option<Box<dyn RebalanceListener>>,
     /// It took leave of its group, or had the time to.
     is_closed: bool,
+    /// It is dropped: nobody says that what was lent last is done with.
+    is_dropped: bool,
 }
 
 /// After so many bytes of records what came meanwhile is taken in: less than a socket holds.

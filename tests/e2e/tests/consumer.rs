@@ -398,7 +398,15 @@ fn commits_what_it_reads_by_hand(node: &Node) -> Result<()> {
     drop(dropped);
     wait::until("a commit of what was dropped", PATIENCE, || {
         Ok((committed(&witness)? == [Some(7), Some(9), Some(10)]).then_some(()))
-    })
+    })?;
+    let mut in_hand = reader(seldom).build()?;
+    committed(&in_hand)?;
+    in_hand.assign([(TOPIC, 0, Start::Offset(Offset(20)))]);
+    ensure!(in_hand.next_batch_within(PATIENCE)?.is_some(), "there are some");
+    drop(in_hand);
+    let after = committed(&witness)?;
+    ensure!(after == [Some(7), Some(9), Some(10)], "nobody said that a batch was done with: {after:?}");
+    Ok(())
 }
 
 #[test]

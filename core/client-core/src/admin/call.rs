@@ -379,8 +379,9 @@ impl<A: Ask> Running for Call<A> {
             let is_others = world.known(route).is_some_and(|id| Peer::Broker(id) != silent);
             match route {
                 Route::Leader(..) | Route::Coordinator(_) => is_replaced |= is_others,
-                // Who takes commands is any broker to some clusters, each time another: what was sent stays sent.
-                Route::Controller if self.ask.is_change() || !is_others => {}
+                // Who takes commands is any broker, or to some clusters each time another: what was sent stays sent.
+                Route::Any | Route::Controller if self.ask.is_change() => {}
+                Route::Controller if !is_others => {}
                 Route::Any | Route::Controller => {
                     let item = &mut self.items[place];
                     (item.state, item.cause) = (State::Wanted, Cause::NoAnswer);

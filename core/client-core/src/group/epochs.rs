@@ -54,6 +54,9 @@ pub(super) struct Epochs {
     owes_word: bool,
     /// What it is to own, as the coordinator said it last.
     assigned: BTreeMap<Uuid, Vec<i32>>,
+    /// By which id each topic was assigned last: that is the one of which it owns something. Another of the same name may
+    /// be known, which was deleted since.
+    ids: BTreeMap<TopicName, Uuid>,
     /// Topics of it that nobody has said the names of.
     pub(super) unresolved: BTreeSet<Uuid>,
 }
@@ -73,6 +76,7 @@ impl Epochs {
             said: None,
             owes_word: false,
             assigned: BTreeMap::new(),
+            ids: BTreeMap::new(),
             unresolved: BTreeSet::new(),
         }
     }
@@ -172,12 +176,7 @@ impl Membership {
 
     /// Partitions, as the protocol says them.
     fn by_id(&self, parts: &BTreeSet<TopicPartition>) -> Vec<ConsumerGroupHeartbeatRequestTopicPartitions> {
-        let mut ids: BTreeMap<&TopicName, Uuid> =
-            self.topics.names.iter().map(|(id, name)| (name, *id)).collect();
-        // Of a topic that was made anew, the one that is assigned.
-        if let Life::Epochs(epochs) = &self.life {
-            ids.extend(epochs.assigned.keys().filter_map(|&id| Some((self.name_of(id)?, id))));
-        }
+        let Life::Epochs(Epochs { ids, .. }) = &self.life else { return Vec::new() };
         let mut named: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
         for part in parts {
             if let Some(&id) = ids.get(&part.topic) {
@@ -233,7 +232,7 @@ impl Membership {
         if epochs.epoch <= 0 {
             return false;
         }
-        let (mut target, mut unresolved) = (BTreeSet::new(), BTreeSet::new());
+        let (mut target, mut unresolved, mut ids) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
         for (&id, parts) in &epochs.assigned {
             let Some(name) = self.name_of(id) else {
                 unresolved.insert(id);
@@ -241,11 +240,13 @@ impl Membership {
             };
             let of = |&index: &i32| TopicPartition { topic: name.clone(), partition: PartitionIndex(index) };
             target.extend(parts.iter().filter(|&&index| index >= 0).map(of));
+            ids.push((name.clone(), id));
         }
         self.aim_at(target);
         let is_open = !unresolved.is_empty();
         if let Some(epochs) = self.epochs() {
             epochs.unresolved = unresolved;
+            epochs.ids.extend(ids);
         }
         is_open
     }

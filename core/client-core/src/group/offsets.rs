@@ -180,13 +180,15 @@ impl Membership {
         }
     }
 
-    /// Whether what the owner reads may be committed now: of a member what it owns; of who is in no group, and is not
-    /// about to leave one either, what it reads by hand. As a member it would be believed of what is others'.
+    /// Whether what the owner reads may be committed now: of a member what it owns; of who is in no group, or about to
+    /// leave one, what it reads by hand, once it has left.
     pub fn may_commit(&self) -> bool {
         match self.committer() {
-            Committer::Member(_) => self.is_subscribed(),
+            Committer::Member(_) if self.is_subscribed() => true,
             Committer::Outsider => true,
-            Committer::Later | Committer::Nobody => false,
+            Committer::Member(_) | Committer::Later | Committer::Nobody => {
+                self.leaving.is_some() && !self.is_subscribed()
+            }
         }
     }
 

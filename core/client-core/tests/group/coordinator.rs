@@ -32,6 +32,8 @@ pub(crate) struct Coordinator {
     pub(crate) refuses_commits_of: BTreeMap<TopicPartition, ErrorCode>,
     /// Whether offsets are not told yet.
     pub(crate) holds_offsets: bool,
+    /// How often all topics were deleted and made anew.
+    pub(crate) times_anew: u8,
     /// Worlds in which a member's part in the group has ended without its knowledge.
     pub(crate) fenced: BTreeSet<usize>,
 }
@@ -49,18 +51,19 @@ impl Coordinator {
             refuses_commits: None,
             refuses_commits_of: BTreeMap::new(),
             holds_offsets: false,
+            times_anew: 0,
             fenced: BTreeSet::new(),
         }
     }
 
-    pub(crate) fn id_of(name: &str) -> Uuid {
-        let mut id = [7; 16];
+    pub(crate) fn id_of(&self, name: &str) -> Uuid {
+        let mut id = [7 - self.times_anew; 16];
         id[15] = name.as_bytes()[0];
         Uuid(id)
     }
 
     pub(crate) fn name_of(&self, id: Uuid) -> Option<&'static str> {
-        self.topics.keys().copied().find(|name| Self::id_of(name) == id)
+        self.topics.keys().copied().find(|name| self.id_of(name) == id)
     }
 
     pub(crate) fn partitions<'a>(&self, of: impl Iterator<Item = &'a str>) -> Vec<TopicPartition> {

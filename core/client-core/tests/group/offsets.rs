@@ -281,6 +281,30 @@ fn who_is_about_to_leave_commits_what_it_is_told_to_as_no_member() {
     }
 }
 
+/// What it committed as a member goes before, as a member's; what it commits behind that, by hand, once it has left.
+#[test]
+fn what_is_committed_while_a_commit_of_the_member_is_on_its_way_is_no_members() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 43);
+        let [a, b] = [(); 2].map(|()| world.join(settings(GroupProtocol::Auto), &["u"]));
+        world.run(10_000);
+        let of = |world: &World, who: usize| world.all[who].owned.first().expect("it has one of two").clone();
+        let (of_a, of_b) = (of(&world, a), of(&world, b));
+        world.told(a);
+        let now = world.now();
+        let until = now.elapsed + Duration::from_secs(10);
+        let membership = &mut world.all[a].membership;
+        membership.commit(BTreeMap::from([(of_a.clone(), at(5))]), until);
+        membership.unsubscribe(now);
+        membership.commit(BTreeMap::from([(of_b.clone(), at(7))]), until);
+        world.all[a].owned.clear();
+        world.run(5_000);
+        assert_eq!(world.told(a), ["committed", "not committed: NotOwner"], "{speaks_epochs}");
+        assert_eq!(world.brokers.offsets[&of_a].0, 5, "{speaks_epochs}");
+        assert_eq!(world.brokers.offsets.get(&of_b), None, "{speaks_epochs}: it is another's");
+    }
+}
+
 #[test]
 fn who_reads_by_hand_commits_what_it_reads_and_nothing_that_it_gave_up() {
     let mut world = World::new(true, 39);

@@ -111,6 +111,24 @@ fn what_a_member_is_about_to_read_it_does_not_say_to_be_free() {
     assert_eq!(world.owned(a), "t-0 t-1 t-2 t-3");
 }
 
+/// An id that the topic had before says nothing of what is owned: it would be taken for given up, and given to another.
+#[test]
+fn what_it_still_owns_of_a_topic_that_was_made_anew_it_says_by_the_id_that_was_assigned() {
+    let mut world = World::new(true, 44);
+    let a = world.join(settings(GroupProtocol::Consumer), &["u"]);
+    world.run(10_000);
+    world.brokers.times_anew = 1;
+    let b = world.join(settings(GroupProtocol::Consumer), &["u"]);
+    world.run(10_000);
+    let of_a = world.owned(a);
+    assert!(["u-0", "u-1"].contains(&&*of_a), "{of_a}");
+    world.all[a].gives_back_after_ms = None;
+    world.subscribe(a, &["t"]);
+    world.run(20_000);
+    assert_eq!(world.owned(a), of_a, "it takes its time");
+    assert_ne!(world.owned(b), "u-0 u-1", "of which one is another's");
+}
+
 #[test]
 fn what_is_wanted_can_change() {
     for speaks_epochs in [false, true] {

@@ -179,7 +179,8 @@ impl World {
             Err(code) => answer.error_code = code.code(),
             Ok((epoch, assigned)) => {
                 answer.member_epoch = epoch;
-                answer.assignment = assigned.map(|parts| Assignment { topic_partitions: by_id(&parts) });
+                answer.assignment =
+                    assigned.map(|parts| Assignment { topic_partitions: by_id(&self.brokers, &parts) });
             }
         }
         self.answer(reply, &answer);
@@ -219,7 +220,7 @@ impl World {
             MetadataResponseTopic {
                 error_code: if is_known { 0 } else { ErrorCode::UnknownTopicOrPartition.code() },
                 name: Some(name),
-                topic_id: if is_known { Coordinator::id_of(name) } else { Uuid::ZERO },
+                topic_id: if is_known { self.brokers.id_of(name) } else { Uuid::ZERO },
                 is_internal,
                 partitions: (0..count.unwrap_or(i32::from(is_internal))).map(partition).collect(),
                 ..Default::default()
@@ -256,10 +257,13 @@ answers! {
     OffsetFetch: OffsetFetchResponse<'m>,
 }
 
-fn by_id(parts: &BTreeSet<TopicPartition>) -> Vec<ConsumerGroupHeartbeatResponseTopicPartitions> {
+fn by_id(
+    brokers: &Coordinator,
+    parts: &BTreeSet<TopicPartition>,
+) -> Vec<ConsumerGroupHeartbeatResponseTopicPartitions> {
     let mut all: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
     for of in parts {
-        all.entry(Coordinator::id_of(of.topic.as_str())).or_default().push(of.partition.0);
+        all.entry(brokers.id_of(of.topic.as_str())).or_default().push(of.partition.0);
     }
     let said =
         |(topic_id, partitions)| ConsumerGroupHeartbeatResponseTopicPartitions { topic_id, partitions };

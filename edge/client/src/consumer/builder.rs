@@ -218,6 +218,7 @@ impl ConsumerBuilder {
             scratch: Scratch::default(),
             listener: None,
             is_closed: false,
+            is_dropped: false,
         })
     }
 }
@@ -238,6 +239,12 @@ fn check(settings: &ConsumerSettings) -> Result<(), BuildError> {
     if settings.partition_bytes_max < 1 {
         return wrong("max.partition.fetch.bytes must be 1 at least");
     }
+    if settings.links.client_id.len() > 1024 {
+        return wrong("client.id must be 1024 bytes at most");
+    }
+    if settings.rack.as_ref().is_some_and(|rack| rack.len() > 1024) {
+        return wrong("client.rack must be 1024 bytes at most");
+    }
     if settings.links.request_timeout > REQUEST_TIMEOUT_MAX {
         return wrong("request.timeout.ms must be a day at most");
     }
@@ -256,7 +263,9 @@ mod tests {
 
     #[test]
     fn settings_that_would_never_read_are_refused() {
-        let refused: [fn(ConsumerBuilder) -> ConsumerBuilder; 8] = [
+        let refused: [fn(ConsumerBuilder) -> ConsumerBuilder; 10] = [
+            |builder| builder.client_id(&"x".repeat(1_025)),
+            |builder| builder.rack(&"x".repeat(1_025)),
             |builder| builder.prefetch_bytes_max(0),
             |builder| builder.fetch_bytes_max(0),
             |builder| builder.fetch_bytes_max(FETCH_BYTES_MAX + 1),

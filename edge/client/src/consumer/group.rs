@@ -174,7 +174,8 @@ impl Consumer {
     }
 
     /// Commits all that was read: whoever reads these partitions next for the group goes on behind it. It is
-    /// sent at once, whether it is awaited or not, and takes effect after all that was committed before.
+    /// sent at once, whether it is awaited or not, and takes effect after all that was committed before. Who is still
+    /// leaving a group commits what it reads by hand once it has left, and not at all if it subscribes again before.
     pub fn commit(&mut self) -> Committing {
         self.note_positions();
         self.begin_commit(Membership::commit_read)
@@ -233,7 +234,8 @@ impl Consumer {
 
     /// Leaves the group in good order, so that others need not wait for this member, and says whether what was
     /// read is committed, with `enable.auto.commit`, also by hand. A consumer that is dropped does the same, but
-    /// waits for a second at most and says nothing.
+    /// waits for a second at most and says nothing; and what it lent last does not count as read, for nobody says that it
+    /// is done with.
     pub fn close(mut self, timeout: Duration) -> Result<(), GroupError> {
         let commits = {
             let state = self.shared.state.lock();
@@ -294,6 +296,11 @@ impl Consumer {
         if self.is_closed {
             return;
         }
+        self.is_dropped = true;
+        if std::thread::panicking() {
+            // What it knows may be what the panic left halfway, and a second panic would end the process.
+            self.listener = None;
+        }
         let until = self.shared.clock.now().elapsed + GOODBYE_MAX;
         if !self.leave_group() {
             self.commit_by_hand(until);
@@ -327,7 +334,8 @@ impl Consumer {
         let _ = state.take_reader(&self.shared.clock);
     }
 
-    /// Tells the member how far was read, of all that is read.
+    /// Tells the member how far was read, of all that is read. Whoever is dropped may not be done with what was lent
+    /// last: of that partition nothing more is told than was before.
     pub(super) fn note_positions(&self) {
         let mut state = self.shared.state.lock();
         let State { core, group, arrived, .. } = &mut *state;
@@ -344,7 +352,8 @@ impl Consumer {
                 firsts.entry(chunk.of()).or_insert((next, chunk.next_epoch()));
             }
         }
-        for of in core.assigned() {
+        let at_hand = self.current.as_ref().filter(|_| self.is_dropped).map(Chunk::of);
+        for of in core.assigned().filter(|of| Some(*of) != at_hand) {
             let upto = firsts.get(of).copied().or_else(|| core.position_and_epoch(of));
             if let Some(upto) = upto {
                 group.membership.on_read(of, place(upto));

@@ -271,6 +271,9 @@ impl ProducerBuilder {
     }
 }
 
+/// A broker may ask for half of a batch, which is decompressed for that, and no more than this.
+const COMPRESSED_BATCH_BYTES_MAX: usize = 256 << 20;
+
 fn check(settings: &ProducerSettings) -> Result<(), BuildError> {
     let wrong = |what| Err(BuildError::Settings(what));
     if settings.idempotence && settings.acks != Acks::All {
@@ -284,6 +287,10 @@ fn check(settings: &ProducerSettings) -> Result<(), BuildError> {
     }
     if settings.batch_bytes_max < 512 || settings.batch_bytes_max > 1 << 30 {
         return wrong("batch.size must be between 512 bytes and 1 GiB");
+    }
+    let batch_bytes = settings.batch_bytes_max.min(settings.request_bytes_max);
+    if settings.compression != Compression::None && batch_bytes > COMPRESSED_BATCH_BYTES_MAX {
+        return wrong("batch.size must be 256 MiB at most where batches are compressed");
     }
     if settings.request_bytes_max < 1024 || settings.request_bytes_max > 1 << 30 {
         return wrong("max.request.size must be between 1 KiB and 1 GiB");

@@ -225,7 +225,7 @@ impl Future for Delivery {
         Poll::Ready(outcome.map(|written| Written {
             topic: self.fate.topic.clone(),
             partition: self.fate.partition,
-            offset: written.base_offset.map(|base| Offset(base.0 + (delta - first) as i64)),
+            offset: written.base_offset.map(|base| Offset(base.0.saturating_add((delta - first) as i64))),
             timestamp: written.append_time.unwrap_or(self.timestamp),
         }))
     }

@@ -149,8 +149,11 @@ impl Shared {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| on_delivery(&report))) {
                     panicked = Some(panic);
                 }
-                reported.clear();
-                spare.push(reported);
+                // One for each batch, in however many parts it went.
+                if is_last {
+                    reported.clear();
+                    spare.push(reported);
+                }
             }
             fate.settle(records, outcome, is_last);
             if is_last {

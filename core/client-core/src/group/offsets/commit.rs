@@ -32,6 +32,12 @@ impl Membership {
         if self.offsets.is_committing || self.offsets.queued.is_empty() {
             return;
         }
+        // Who has nothing to say need not be anybody.
+        while self.offsets.queued.front().is_some_and(|commit| commit.of.is_empty()) {
+            if let Some(commit) = self.offsets.queued.pop_front() {
+                self.settle_commit(commit, Ok(()));
+            }
+        }
         let mut later = VecDeque::new();
         if self.leaving.is_some() {
             // As a member's it would be believed, of partitions that are others'.
@@ -43,12 +49,6 @@ impl Membership {
     }
 
     fn send_queued(&mut self, now: Now) {
-        // Who has nothing to say need not be anybody.
-        while self.offsets.queued.front().is_some_and(|commit| commit.of.is_empty()) {
-            if let Some(commit) = self.offsets.queued.pop_front() {
-                self.settle_commit(commit, Ok(()));
-            }
-        }
         if self.offsets.queued.is_empty() {
             return;
         }

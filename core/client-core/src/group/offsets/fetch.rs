@@ -152,6 +152,11 @@ fn read(said: &OffsetFetchResponse<'_>) -> (ErrorCode, Found) {
     (ErrorCode::from_i16(code).unwrap_or(ErrorCode::UnknownServerError), found)
 }
 
+/// Whether the same may be answered otherwise later: also where a broker does not know what is wrong with it.
+fn may_pass(code: ErrorCode) -> bool {
+    code.is_retriable() || code == ErrorCode::UnknownServerError
+}
+
 /// The result, or `None` if it is to be asked again.
 fn verdict<'a>(
     asked: impl Iterator<Item = &'a TopicPartition>,
@@ -159,7 +164,7 @@ fn verdict<'a>(
     found: &Found,
 ) -> Option<Result<CommittedOffsets, GroupError>> {
     if !code.is_none() {
-        return (!code.is_retriable()).then_some(Err(GroupError::Refused(code)));
+        return (!may_pass(code)).then_some(Err(GroupError::Refused(code)));
     }
     let mut all = CommittedOffsets::new();
     for of in asked {
@@ -167,7 +172,7 @@ fn verdict<'a>(
             Some(Ok(committed)) => {
                 all.insert(of.clone(), committed.clone());
             }
-            Some(Err(code)) if code.is_retriable() => return None,
+            Some(Err(code)) if may_pass(*code) => return None,
             Some(Err(code)) => return Some(Err(GroupError::Refused(*code))),
             // A broker that leaves it out says nothing else the next time.
             None => return Some(Err(GroupError::Refused(ErrorCode::UnknownServerError))),
