@@ -138,7 +138,10 @@ impl<'a> Electorate<'a> {
             // Who has stopped and kept its place, for nobody could take it then, holds up nobody who can now.
             let absent = partition.isr.iter().copied().filter(|id| is_absent(*id));
             let absent = absent.chain([partition.leader]);
-            Some(absent.fold(Revision::of(topic.id, partition), Revision::without))
+            // Where an unclean election is allowed, such a place holds up nobody at all.
+            let if_nobody = if self.allows_unclean(topic) { IfNobody::End } else { IfNobody::Stay };
+            let revision = Revision { if_nobody, ..Revision::of(topic.id, partition) };
+            Some(absent.fold(revision, Revision::without))
         });
         vacant.collect()
     }

@@ -83,7 +83,7 @@ impl Controller {
         }
         self.note_pause(now);
         let (result, records) = match self.handle(now, command) {
-            Ok((_, records)) if !command.may_be_split() && bytes_of(&records) > BATCH_BYTES_MAX => {
+            Ok((_, records)) if is_too_much(&records, command.may_be_split()) => {
                 let why = "The records of one request would take too much: ask for less at a time.".into();
                 (Err(ControllerError::PolicyViolation(why)), Vec::new())
             }
@@ -327,6 +327,16 @@ fn part_of_a_batch(records: &[MetadataRecord]) -> usize {
         Some(*end)
     });
     ends.take_while(|end| *end <= BATCH_BYTES_MAX).count().max(1)
+}
+
+/// Whether a batch cannot hold them, or one of them if they may go in several. Nothing that was decided may turn out to
+/// fit nowhere: the quorum ends with it.
+fn is_too_much(records: &[MetadataRecord], may_be_split: bool) -> bool {
+    let mut scratch = Vec::new();
+    match may_be_split {
+        true => records.iter().any(|record| bytes_of_one(record, &mut scratch) > BATCH_BYTES_MAX),
+        false => bytes_of(records) > BATCH_BYTES_MAX,
+    }
 }
 
 /// What records take in a batch.

@@ -382,6 +382,8 @@ fn who_cannot_be_a_member_is_not_registered() {
         ),
         (RegisterBroker { endpoints: vec![endpoint], ..registration(1) }, ErrorCode::InvalidRegistration),
         (registration(-1), ErrorCode::InvalidRequest),
+        // No record can say that.
+        (RegisterBroker { rack: Some("r".repeat(40_000)), ..registration(1) }, ErrorCode::PolicyViolation),
     ];
     for (broker, code) in cases {
         let refused = stage.run(Command::RegisterBroker(broker)).expect_err("it must not");

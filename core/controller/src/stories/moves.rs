@@ -130,6 +130,20 @@ fn whoever_allows_an_unclean_election_does_not_wait_for_it() {
     assert_eq!(stage.line("b", 0), "nobody@1 isr= elr=1 last=1", "nothing was said of it");
 }
 
+/// It keeps its place when it stops, for nobody could take it; it is not waited for once that is allowed.
+#[test]
+fn whoever_allows_an_unclean_election_does_not_wait_for_who_stopped_in_order_either() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.alter("a", 0, &[1]).expect("2 is far behind");
+    while !stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) }).should_shut_down {
+        stage.hear(2);
+    }
+    assert_eq!(stage.line("a", 0), "1@0 isr=1", "it is fenced");
+    stage.set("a", "unclean.leader.election.enable", "true");
+    assert_eq!(stage.line("a", 0), "2@1 isr=2 recovering");
+}
+
 #[test]
 fn nobody_is_elected_uncleanly_unless_that_is_asked_for() {
     let mut stage = Stage::with(&[1, 2, 3]);
