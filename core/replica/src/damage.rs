@@ -7,7 +7,7 @@
 //! ```
 
 use base::{Effects, Offset};
-use storage::disk::Failed;
+use storage::disk::{DiskError, Failed};
 use storage::{Check, LookupError};
 
 use crate::fetch::Reader;
@@ -50,6 +50,22 @@ impl Partition {
         self.failed = true;
         out.push(Effect::Damaged(why.clone()));
         true
+    }
+
+    /// The disk refused an append. If it was one of the log's files, twice in a row, it does not pass: the log is looked
+    /// at, for no reader need come by that file.
+    pub(crate) fn append_refused(&mut self, why: &DiskError, out: &mut Effects<Effect>) {
+        self.fail(why.clone(), out);
+        if !self.failed && why.failed == Failed::File && std::mem::replace(&mut self.was_refused, true) {
+            self.unreadable = Some(why.clone().into());
+            out.push(Effect::Suspect(self.log.end()));
+        }
+    }
+
+    pub(crate) fn append_went_well(&mut self) {
+        if std::mem::take(&mut self.was_refused) {
+            self.unreadable = None;
+        }
     }
 
     /// A cut at an offset found stored records damaged, or could not read them. If that was midway, the log is of no

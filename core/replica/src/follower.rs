@@ -393,7 +393,10 @@ impl Partition {
                 self.on_appended(now, batch.bytes().len(), records, out);
                 Ok(())
             }
-            Err(storage::AppendError::Disk(error)) => Err(self.disk(error, out)),
+            Err(storage::AppendError::Disk(error)) => {
+                self.append_refused(&error, out);
+                Err(FollowError::Disk(error))
+            }
             Err(error) => Err(FollowError::Unusable(error.to_string())),
         }
     }

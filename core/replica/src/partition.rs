@@ -128,6 +128,8 @@ pub struct Partition {
     pub(crate) cut: Option<DecidedCut>,
     /// Why it could not be given up when that was tried last: damage that no reader need come by.
     pub(crate) unreadable: Option<LookupError>,
+    /// Whether the last append was refused because of one of the log's files.
+    pub(crate) was_refused: bool,
     /// Up to where the start of the log is durable: it comes back no lower than this.
     pub(crate) start_saved: Offset,
     /// Bytes and records appended since the last flush was asked for.
@@ -161,6 +163,7 @@ impl Partition {
             agreed_epoch: LeaderEpoch::NONE,
             cut: None,
             unreadable: None,
+            was_refused: false,
             unflushed_bytes: 0,
             unflushed_records: 0,
             unflushed_since: Duration::ZERO,
@@ -243,7 +246,7 @@ impl Partition {
             Ok(appended) => appended,
             Err(error) => {
                 if let storage::AppendError::Disk(disk) = &error {
-                    self.fail(disk.clone(), out);
+                    self.append_refused(disk, out);
                 }
                 return Err(error.into());
             }
@@ -263,6 +266,7 @@ impl Partition {
 
     /// Something was appended: it may have to be flushed.
     pub(crate) fn on_appended(&mut self, now: Now, bytes: usize, records: u32, out: &mut Effects<Effect>) {
+        self.append_went_well();
         if self.unflushed_bytes == 0 {
             self.unflushed_since = now.elapsed;
         }

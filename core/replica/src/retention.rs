@@ -1,7 +1,7 @@
 //! Retention: what is old, or too much, goes.
 
 use base::{Effects, Now};
-use storage::disk::DiskError;
+use storage::disk::{DiskError, Failed};
 use storage::{LookupError, Removal, Removed};
 
 use crate::partition::{Effect, Partition};
@@ -17,7 +17,8 @@ impl Partition {
         match self.log.retain_plan(now, self.high_watermark) {
             Ok(removal) => removal,
             Err(error) => {
-                if matches!(error, LookupError::Damaged { .. }) {
+                let is_of_log = !matches!(&error, LookupError::Disk(why) if why.failed != Failed::File);
+                if is_of_log {
                     // Nobody may ever read what is oldest, and nothing would go any more.
                     out.push(Effect::Suspect(self.log.start()));
                 }

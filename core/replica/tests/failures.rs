@@ -206,6 +206,41 @@ fn a_file_that_cannot_be_read_fails_one_look() {
     story.append().expect("memory");
 }
 
+/// After a start an append looks at what was there before. Nobody else reads that: what is appended would be refused for
+/// ever, and no other that has everything would lead.
+#[test]
+fn a_file_that_fails_one_append_after_the_other_has_the_log_given_up() {
+    let started = |known| {
+        let mut story = Story::new(FlushPolicy::Os);
+        (0..known).for_each(|at| assert_eq!(story.append().expect("memory"), Offset(at)));
+        story.partition.log_mut().close().expect("memory");
+        let (disk, dir) = (Arc::new(story.disk.clone()), PathBuf::from("/data/events-0"));
+        let known =
+            Known { recovery_point: Offset(known), log_start: Offset(0), clean: true, adopted: false };
+        let (log, _) = Log::open(disk, dir, LogSettings::tiny(), known, NOW).expect("it was closed");
+        story.partition = lead(log, 0, FlushPolicy::Os);
+        story.disk.fail(Some("read_at"));
+        story
+    };
+    let suspects = |story: &mut Story| -> Vec<Effect> {
+        story.append().expect_err("one of its files cannot be read");
+        story.out.drain().filter(|effect| matches!(effect, Effect::Suspect(_))).collect()
+    };
+    let mut story = started(2);
+    assert!(suspects(&mut story).is_empty(), "once may be by chance");
+    assert!(matches!(suspects(&mut story)[..], [Effect::Suspect(Offset(2))]));
+    let look = |story: &mut Story| story.partition.check_plan(Offset(2)).and_then(Check::run);
+    let why = look(&mut story).expect_err("it was refused twice");
+    assert!(!story.partition.on_damage(&why, false, &mut story.out), "nobody else has it");
+    story.disk.fail(None);
+    story.append().expect("it passed after all");
+    assert_eq!(look(&mut story), Ok(()));
+    let mut story = started(2);
+    (0..2).for_each(|_| drop(suspects(&mut story)));
+    let why = look(&mut story).expect_err("it was refused twice");
+    assert!(story.partition.on_damage(&why, true, &mut story.out) && story.partition.is_failed());
+}
+
 #[test]
 fn a_file_that_fails_a_change_takes_its_partition_offline() {
     let mut story = Story::new(FlushPolicy::Os);

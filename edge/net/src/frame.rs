@@ -282,7 +282,8 @@ impl<S: AsyncRead + Unpin> FrameReader<S> {
     /// When to look at this connection again although nothing came.
     fn due(&self) -> Instant {
         match self.frame_since {
-            Some(since) => self.frame_due(since),
+            // One that came fast at first is not given hours for its last byte.
+            Some(since) => self.frame_due(since).min(self.idle_due()),
             None if self.is_large() => (self.active + LARGE_KEPT).min(self.idle_due()),
             None => self.idle_due(),
         }

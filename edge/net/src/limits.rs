@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// How many connections there may be, and how fast they may come.
 #[derive(Debug, Clone)]
 pub struct ListenerLimits {
-    /// Open connections in all; one more is closed at once. Ten thousand, or 70 % of the descriptors
+    /// Open connections in all; one more is closed at once. Ten thousand, or 40 % of the descriptors
     /// this process may open: the rest is for log files.
     pub connections_max: usize,
     /// Open connections from one address (one /64 for IPv6), so that one host cannot take them all. Half of them:
@@ -101,13 +101,14 @@ fn descriptors_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many connections leave this process descriptors for its log files: 70 % of those that it may open.
+/// How many connections leave this process descriptors for its log files: 40 % of those that it may open, half of which
+/// are for logs.
 pub fn connections_affordable() -> usize {
     affordable(descriptors_max())
 }
 
 fn affordable(descriptors: u64) -> usize {
-    usize::try_from(descriptors / 10 * 7).map_or(usize::MAX, |share| share.max(1))
+    usize::try_from(descriptors / 10 * 4).map_or(usize::MAX, |share| share.max(1))
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_files() {
-        assert_eq!([1_024, 20_000, 5].map(affordable), [714, 14_000, 1]);
+        assert_eq!([1_024, 20_000, 5].map(affordable), [408, 8_000, 1]);
         assert!(affordable(u64::MAX) > 1 << 40, "nobody limits them");
     }
 }

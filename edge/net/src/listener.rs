@@ -58,6 +58,9 @@ pub struct Connection {
     pub thread: usize,
     /// Its place among the open connections; to be kept until the socket is closed.
     pub seat: Seat,
+    /// When those that did not end in time are cut. This is done to the task that was given the connection; whoever
+    /// hands it on to another one has that end by this.
+    pub cut: Stop,
 }
 
 impl Listener {
@@ -177,7 +180,7 @@ impl<C> HandOff<C> {
     {
         let thread = self.io.next();
         let connection = self.connection.clone();
-        let mut end = self.end.clone();
+        let (mut end, cut) = (self.end.clone(), self.end.clone());
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(error) => return debug!(%peer, %error, "connection lost before it was served"),
@@ -187,7 +190,7 @@ impl<C> HandOff<C> {
                 wait_until(at).await;
                 match prepare(stream) {
                     Ok((stream, local)) => {
-                        connection(Connection { stream, peer, local, thread, seat }).await;
+                        connection(Connection { stream, peer, local, thread, seat, cut }).await;
                     }
                     Err(error) => debug!(%peer, %error, "connection lost before it was served"),
                 }

@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     connection: Connection,
     stop: Stop,
 ) {
-    let Connection { mut stream, peer, local, seat, .. } = connection;
+    let Connection { mut stream, peer, local, seat, mut cut, .. } = connection;
     watch_peer(&stream);
     let greeted = timeout(HELLO_MAX, greet(&identity, service.get(), &mut stream)).await;
     let (node, purpose) = match greeted {
@@ -79,8 +79,11 @@ pub(crate) async fn serve(
             let owner = Arc::clone(&there.node);
             there.io.spawn_on(thread, async move {
                 if let Ok(stream) = TcpStream::from_std(stream) {
-                    let connection = Connection { stream, peer, local, thread, seat };
-                    connection::serve(owner, connection, Peer::Node(node), stop).await;
+                    let connection = Connection { stream, peer, local, thread, seat, cut: cut.clone() };
+                    tokio::select! {
+                        () = connection::serve(owner, connection, Peer::Node(node), stop) => {}
+                        () = cut.stopped() => {}
+                    }
                 }
             });
         }

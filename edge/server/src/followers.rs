@@ -9,6 +9,7 @@
 //! they must not wait for the megabytes of the others, neither on the connection nor for a core.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -353,7 +354,9 @@ impl Task {
             let Some(cell) = followers.table.get(key.0, key.1) else {
                 return Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None };
             };
-            step(&followers, &cell, (leader, lane), answer)
+            let next = catch_unwind(AssertUnwindSafe(|| step(&followers, &cell, (leader, lane), answer)));
+            // That one takes no more, which was said as it panicked; the others are followed on.
+            next.unwrap_or(Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None })
         };
         self.fetcher.on_answer(now, self.correlation_id, answer, &mut each)?;
         Ok(())

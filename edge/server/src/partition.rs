@@ -253,8 +253,10 @@ impl PartitionCell {
     }
 
     /// Cuts the end of the log off as was decided, once it is written down that it is durable up to `upto` at
-    /// most. Nobody else writes that down in between: they would say what was before.
+    /// most. Nobody else writes that down in between: they would say what was before. Nor is a flush on its way, which
+    /// puts files into place that a cut does, too.
     fn cut(&self, upto: Offset) {
+        let _alone = self.syncing.lock();
         let now = self.clock.now();
         let cut = self.dir.mark(|marks| {
             // What was taken away may have left its name to another log by now, and another leader may have had the

@@ -388,6 +388,7 @@ impl Fetcher {
         // Who was told to go on elsewhere, or given something, and does not go on would be told the same at once.
         if (has_failed || is_redirected) && fetch == NextFetch::Ask(wanted) {
             let until = now.elapsed.saturating_add(self.refusal_rest(key, may_not_know));
+            let until = rests_until.map_or(until, |rests_until| rests_until.max(until));
             self.resting.insert(key, Rest { until, is_held: false });
             self.changed.insert(key);
             return;

@@ -33,6 +33,8 @@ struct Follower {
     correlation_id: i32,
     /// Whether its disk takes checkpoints.
     writes: bool,
+    /// Until when it asks for nothing more, if it has no room for records.
+    full_until: Option<Duration>,
 }
 
 impl Follower {
@@ -53,6 +55,7 @@ impl Follower {
             bell,
             correlation_id: 0,
             writes: true,
+            full_until: None,
         };
         for name in topics {
             let topic = world.image().topic(name).unwrap();
@@ -102,11 +105,14 @@ impl Follower {
             return Some(parked);
         }
         let bytes = reaction.bytes();
-        let (partitions, writes) = (&mut self.partitions, self.writes);
-        let mut each = |key, answer: LeaderAnswer<'_>| {
+        let (partitions, writes, full_until) = (&mut self.partitions, self.writes, self.full_until);
+        let mut each = |key, mut answer: LeaderAnswer<'_>| {
             let has_failed = matches!(answer, LeaderAnswer::Refused(_));
+            if let (LeaderAnswer::Fetched(said), Some(_)) = (&mut answer, full_until) {
+                said.records = &[];
+            }
             let fetch = step(partitions.get_mut(&key).unwrap(), world, answer, writes);
-            Next { fetch, has_failed, rests_until: None }
+            Next { fetch, has_failed, rests_until: full_until }
         };
         self.fetcher.on_answer(world.now, self.correlation_id, &bytes, &mut each).unwrap();
         None
@@ -203,6 +209,26 @@ fn deletion() -> DeleteRecordsRequest<'static> {
     let part = DeleteRecordsPartition { partition_index: 0, offset: 1 };
     let topics = vec![DeleteRecordsTopic { name: "t", partitions: vec![part] }];
     DeleteRecordsRequest { topics, timeout_ms: 1000 }
+}
+
+/// What came is thrown away: to ask for it again at once would have it sent again and again.
+#[test]
+fn who_has_no_room_asks_again_when_its_rest_is_over() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let mut follower = Follower::of(&world, &["t"]);
+    let other = (world.image().topic("t").unwrap().id, PartitionIndex(1));
+    follower.fetcher.set(other, NextFetch::Nothing);
+    assert!(follower.ask(&mut world).is_none());
+    let waiting = follower.ask(&mut world).expect("nothing is there");
+    let _ = sent(&mut world, "t", "x").parked();
+    let until = world.now.elapsed + Duration::from_secs(5);
+    follower.full_until = Some(until);
+    assert!(follower.look(&mut world, waiting).is_none());
+    assert_eq!((follower.ends()[0], follower.fetcher.due_at()), ((0, 0), Some(until)));
+    world.now.elapsed = until;
+    follower.full_until = None;
+    assert!(follower.ask(&mut world).is_none());
+    assert_eq!(follower.ends()[0].0, 1, "there is room");
 }
 
 #[test]

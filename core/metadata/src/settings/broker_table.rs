@@ -208,7 +208,7 @@ pub(super) const BROKER: &[Setting] = &[
     dynamic("log.segment.bytes", Int, Some("1073741824"), AtLeast(1_048_576)),
     dynamic("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0)),
     fixed("max.connections", Int, Some("10000"), AtLeast(1))
-        .doc("How many connections are open at a time, but no more than 70 % of the files that the system lets this process open.")
+        .doc("How many connections are open at a time, but no more than 40 % of the files that the system lets this process open.")
         .why("Enough for a large site, few enough for the memory of a small node."),
     fixed("max.connections.per.ip", Int, Some("5000"), AtLeast(1))
         .doc("How many connections one address may have open.")

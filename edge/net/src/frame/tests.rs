@@ -231,6 +231,18 @@ async fn a_thin_line_has_time_for_a_large_frame() {
     }
 }
 
+/// What came fast earns no hours for a last byte that never comes: it holds memory that others wait for.
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_stops_coming_is_cut_when_nothing_came_for_too_long() {
+    let (mut peer, mut reader) = open_with(limits(), &MemoryBudget::new(1 << 30));
+    let all = framed(&vec![7; 16 << 20]);
+    let began = Instant::now();
+    let (error, sent) = tokio::join!(reader.next(), peer.write_all(&all[..all.len() - 1]));
+    sent.expect("it was read");
+    assert!(matches!(error, Err(FrameError::TooSlow { received, .. }) if received == all.len() - 1));
+    assert_eq!(began.elapsed().as_secs(), 600);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_idle_peer_is_reported_and_may_be_waited_for_again() {
     let (mut peer, mut reader) = open();

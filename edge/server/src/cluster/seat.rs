@@ -82,6 +82,17 @@ enum Begun {
     Observer(Box<Observer>),
 }
 
+/// Says that the quorum failed, if its thread panics.
+struct FailsIfPanicking<'a>(&'a Seat);
+
+impl Drop for FailsIfPanicking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0.start.on_failed)("its thread panicked".to_owned());
+        }
+    }
+}
+
 impl Seat {
     /// Takes the place that the log of this node gives it; a node without a log founds its cluster, or waits to
     /// be called. What is known to be committed is told before it returns.
@@ -220,6 +231,8 @@ impl Seat {
     }
 
     fn run(&self, begun: Begun) {
+        // A node whose metadata stand still would go on as if nothing had happened.
+        let _fails = FailsIfPanicking(self);
         let mut begun = Ok(begun);
         loop {
             let (was_member, ended) = match begun {
