@@ -17,10 +17,11 @@ mod read;
 mod seconds;
 mod send;
 pub(crate) mod tag;
+mod timing;
 mod topics;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::driver::Driver;
 use crate::histogram::Quantiles;
-use crate::meter::{Counts, Measured};
+use crate::meter::{Counts, Measured, Meter};
 use crate::metrics::{Grown, Scraped};
 use crate::resources::{Sources, Used};
 use crate::schedule::{Punctuality, wait_until};
@@ -44,6 +45,7 @@ use clients::Clients;
 use read::Reading;
 use seconds::Watch;
 use send::Sending;
+use timing::Timing;
 use topics::Topics;
 
 pub use seconds::{Show, Window};
@@ -53,6 +55,7 @@ pub(crate) use part::{Done, Job, Phase, Progress, Share, Start, Told};
 pub(crate) use read::Readers;
 pub(crate) use seconds::Watched;
 pub(crate) use send::Sent;
+pub(crate) use timing::steady_from;
 pub(crate) use topics::Ends;
 
 /// What a run needs.
@@ -159,17 +162,6 @@ pub struct Second {
     pub end_to_end_ns: Option<Quantiles>,
     /// What it took.
     pub used: Used,
-}
-
-/// When things are to happen, by the clock of the clients.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    started: Duration,
-    steady_from: Duration,
-    /// Until when records are due; `None` if they are counted.
-    until: Option<Duration>,
-    /// How many are due in the steady state.
-    records: Option<u64>,
 }
 
 /// Runs a workload once. `show` is told of each second when it is over.
@@ -321,7 +313,7 @@ struct Both {
     watched: Watched,
 }
 
-/// Senders and readers are ready by then: making them is no part of what is measured.
+/// Most senders and readers are ready by then: making them is no part of what is measured.
 const READY: Duration = Duration::from_millis(300);
 
 impl<'a> Run<'a> {
@@ -338,6 +330,16 @@ impl<'a> Run<'a> {
             scraped.begin();
         }
         scraped
+    }
+
+    /// Looks from the start on: what is used until then is not of the run.
+    fn watch(
+        &self,
+        (timing, scraped): (Timing, Scraped<'a>),
+        meters: (Vec<Arc<Meter>>, Vec<Arc<Meter>>),
+    ) -> Watch<'a> {
+        wait_until(timing.started, || self.clock.now());
+        Watch::new(self, (timing, scraped), meters)
     }
 
     /// Senders, and readers beside them if there are any.
@@ -363,12 +365,12 @@ impl<'a> Run<'a> {
     ) -> Result<Both> {
         let sending = Sending::prepare(self, timing)?;
         let reading = Reading::prepare(self, (timing.started, timing.steady_from), true)?;
-        let mut watch = Watch::new(self, (timing, scraped), sending.meters(), reading.meters());
-        let (sent, readers) = thread::scope(|scope| {
+        let (mut watch, sent, readers) = thread::scope(|scope| {
             let (sender, senders_done) = mpsc::channel::<()>();
             let (reader, readers_done) = mpsc::channel::<()>();
             let readers = reading.start(scope, reader);
             let senders = sending.start(scope, sender);
+            let mut watch = self.watch((timing, scraped), (sending.meters(), reading.meters()));
             watch.until(&senders_done, &self.clock, show);
             let sent = send::join(senders, self.target.workload);
             let ends = match &sent {
@@ -379,7 +381,7 @@ impl<'a> Run<'a> {
             reading.end_at(ends.as_ref().cloned().unwrap_or_default());
             watch.until(&readers_done, &self.clock, show);
             let readers = reading.join(readers);
-            ends.and(Ok((sent?, readers?)))
+            ends.and(Ok((watch, sent?, readers?)))
         })?;
         watch.rest(self.clock.now(), show);
         let watched = watch.end();
@@ -424,9 +426,7 @@ impl<'a> Run<'a> {
         let records = self.target.workload.records;
         let timing = Timing { started: began, steady_from: began, until: None, records };
         reading.end_at(ends);
-        let mut watch = Watch::new(self, (timing, scraped), Vec::new(), reading.meters());
-        // That is a while after all is ready.
-        wait_until(began, || self.clock.now());
+        let mut watch = self.watch((timing, scraped), (Vec::new(), reading.meters()));
         let readers = thread::scope(|scope| {
             let (working, done) = mpsc::channel::<()>();
             let readers = reading.start(scope, working);
@@ -482,20 +482,6 @@ impl<'a> Run<'a> {
             log_bytes_per_record: None,
         }
     }
-}
-
-impl Timing {
-    fn of(workload: &Workload, started: Duration) -> Self {
-        let Workload { warmup_seconds, seconds, records, .. } = *workload;
-        let steady_from = tag::exact(started + Duration::from_secs_f64(warmup_seconds));
-        let until = records.is_none().then(|| steady_from + Duration::from_secs_f64(seconds));
-        Self { started, steady_from, until, records }
-    }
-}
-
-/// From when on a run counts that begins then.
-pub(crate) fn steady_from(workload: &Workload, began: Duration) -> Duration {
-    Timing::of(workload, began).steady_from
 }
 
 /// What was measured, from then on until the last of it came through.

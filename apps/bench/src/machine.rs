@@ -93,7 +93,7 @@ impl Machine {
 }
 
 /// All the memory that there is for this program and brokers beside it.
-pub fn memory_total_bytes() -> Option<u64> {
+pub(crate) fn memory_total_bytes() -> Option<u64> {
     let all = memory_bytes(&fs::read_to_string("/proc/meminfo").ok()?)?;
     Some(memory_bytes_max().map_or(all, |of_container| all.min(of_container)))
 }
@@ -104,7 +104,7 @@ fn memory_bytes_max() -> Option<u64> {
 }
 
 /// Processors that the system counts time of, of which a container may have less than all.
-pub fn processors() -> usize {
+pub(crate) fn processors() -> usize {
     let of_system = fs::read_to_string("/proc/stat").map_or(0, |stat| {
         stat.lines()
             .filter(|line| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' ')))

@@ -137,25 +137,27 @@ impl Page {
     }
 
     /// What its broker counted since then; what did not change is left out. One that was started anew meanwhile began
-    /// at nothing: what it had counted before that nobody knows.
+    /// at nothing: what it had counted before that nobody knows. Of one that was not, what became less has lost some of
+    /// its parts, and says nothing.
     fn since(&self, before: &Self) -> Counted {
         let is_anew = self.is_started_since(before);
         let grown = self.counted.iter().map(|(name, now)| {
-            let before = before.counted.get(name).filter(|before| !is_anew && *before <= now);
-            (name, now - before.unwrap_or(&0.0))
+            let from = before.counted.get(name).copied().unwrap_or_default();
+            (name, if is_anew.unwrap_or(from > *now) { *now } else { now - from })
         });
         grown.filter(|(_, grown)| *grown > 0.0).map(|(name, grown)| (name.clone(), grown)).collect()
     }
 
+    /// Nothing of one that was started anew: what its process used before that nobody knows.
     fn cpu_seconds_since(&self, before: &Self) -> Option<f64> {
-        let (now, before_seconds) = (self.cpu_seconds?, before.cpu_seconds?);
-        let is_anew = self.is_started_since(before) || now < before_seconds;
-        Some(if is_anew { now } else { now - before_seconds })
+        let grown = self.cpu_seconds? - before.cpu_seconds?;
+        (self.is_started_since(before) != Some(true) && grown >= 0.0).then_some(grown)
     }
 
-    fn is_started_since(&self, before: &Self) -> bool {
+    /// Where it says when it was.
+    fn is_started_since(&self, before: &Self) -> Option<bool> {
         // The system's clock may be set meanwhile, by a little.
-        self.started.zip(before.started).is_some_and(|(now, before)| now > before + 1.0)
+        self.started.zip(before.started).map(|(now, before)| now > before + 1.0)
     }
 }
 
@@ -319,10 +321,13 @@ nothing NaN
     #[test]
     fn what_a_run_took_is_the_difference() {
         let page = |counted, started| Page { counted, started, ..Page::default() };
-        let before = page(counted(&[("a", 1.0), ("same", 3.0), ("less", 9.0)]), Some(1e9));
+        let then = counted(&[("a", 1.0), ("same", 3.0), ("less", 9.0)]);
+        let before = page(then.clone(), Some(1e9));
         let now = counted(&[("a", 4.0), ("same", 3.0), ("less", 1.0), ("first", 2.0)]);
         let grown = page(now.clone(), Some(1e9)).since(&before);
-        assert_eq!(grown, counted(&[("a", 3.0), ("less", 1.0), ("first", 2.0)]));
+        assert_eq!(grown, counted(&[("a", 3.0), ("first", 2.0)]), "some of its topics are gone");
+        let grown = page(now.clone(), None).since(&page(then, None));
+        assert_eq!(grown, counted(&[("a", 3.0), ("less", 1.0), ("first", 2.0)]), "it may have begun anew");
         assert_eq!(page(now.clone(), Some(1e9 + 30.0)).since(&before), now, "it was started anew");
         // One of three was, and had counted much.
         let flushed = |count: f64, started| page(counted(&[("flushes_total", count)]), Some(started));
@@ -346,7 +351,7 @@ nothing NaN
         let (one, other) = (page(Some(2.0), Some(7.0)), page(None, None));
         assert_eq!(took(&[one.clone(), other.clone()], &[one.clone(), other]), (None, None));
         let (old, anew) = (page(Some(9.0), None), page(Some(1.0), None));
-        assert_eq!(took(&[one.clone(), old], &[one, anew]).0, Some(1.0), "one was started again");
+        assert_eq!(took(&[one.clone(), old], &[one, anew]).0, None, "one was started again");
     }
 
     #[test]

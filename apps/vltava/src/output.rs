@@ -1,10 +1,16 @@
-//! Tables, paragraphs and times for people.
+//! Tables, paragraphs, lines and times for people.
 
 use std::fmt;
+use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, ContentArrangement};
 use jiff::Timestamp;
+
+/// Says a line on standard error, for as long as somebody reads it.
+pub(crate) fn say(words: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
 
 /// Rows under a headline, in columns that fit the terminal.
 pub(crate) struct Table(comfy_table::Table);

@@ -29,6 +29,11 @@ impl<'a> Brokers<'a> {
         brokers
     }
 
+    /// It starts now: what was used until then is not of the run.
+    pub(super) fn begin(&mut self) {
+        self.used = Used::now(self.sources);
+    }
+
     /// Adds what they used to a second of all workers.
     pub(super) fn look(&mut self, mut tick: Tick) -> Tick {
         let now = Used::now(self.sources);

@@ -167,15 +167,17 @@ impl Fleet {
         let job = |at: usize| stage.job(Share { of: at as u32, among }, phase.clone());
         self.order_all(|at| Order::Prepare(Box::new(job(at))))?;
         self.await_all_ready()?;
+        // To look at their pages takes a while.
+        let mut brokers = Brokers::new(target, &phase);
         let began = self.clock.soon(LEAD);
         self.order_all(|at| {
             let shift = Shift::of(offsets[at].nanos.saturating_neg());
             Order::Start { at: shift.here(began), shift_ns: shift.nanos() }
         })?;
         let gathering = Gathering::new(self.links.len(), job(0).run, target.workload);
-        // What brokers use until then is not of the run.
         wait_until(began, || self.clock.now());
-        let merged = self.gather(gathering, stage, target, &phase, show)?;
+        brokers.begin();
+        let merged = self.gather((gathering, brokers), stage, target, &phase, show)?;
         Ok((merged, began))
     }
 
@@ -194,13 +196,13 @@ impl Fleet {
 
     fn gather(
         &self,
-        mut gathering: Gathering,
+        (mut gathering, mut brokers): (Gathering, Brokers<'_>),
         stage: &Stage<'_>,
         target: Target<'_>,
         phase: &Phase,
         show: &mut Show<'_>,
     ) -> Result<Merged> {
-        let (mut is_stopped, mut brokers) = (false, Brokers::new(target, phase));
+        let mut is_stopped = false;
         loop {
             if target.stop.load(Ordering::Relaxed) && !is_stopped {
                 is_stopped = true;

@@ -11,11 +11,11 @@ use client::Scratch;
 use client::consumer::{Consumer, Start};
 
 use super::send::{CLOSE_MAX, Records, payload};
-use super::{Outcome, Run, Show, Timing, Watch, Watched, flow};
+use super::{Outcome, Run, Show, Timing, Watched, flow};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
 use crate::meter::{Counting, Meter};
-use crate::schedule::{Punctuality, wait_until};
+use crate::schedule::Punctuality;
 use crate::stamp::Stamp;
 use crate::verify::{Checker, ReadAt};
 
@@ -54,11 +54,10 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let topic = run.topics.names().first().context("it has a topic")?;
     let (timing, scraped) = run.timing();
     let meters = Meters::new(timing);
-    let mut watch =
-        Watch::new(run, (timing, scraped), vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
+    let of_both = (vec![meters.acknowledged.clone()], vec![meters.read.clone()]);
     let mut call = histogram();
     let (mut sent, mut steady) = (0, 0);
-    wait_until(timing.started, || run.clock.now());
+    let mut watch = run.watch((timing, scraped), of_both);
     while !run.target.stop.load(Ordering::Relaxed) && timing.records.is_none_or(|records| steady < records) {
         let due = run.clock.now();
         if timing.until.is_some_and(|until| due >= until) {

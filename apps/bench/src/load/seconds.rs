@@ -56,12 +56,11 @@ pub(super) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Looks from when a run starts; at what brokers count, if nobody has, once its steady state begins.
+    /// Looks from now on, when a run starts; at what brokers count, if nobody has, once its steady state begins.
     pub(super) fn new(
         run: &Run<'a>,
         (timing, scraped): (Timing, Scraped<'a>),
-        of_senders: Vec<Arc<Meter>>,
-        of_readers: Vec<Arc<Meter>>,
+        (of_senders, of_readers): (Vec<Arc<Meter>>, Vec<Arc<Meter>>),
     ) -> Self {
         let sources = run.target.sources;
         let used = Used::now(sources);

@@ -46,14 +46,12 @@ impl Topics {
             ..NewTopic::named(name)
         };
         let created = admin.create_topics(names.iter().map(topic)).wait();
-        let is_made: Vec<bool> = created.iter().map(Result::is_ok).collect();
         let topics = Self { names, partitions: workload.partitions as usize };
         let mut created = created.into_iter().map(|one| one.context("cannot make the topics of the run"));
         let made = created.try_for_each(|one| one.map(drop)).and_then(|()| topics.await_leaders(admin));
         if let Err(error) = made {
-            // The cluster may be somebody's: what it has of them does not stay.
-            let names = topics.names.into_iter().zip(is_made).filter_map(|(name, made)| made.then_some(name));
-            drop(admin.delete_topics(names).wait());
+            // The cluster may be somebody's: nothing stays of them, though nobody may know which it has.
+            drop(topics.delete(admin));
             return Err(error);
         }
         Ok(topics)

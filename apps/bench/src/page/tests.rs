@@ -91,6 +91,8 @@ fn what_was_published_of_a_latency_is_beside_its_course() {
     took.saturating_record(2_000_000);
     for run in report.points[0].systems.iter_mut().flat_map(|system| &mut system.runs) {
         run.seconds.iter_mut().for_each(|second| second.end_to_end_ns = Quantiles::of(&took));
+        run.read = run.written.clone();
+        run.read.iter_mut().for_each(|read| read.response_ns = Quantiles::of(&took));
     }
     report.published = Some(Published { p99_ms: Some(3.0), ..Published::default() });
     let page = page(&report);

@@ -100,6 +100,10 @@ impl Cluster {
         let place = usize::from(broker) - 1;
         let process =
             self.processes.get_mut(place).with_context(|| format!("there is no broker {broker}"))?;
+        if !due.is_end {
+            // One that ended by itself would not be missed behind it.
+            process.must_run()?;
+        }
         let what = match (kind, due.is_end) {
             (Kind::Kill, false) => {
                 process.kill();

@@ -17,7 +17,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use crate::failure;
-use crate::output::{Table, wrapped};
+use crate::output::{Table, say, wrapped};
 
 /// Measure by name: what LinkedIn, LiveRamp and Confluent measured, on this program, Apache Kafka, or any cluster
 #[derive(clap::Args)]
@@ -197,17 +197,17 @@ fn show(arguments: &ShowArguments, out: &mut dyn Write) -> Result<()> {
 
 fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> {
     let found = compared(arguments, out).unwrap_or_else(|error| {
-        eprintln!("{}", failure::describe(&error, failure::Asked::Other));
+        say(format_args!("{}", failure::describe(&error, failure::Asked::Other)));
         std::process::exit(NOT_COMPARED)
     });
     if let Some(unjudged) = found.unjudged() {
-        eprintln!("warning: {unjudged}");
+        say(format_args!("warning: {unjudged}"));
     }
     if !found.wrong.is_empty() {
         bail!("runs of {} failed: {}", arguments.after.display(), found.wrong.join("; "));
     }
     if let Some(chance) = found.chance() {
-        eprintln!("warning: {chance}");
+        say(format_args!("warning: {chance}"));
     }
     if found.is_worse() {
         let worse: Vec<String> = found.surely_worse().map(Line::in_words).collect();
@@ -218,7 +218,7 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
         return Ok(());
     }
     for line in worse {
-        eprintln!("warning: looks worse: {}", line.in_words());
+        say(format_args!("warning: looks worse: {}", line.in_words()));
     }
     std::process::exit(UNJUDGED)
 }
@@ -228,14 +228,14 @@ fn compared(arguments: &CompareArguments, out: &mut dyn Write) -> Result<Differe
     let (before, after) = (Report::open(&arguments.before)?, Report::open(&arguments.after)?);
     let found = compare(&before, &after, arguments.noise);
     for note in &found.unmatched {
-        eprintln!("note: {note}");
+        say(format_args!("note: {note}"));
     }
     if found.lines.is_empty() && found.wrong.is_empty() {
         bail!("the two have nothing in common that could be compared");
     }
     if let Some(folder) = &arguments.out {
         let page = files::write_compared((&before, &after), &found, folder)?;
-        eprintln!("written: {}", page.display());
+        say(format_args!("written: {}", page.display()));
     }
     write!(out, "{}", found.table().text())?;
     out.flush()?;
@@ -251,7 +251,7 @@ fn report(arguments: &ReportArguments) -> Result<()> {
         }
     };
     for path in written {
-        eprintln!("written: {}", path.display());
+        say(format_args!("written: {}", path.display()));
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ fn a_broker_that_was_started_again_stays_until_the_load_is_over() {
                 warmup_seconds: 0\nseconds: 7\nfaults: kill 2 at 2 for 1, pause 3 at 4 for 0.5\n";
     let workload = file(folder.path(), "again.yaml", text);
     let data_dir = folder.path().join("data").display().to_string();
-    let ran = bench(&["run", &workload, "--no-ceilings", "--port", "23000", "--data-dir", &data_dir]);
+    let ran = bench(&["run", &workload, "--no-ceilings", "--port", "24000", "--data-dir", &data_dir]);
     assert_eq!(ran.status.code(), Some(0), "nothing is acknowledged without it: {}", stderr(&ran));
 }
 
@@ -91,7 +91,7 @@ fn a_broker_that_ends_by_itself_fails_the_run() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    drop(running.stdout.take());
+    drop((running.stdout.take(), running.stderr.take()));
     kill_process(third_broker(&mut running, &data), Signal::KILL).expect("it was there");
     let ran = running.wait_with_output().expect("it ends");
     assert_eq!(ran.status.code(), Some(1), "{}", stderr(&ran));

@@ -23,11 +23,13 @@ use super::live::Live;
 use super::worker::{TokenArguments, export};
 use crate::cmd::VERSION;
 use crate::interrupt;
+use crate::output::say;
 
 /// Run a benchmark, or a workload of yours
 ///
 /// Without --driver or --bootstrap-server it starts brokers of this program, on fresh data for each run. Every
-/// record is read back and checked: one that is lost, duplicated, reordered or corrupt fails the run.
+/// record is read back and checked: one that is lost, duplicated, reordered or corrupt fails the run, and so
+/// does a broker that ends by itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -157,7 +159,7 @@ impl Shown for Suite<'_> {
         live.end();
         // A disk that is full costs the histograms and not the result.
         if let Err(error) = logged.and_then(|()| histograms.map_or(Ok(()), Runs::finish)) {
-            eprintln!("note: histograms are not written: {error:#}");
+            say(format_args!("note: histograms are not written: {error:#}"));
         }
         report
     }
@@ -189,11 +191,11 @@ impl Arguments {
         tell(report, self.json, out)?;
         out.flush()?;
         for note in &report.notes {
-            eprintln!("note: {note}");
+            say(format_args!("note: {note}"));
         }
         if let Some(folder) = &self.out {
             for path in files::write(report, folder)? {
-                eprintln!("written: {}", path.display());
+                say(format_args!("written: {}", path.display()));
             }
         }
         match &report.wrong()[..] {
@@ -213,14 +215,14 @@ impl Arguments {
     ) -> Result<()> {
         let mut summary = Summary::of(&family.name, &family.about);
         for (number, experiment) in (1..).zip(experiments) {
-            eprintln!("{number} of {}: {}", experiments.len(), experiment.name);
+            say(format_args!("{number} of {}: {}", experiments.len(), experiment.name));
             let done = measure(experiment).and_then(|report| {
                 summary.add(&report);
                 self.show(&report, out)
             });
             ensure!(!stop.load(Ordering::Relaxed), "it was interrupted");
             if let Err(error) = done {
-                eprintln!("{}: {error:#}", experiment.name);
+                say(format_args!("{}: {error:#}", experiment.name));
                 summary.add_failure(&experiment.name, &format!("{error:#}"));
             }
             if !self.json {
@@ -232,7 +234,7 @@ impl Arguments {
         }
         if let Some(folder) = &self.out {
             for path in files::write_summary(&summary, folder)? {
-                eprintln!("written: {}", path.display());
+                say(format_args!("written: {}", path.display()));
             }
         }
         out.flush()?;
@@ -274,7 +276,7 @@ impl Arguments {
         ensure!(!stop.load(Ordering::Relaxed), "it was interrupted");
         // Benchmarks say something without it.
         Ok(measured
-            .inspect_err(|error| eprintln!("note: what this machine can do is not known: {error:#}"))
+            .inspect_err(|error| say(format_args!("note: what this machine can do is not known: {error:#}")))
             .ok())
     }
 
@@ -310,7 +312,7 @@ impl Arguments {
             return Ok(None);
         }
         let fleet = Fleet::connect(&self.workers, &self.token.token()?)?;
-        eprintln!("{} workers make the load", fleet.workers());
+        say(format_args!("{} workers make the load", fleet.workers()));
         Ok(Some(fleet))
     }
 
