@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // What was written before belongs before the error; if it cannot be, the error still counts.
             let _ = out.flush();
-            eprintln!("{}", failure::describe(&error, asked));
+            output::say(format_args!("{}", failure::describe(&error, asked)));
             ExitCode::FAILURE
         }
     }

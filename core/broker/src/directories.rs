@@ -36,7 +36,7 @@ pub struct Found {
 pub struct LastStop {
     /// Whether it was a crash.
     pub after_crash: bool,
-    /// The earliest life that one of the directories was stopped in, in good order.
+    /// The life that was stopped in good order.
     pub previous_epoch: Option<BrokerEpoch>,
     /// The replicas that may lack what they once acknowledged (KIP-966): where nothing counted that was not
     /// durable, none.
@@ -50,15 +50,14 @@ pub fn last_stop(found: &[Found]) -> LastStop {
         return LastStop { after_crash: false, previous_epoch: None, in_doubt: InDoubt::Everything };
     }
     let unclean = || used().filter(|directory| directory.clean.is_none());
-    // What is clean beside what crashed was left by half a stop, or put back: then it is of an earlier life.
-    let epoch = used().filter_map(|directory| directory.clean).min().filter(|epoch| *epoch >= 0);
-    let previous_epoch = epoch.map(BrokerEpoch);
     if unclean().next().is_none() {
+        let epoch = used().filter_map(|directory| directory.clean).min().filter(|epoch| *epoch >= 0);
+        let previous_epoch = epoch.map(BrokerEpoch);
         return LastStop { after_crash: false, previous_epoch, in_doubt: InDoubt::Nothing };
     }
     let lax: Vec<PartitionKey> = unclean().flat_map(|directory| directory.lax.iter().copied()).collect();
     let in_doubt = if lax.is_empty() { InDoubt::Nothing } else { InDoubt::Partitions(lax) };
-    LastStop { after_crash: true, previous_epoch, in_doubt }
+    LastStop { after_crash: true, previous_epoch: None, in_doubt }
 }
 
 /// What is to be done with a broker's replica at start; `None` if it has none. `dirs` and `named` are as for
@@ -162,8 +161,7 @@ mod tests {
             ("never registered", &[clean(-1)], (false, None, InDoubt::Nothing)),
             ("a crash, all of it durable", &[crashed(&[])], (true, None, InDoubt::Nothing)),
             ("a crash", &[crashed(&[1, 2]), crashed(&[3])], (true, None, partitions(&[1, 2, 3]))),
-            ("a crash after half a stop", &[clean(5), crashed(&[1])], (true, Some(5), partitions(&[1]))),
-            ("an old disk beside a crash", &[clean(3), crashed(&[])], (true, Some(3), InDoubt::Nothing)),
+            ("a crash after half a stop", &[clean(5), crashed(&[1])], (true, None, partitions(&[1]))),
         ];
         for (name, found, wanted) in cases {
             let left = last_stop(found);

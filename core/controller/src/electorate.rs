@@ -138,8 +138,11 @@ impl<'a> Electorate<'a> {
             // Who has stopped and kept its place, for nobody could take it then, holds up nobody who can now.
             let absent = partition.isr.iter().copied().filter(|id| is_absent(*id));
             let absent = absent.chain([partition.leader]);
-            // Where an unclean election is allowed, such a place holds up nobody at all.
-            let if_nobody = if self.allows_unclean(topic) { IfNobody::End } else { IfNobody::Stay };
+            // Where an unclean election is allowed, such a place holds up nobody at all; but who has registered again is
+            // on its way, with everything.
+            let has_stopped = self.broker(partition.leader).is_none_or(|it| it.in_controlled_shutdown);
+            let is_given_up = has_stopped && self.allows_unclean(topic);
+            let if_nobody = if is_given_up { IfNobody::End } else { IfNobody::Stay };
             let revision = Revision { if_nobody, ..Revision::of(topic.id, partition) };
             Some(absent.fold(revision, Revision::without))
         });

@@ -84,7 +84,7 @@ impl Controller {
         self.note_pause(now);
         let (result, records) = match self.handle(now, command) {
             Ok((_, records)) if is_too_much(&records, command.may_be_split()) => {
-                let why = "The records of one request would take too much: ask for less at a time.".into();
+                let why = "The records of one request would take too much, or no record can hold one of its texts or lists: ask for less.".into();
                 (Err(ControllerError::PolicyViolation(why)), Vec::new())
             }
             Ok((reply, records)) => (Ok(reply), records),

@@ -45,6 +45,8 @@ impl Partition {
         // For want of descriptors or memory nothing is known of what is stored.
         let is_of_log = !matches!(why, LookupError::Disk(error) if error.failed != Failed::File);
         if self.failed || !can_be_replaced || !is_of_log {
+            // Whoever finds it again says it again.
+            (self.unreadable, self.was_refused) = (None, false);
             return false;
         }
         self.failed = true;

@@ -355,8 +355,11 @@ impl Task {
                 return Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None };
             };
             let next = catch_unwind(AssertUnwindSafe(|| step(&followers, &cell, (leader, lane), answer)));
-            // That one takes no more, which was said as it panicked; the others are followed on.
-            next.unwrap_or(Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None })
+            next.unwrap_or_else(|_| {
+                // Nothing is known of that one any more; the others are followed on.
+                cell.retire();
+                Next { fetch: NextFetch::Nothing, has_failed: false, rests_until: None }
+            })
         };
         self.fetcher.on_answer(now, self.correlation_id, answer, &mut each)?;
         Ok(())
@@ -374,13 +377,13 @@ pub(crate) fn step(
     let mut full_until = None;
     let done = match answer {
         LeaderAnswer::Fetched(mut said) => {
-            if followers.throttles.hold_back(cell) {
-                followers.throttles.follower.lock().charge(now, said.records.len() as u64);
-            }
             if !said.records.is_empty() && !cell.has_room() {
                 // What the leader says besides is taken in: what was deleted there makes room here.
                 said.records = &[];
                 full_until = Some(now.elapsed + FULL_PAUSE);
+            }
+            if followers.throttles.hold_back(cell) {
+                followers.throttles.follower.lock().charge(now, said.records.len() as u64);
             }
             cell.act(|partition, out| partition.on_fetched(now, &said, out).map(drop))
         }

@@ -151,6 +151,11 @@ impl Chunk {
         LentBatch { batch: batch.expect("it was checked"), from: self.from }
     }
 
+    /// Where what is lent begins: the reader has asked past all before.
+    pub fn lent_from(&self) -> Offset {
+        if self.current.is_empty() { self.next } else { self.batch().header().base_offset.max(self.from) }
+    }
+
     /// Records before this were read already, or were not asked for.
     pub fn begin_at(&mut self, from: Offset) {
         self.from = self.from.max(from);
@@ -158,8 +163,7 @@ impl Chunk {
 
     /// The batch that it went to cannot be read: it ends before that.
     pub fn refuse(&mut self) {
-        let base = self.batch().header().base_offset;
-        self.next = base.max(self.from);
+        self.next = self.lent_from();
         self.rest = 0..0;
     }
 

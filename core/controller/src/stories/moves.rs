@@ -130,9 +130,10 @@ fn whoever_allows_an_unclean_election_does_not_wait_for_it() {
     assert_eq!(stage.line("b", 0), "nobody@1 isr= elr=1 last=1", "nothing was said of it");
 }
 
-/// It keeps its place when it stops, for nobody could take it; it is not waited for once that is allowed.
+/// It keeps its place when it stops, for nobody could take it. Once it is on its way back, nobody is elected that lacks
+/// what it has.
 #[test]
-fn whoever_allows_an_unclean_election_does_not_wait_for_who_stopped_in_order_either() {
+fn who_comes_back_is_waited_for_although_an_unclean_election_is_allowed() {
     let mut stage = Stage::with(&[1, 2]);
     stage.topic("a", &[&[1, 2]], "1");
     stage.alter("a", 0, &[1]).expect("2 is far behind");
@@ -140,6 +141,27 @@ fn whoever_allows_an_unclean_election_does_not_wait_for_who_stopped_in_order_eit
         stage.hear(2);
     }
     assert_eq!(stage.line("a", 0), "1@0 isr=1", "it is fenced");
+    let epoch = stage.epoch_of(1);
+    stage
+        .run(Command::RegisterBroker(RegisterBroker { previous_epoch: Some(epoch), ..again(1, 11) }))
+        .expect("it may");
+    stage.set("a", "unclean.leader.election.enable", "true");
+    assert_eq!(stage.line("a", 0), "1@0 isr=1", "it is on its way, and has everything");
+    stage.beat(BrokerHeartbeat { wants_fence: false, ..stage.heartbeat(1) });
+    while !stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) }).should_shut_down {
+        stage.hear(2);
+    }
+    assert_eq!(stage.line("a", 0), "2@1 isr=2 recovering", "it stops where that is allowed");
+}
+
+#[test]
+fn who_stopped_in_order_is_not_waited_for_once_an_unclean_election_is_allowed() {
+    let mut stage = Stage::with(&[1, 2]);
+    stage.topic("a", &[&[1, 2]], "1");
+    stage.alter("a", 0, &[1]).expect("2 is far behind");
+    while !stage.beat(BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(1) }).should_shut_down {
+        stage.hear(2);
+    }
     stage.set("a", "unclean.leader.election.enable", "true");
     assert_eq!(stage.line("a", 0), "2@1 isr=2 recovering");
 }

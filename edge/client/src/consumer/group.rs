@@ -234,8 +234,8 @@ impl Consumer {
 
     /// Leaves the group in good order, so that others need not wait for this member, and says whether what was
     /// read is committed, with `enable.auto.commit`, also by hand. A consumer that is dropped does the same, but
-    /// waits for a second at most and says nothing; and what it lent last does not count as read, for nobody says that it
-    /// is done with.
+    /// waits for a second at most and says nothing; and what it gave last, a record or a batch, does not count as read,
+    /// for nobody says that it is done with.
     pub fn close(mut self, timeout: Duration) -> Result<(), GroupError> {
         let commits = {
             let state = self.shared.state.lock();
@@ -334,15 +334,18 @@ impl Consumer {
         let _ = state.take_reader(&self.shared.clock);
     }
 
-    /// Tells the member how far was read, of all that is read. Whoever is dropped may not be done with what was lent
-    /// last: of that partition nothing more is told than was before.
+    /// Tells the member how far was read, of all that is read. Whoever is dropped may not be done with what it was given
+    /// last.
     pub(super) fn note_positions(&self) {
         let mut state = self.shared.state.lock();
         let State { core, group, arrived, .. } = &mut *state;
         let Some(group) = group else { return };
         let mut firsts: BTreeMap<&TopicPartition, (Offset, LeaderEpoch)> = BTreeMap::new();
-        let of_rest = self.rest.as_ref().and_then(Rest::next_offset);
-        let at_hand = self.current.iter().map(|chunk| (chunk, of_rest.unwrap_or(chunk.next_offset())));
+        let upto = |chunk: &Chunk| match self.is_dropped {
+            true => self.rest.as_ref().and_then(Rest::in_hand).unwrap_or_else(|| chunk.lent_from()),
+            false => self.rest.as_ref().and_then(Rest::next_offset).unwrap_or(chunk.next_offset()),
+        };
+        let at_hand = self.current.iter().map(|chunk| (chunk, upto(chunk)));
         let chunks = arrived.iter().filter_map(|arrived| match arrived {
             Arrived::Chunk(chunk) => Some((chunk, chunk.next_offset())),
             Arrived::Failed { .. } | Arrived::Other(_) => None,
@@ -352,8 +355,7 @@ impl Consumer {
                 firsts.entry(chunk.of()).or_insert((next, chunk.next_epoch()));
             }
         }
-        let at_hand = self.current.as_ref().filter(|_| self.is_dropped).map(Chunk::of);
-        for of in core.assigned().filter(|of| Some(*of) != at_hand) {
+        for of in core.assigned() {
             let upto = firsts.get(of).copied().or_else(|| core.position_and_epoch(of));
             if let Some(upto) = upto {
                 group.membership.on_read(of, place(upto));

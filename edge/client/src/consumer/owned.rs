@@ -58,6 +58,8 @@ pub(super) struct Rest {
     lengths: vec::IntoIter<Option<u32>>,
     /// What these are the lengths of.
     bytes: Bytes,
+    /// The record that was given last.
+    in_hand: Option<Offset>,
 }
 
 struct Fields {
@@ -105,12 +107,18 @@ impl Rest {
             records: all.into_iter(),
             lengths: lengths.into_iter(),
             bytes: bytes.into(),
+            in_hand: None,
         })
     }
 
     /// The offset of the next record; `None` if there is no more.
     pub(super) fn next_offset(&self) -> Option<Offset> {
         self.records.as_slice().first().map(|fields| fields.offset)
+    }
+
+    /// The offset of the record that was given last; `None` if none was.
+    pub(super) fn in_hand(&self) -> Option<Offset> {
+        self.in_hand
     }
 
     fn field(&mut self) -> Option<Bytes> {
@@ -124,6 +132,7 @@ impl Iterator for Rest {
 
     fn next(&mut self) -> Option<OwnedRecord> {
         let fields = self.records.next()?;
+        self.in_hand = Some(fields.offset);
         let (key, value) = (self.field(), self.field());
         let mut headers = Vec::with_capacity(fields.headers);
         for _ in 0..fields.headers {

@@ -48,7 +48,8 @@ impl ControlThread {
             result,
             Err(ControllerError::DuplicateBroker(_)
                 | ControllerError::InvalidRegistration(_)
-                | ControllerError::InconsistentClusterId { .. })
+                | ControllerError::InconsistentClusterId { .. }
+                | ControllerError::PolicyViolation(_))
         );
         if is_refused
             && !std::mem::replace(&mut self.state.was_refused, true)
