@@ -173,3 +173,56 @@ fn is_over(begins: &Receiver<Instant>, at: Instant) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+    use super::super::process::Process;
+    use super::*;
+
+    /// All records may be there, by the other brokers; what it took is not what all of them take. It is not forgiven if a
+    /// fault was to hit it later.
+    #[test]
+    fn a_broker_that_ends_by_itself_fails_the_run() {
+        let folder = tempfile::tempdir().expect("there is a place for files");
+        let program = |id| {
+            Process::start(
+                Path::new("sleep"),
+                vec!["600".to_owned()],
+                &folder.path().join(format!("{id}.log")),
+            )
+            .expect("there is such a program")
+        };
+        for (faults, dies) in
+            [("", false), ("", true), ("kill 2 at 2 for 600", false), ("kill 2 at 2 for 1", true)]
+        {
+            let mut cluster = Cluster {
+                processes: [1, 2].map(program).into(),
+                tallies: Arc::default(),
+                home: None,
+                servers: String::new(),
+                metrics: Vec::new(),
+            };
+            let pid = Pid::from_raw(cluster.processes[1].pid() as i32).expect("it is above 0");
+            let faults =
+                if faults.is_empty() { Faults::default() } else { faults.parse().expect("they are some") };
+            let done = cluster.under(&faults, |began| {
+                if dies {
+                    kill_process(pid, Signal::KILL)?;
+                    // It is there to be waited for.
+                    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+                }
+                let began_at =
+                    Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine ran before");
+                began.at(began_at);
+                Ok(())
+            });
+            let said = done.err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert_eq!(said.contains("a broker ended; its log, "), dies, "{faults}: {said}");
+        }
+    }
+}
