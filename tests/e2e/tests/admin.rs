@@ -14,8 +14,7 @@ use client::admin::{
 };
 use client::producer::{Producer, Record};
 use conformance::{Node, Program, Setup};
-use rustix::process::{Pid, Signal, kill_process};
-use vltava_e2e::process::{setup, with_node};
+use vltava_e2e::process::{go_on, halt_between_writes, setup, with_node};
 use vltava_e2e::proxy::Proxy;
 use vltava_e2e::wait;
 
@@ -226,7 +225,7 @@ fn outlives_a_restart(node: &mut Node) -> Result<()> {
     admin.create_topic(topic("before", 2)).wait()?;
     described(&admin, "before", 2)?;
     // It takes what is asked and does not come to doing it.
-    signal(node, Signal::STOP)?;
+    halt_between_writes(process(node)?)?;
     let (begun, begins) = mpsc::channel();
     thread::scope(|scope| -> Result<()> {
         let create = scope.spawn(|| {
@@ -265,14 +264,14 @@ fn a_node_that_hangs_costs_the_time_that_was_given() -> Result<()> {
         admin.describe_cluster().wait()?;
         // So that it knows whom to send commands.
         admin.create_topic(topic("first", 1)).wait()?;
-        signal(node, Signal::STOP)?;
+        halt_between_writes(process(node)?)?;
         let within = Duration::from_millis(500);
         let began = Instant::now();
         let create = admin.within(within).create_topic(topic("second", 1)).wait();
         let list = admin.within(within).list_topics().wait();
         let trial = admin.within(within).dry_run().create_topic(topic("third", 1)).wait();
         ensure!((1_500..5_000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
-        signal(node, Signal::CONT)?;
+        go_on(process(node)?)?;
         let create = create.err().context("a stopped node answered")?;
         ensure!(matches!(create, AdminError::TimedOut { .. }) && create.may_have_been_done(), "{create}");
         for error in [list.map(|_| ()), trial.map(|_| ())].map(|result| result.err()) {
@@ -284,9 +283,8 @@ fn a_node_that_hangs_costs_the_time_that_was_given() -> Result<()> {
     })
 }
 
-fn signal(node: &Node, signal: Signal) -> Result<()> {
-    let pid = node.pid().and_then(|pid| Pid::from_raw(pid as i32)).context("the node runs")?;
-    Ok(kill_process(pid, signal)?)
+fn process(node: &Node) -> Result<u32> {
+    node.pid().context("the node runs")
 }
 
 /// Whatever goes wrong, what a result says of a topic is so. A request that arrives late or twice may make a

@@ -12,10 +12,9 @@ use client::raw::FetchLimits;
 use client::{ConnectOptions, Connection};
 use conformance::{Node, Program, Setup};
 use records::{Compression, Header, Scratch, TimestampType};
-use rustix::process::{Pid, Signal, kill_process};
 use vltava_e2e::Chance;
 use vltava_e2e::churn::{Churn, admin};
-use vltava_e2e::process::{setup, with_node};
+use vltava_e2e::process::{go_on, halt_between_writes, setup, with_node};
 use vltava_e2e::proxy::Proxy;
 use vltava_e2e::wait;
 
@@ -349,7 +348,7 @@ fn a_node_that_hangs_costs_bounded_time_and_memory() -> Result<()> {
         let refused = producer.try_send(&Record::to("no/topic").value("x"));
         ensure!(matches!(refused, Err(SendError::Topic { .. })), "{refused:?}");
         producer.send_blocking(&Record::to(TOPIC).value("first"))?.wait()?;
-        signal(node, Signal::STOP)?;
+        halt_between_writes(process(node)?)?;
         let value = [7; 1_000];
         let mut taken = 0;
         let full = loop {
@@ -374,13 +373,12 @@ fn a_node_that_hangs_costs_bounded_time_and_memory() -> Result<()> {
         let given_up = producer.close_blocking(Duration::from_millis(500));
         ensure!(given_up == taken, "{given_up} of {taken}");
         ensure!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-        signal(node, Signal::CONT)
+        go_on(process(node)?)
     })
 }
 
-fn signal(node: &Node, signal: Signal) -> Result<()> {
-    let pid = node.pid().and_then(|pid| Pid::from_raw(pid as i32)).context("the node runs")?;
-    Ok(kill_process(pid, signal)?)
+fn process(node: &Node) -> Result<u32> {
+    node.pid().context("the node runs")
 }
 
 /// Nobody is there at all.
