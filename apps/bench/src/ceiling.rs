@@ -28,6 +28,9 @@ use crate::histogram::Quantiles;
 pub use share::{Bound, Done, Share};
 pub use stream::{Streams, streams};
 
+/// What every note that less was measured than was asked for begins with, behind its place.
+pub(crate) const SCALED: &str = "scaled: ";
+
 /// What one machine can do.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ceilings {
@@ -110,7 +113,10 @@ impl Extent {
             said(stream_bytes, self.stream_bytes, "sent through each stream"),
         ];
         let notes: Vec<String> = notes.into_iter().flatten().collect();
-        (Self { disk_bytes, stream_bytes }, (!notes.is_empty()).then(|| notes.join("; ")))
+        (
+            Self { disk_bytes, stream_bytes },
+            (!notes.is_empty()).then(|| format!("{SCALED}{}", notes.join("; "))),
+        )
     }
 }
 
@@ -214,7 +220,8 @@ pub(crate) mod tests {
         let asked = Extent { disk_bytes: 1 << 30, stream_bytes: 8 << 30 };
         let (fitting, note) = asked.within(64 << 30, 16);
         assert_eq!(fitting, Extent { stream_bytes: 2 << 30, ..asked }, "sixteen pairs have two files each");
-        let said = "the disk has room for 2048 MiB of the 8192 MiB that were to be sent through each stream";
+        let said =
+            "scaled: the disk has room for 2048 MiB of the 8192 MiB that were to be sent through each stream";
         assert_eq!(note.as_deref(), Some(said));
     }
 }

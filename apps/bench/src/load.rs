@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::driver::Driver;
 use crate::histogram::Quantiles;
-use crate::meter::{Counts, Measured, Meter};
+use crate::meter::{Counts, Flow, Measured, Meter};
 use crate::metrics::{Grown, Scraped};
 use crate::resources::{Sources, Used};
 use crate::schedule::{Punctuality, wait_until};
@@ -106,6 +106,8 @@ pub struct Outcome {
     pub settings: Vec<(&'static str, String)>,
     /// What is not as the files say.
     pub notes: Vec<String>,
+    /// What befell this run, and may not befall another.
+    pub befell: Vec<String>,
     /// The clocks of the machines that did it, if there were others than this.
     pub clocks: Vec<WorkerClock>,
     /// What a record takes in a log on average, one copy of it, where records are compressed and the cluster says
@@ -125,15 +127,6 @@ pub struct WorkerClock {
     /// By how much what is made of its times may be wrong at most: half the shortest way there and back, and
     /// the drift.
     pub error_ns: u64,
-}
-
-/// The steady state of all senders, or of all readers.
-#[derive(Debug)]
-pub struct Flow {
-    /// What was measured.
-    pub measured: Measured,
-    /// How long it took.
-    pub seconds: f64,
 }
 
 /// One second of a run, of all senders and readers together.
@@ -212,7 +205,7 @@ impl<'a> Stage<'a> {
         deleted?;
         outcome.stamp = stamp;
         outcome.log_bytes_per_record = log_bytes_per_record;
-        outcome.notes.extend(unknown);
+        outcome.befell.extend(unknown);
         Ok(outcome)
     }
 
@@ -271,7 +264,7 @@ impl<'a> Stage<'a> {
         watched: Watched,
         verdict: Verdict,
     ) -> Outcome {
-        let flow = |measured| flow(measured, began);
+        let flow = |measured| Flow::from(measured, began);
         self.run().outcome((written.map(flow), read.map(flow)), sent, watched, verdict)
     }
 }
@@ -350,8 +343,8 @@ impl<'a> Run<'a> {
         let is_read = self.target.workload.consumers > 0;
         let verdict =
             if is_read { readers.verdict(&sent, self.target.workload)? } else { self.read_back(&sent)? };
-        let written = flow(written, timing.steady_from);
-        let read = is_read.then(|| flow(read, timing.steady_from));
+        let written = Flow::from(written, timing.steady_from);
+        let read = is_read.then(|| Flow::from(read, timing.steady_from));
         Ok(self.outcome((Some(written), read), sent, watched, verdict))
     }
 
@@ -401,7 +394,7 @@ impl<'a> Run<'a> {
         readers.must_be_all(&sent, self.target.stop)?;
         let read = reading.measured();
         let verdict = self.read_back(&sent)?;
-        Ok(self.outcome((None, Some(flow(read, began))), sent, watched, verdict))
+        Ok(self.outcome((None, Some(Flow::from(read, began))), sent, watched, verdict))
     }
 
     /// Writes all, unmeasured.
@@ -477,16 +470,10 @@ impl<'a> Run<'a> {
             grown,
             stamp: Stamp::default(),
             settings: self.clients.properties(),
-            notes: self.clients.notes().into_iter().chain(fault).chain(ended).collect(),
+            notes: self.clients.notes(),
+            befell: fault.into_iter().chain(ended).collect(),
             clocks: Vec::new(),
             log_bytes_per_record: None,
         }
     }
-}
-
-/// What was measured, from then on until the last of it came through.
-pub(crate) fn flow(measured: Measured, from: Duration) -> Flow {
-    // Less than a millisecond is no time to have a rate.
-    let seconds = measured.last.saturating_sub(from).as_secs_f64().max(0.001);
-    Flow { measured, seconds }
 }

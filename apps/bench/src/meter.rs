@@ -5,8 +5,8 @@
 //!                                                              └───── at the end ────▶ steady state
 //! ```
 //!
-//! Which times belong to the steady state is said by when a record was due, and not by when somebody looked; which
-//! records count for its throughput, by [`Counting`]. Windows and totals of several meters are added, histogram to
+//! Which times belong to the steady state is said by when a record was due, and not by when somebody looked; its
+//! throughput is of what came through in it, and which records it measured says [`Counting`]. Windows and totals of several meters are added, histogram to
 //! histogram.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,8 +37,10 @@ impl Counts {
 /// Some time of one or more senders or readers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
-    /// What came through.
+    /// What was measured and came through.
     pub counts: Counts,
+    /// What came through while it was measured, be it due before: its throughput.
+    pub came: Counts,
     /// From when a record was due until it was acknowledged, or read.
     #[serde(with = "whole")]
     pub response: Histogram<u64>,
@@ -67,6 +69,7 @@ impl Default for Measured {
         let [response, service, wire, delay] = std::array::from_fn(|_| histogram());
         Self {
             counts: Counts::default(),
+            came: Counts::default(),
             response,
             service,
             wire,
@@ -82,6 +85,7 @@ impl Measured {
     /// Adds what others measured.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(other.counts);
+        self.came.add(other.came);
         self.response.add(&other.response).expect("they have the same bounds");
         self.service.add(&other.service).expect("they have the same bounds");
         self.wire.add(&other.wire).expect("they have the same bounds");
@@ -92,13 +96,35 @@ impl Measured {
     }
 }
 
-/// Which records count for the throughput of the steady state.
+/// The steady state of all senders, or of all readers.
+#[derive(Debug)]
+pub struct Flow {
+    /// What was measured.
+    pub measured: Measured,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+impl Flow {
+    /// From then on, until the last of it came through.
+    pub(crate) fn from(measured: Measured, from: Duration) -> Self {
+        // Less than a millisecond is no time to have a rate.
+        let seconds = measured.last.saturating_sub(from).as_secs_f64().max(0.001);
+        Self { measured, seconds }
+    }
+
+    /// Records that came through in a second.
+    pub fn records_per_sec(&self) -> f64 {
+        self.measured.came.records as f64 / self.seconds
+    }
+}
+
+/// Which records are those of the steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// Those that were due in it: at a set rate, what comes late is late, and still of it.
     Due,
-    /// Those that came through in it: at full speed, what waits in line when it begins takes time from what is due in
-    /// it, the more the slower the system is.
+    /// Those that came through in it: at full speed nothing is due before there is room.
     Came,
 }
 
@@ -208,12 +234,12 @@ impl Slot {
             let ended = self.services.take(service, &self.steady.service);
             self.count_services(ended);
         }
-        let counts = match self.counting {
-            Counting::Due => is_steady,
-            Counting::Came => at >= self.steady_from,
-        };
-        if counts {
+        if is_steady && self.counting == Counting::Due {
             self.steady.counts.add(Counts { records: 1, bytes });
+        }
+        // What waited in line when it began takes time from what is due in it, the more the slower the system is.
+        if at >= self.steady_from {
+            self.steady.came.add(Counts { records: 1, bytes });
             self.steady.last = at;
         }
         is_steady
@@ -266,7 +292,10 @@ impl Slot {
         self.came(at);
         self.window.counts.add(counts);
         if at >= self.steady_from {
-            self.steady.counts.add(counts);
+            if self.counting == Counting::Due {
+                self.steady.counts.add(counts);
+            }
+            self.steady.came.add(counts);
             self.steady.last = at;
         }
     }
@@ -289,6 +318,9 @@ impl Slot {
 
     pub(crate) fn steady(&mut self) -> &Measured {
         self.settle();
+        if self.counting == Counting::Came {
+            self.steady.counts = self.steady.came;
+        }
         &self.steady
     }
 }
@@ -315,6 +347,7 @@ mod tests {
         let steady = meter.lock().steady().clone();
         assert_eq!(steady.first, Some(ms(210)), "in the warm-up, too");
         assert_eq!((steady.counts, steady.last), (Counts { records: 3, bytes: 107 }, ms(1_600)));
+        assert_eq!(steady.came, Counts { records: 4, bytes: 207 }, "a line that waited took its time");
         assert_eq!(steady.response.max(), histogram_of(500_000_000).max());
         assert_eq!(steady.service.max(), histogram_of(100_000_000).max());
         assert_eq!((steady.wire.max(), steady.wire.len()), (histogram_of(20_000_000).max(), 1));
@@ -378,7 +411,7 @@ mod tests {
             meter.lock().record(due, Some(due), ms(900 + number), 100);
         }
         let steady = meter.lock().steady().clone();
-        assert_eq!((steady.counts.records, steady.last), (1_000, ms(1_999)));
+        assert_eq!((steady.counts.records, steady.came.records, steady.last), (1_000, 1_000, ms(1_999)));
         // How long they took is told of those that were due in it.
         assert_eq!(steady.response.len(), 900);
     }

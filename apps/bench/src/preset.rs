@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jvm_is_warm_before_it_is_measured() {
+    fn presets_give_a_jvm_time_to_warm_up() {
         for preset in PRESETS {
             // Those of LiveRamp have many points: their short forms would take an hour.
             let least = match preset.name {

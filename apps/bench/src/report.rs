@@ -4,6 +4,7 @@
 //! well; one that is taken away or means something else makes another form.
 
 mod deeds;
+mod drift;
 mod figures;
 mod grid;
 mod growth;
@@ -23,7 +24,8 @@ use crate::ceiling::{Ceilings, Share};
 use crate::driver::Driver;
 use crate::fleet::worst_pair;
 use crate::histogram::{self, MIB, Quantiles};
-use crate::load::{Flow, Outcome, Second, WorkerClock};
+use crate::load::{Outcome, Second, WorkerClock};
+use crate::meter::Flow;
 use crate::metrics::Grown;
 use crate::search::Probe;
 use crate::stamp::Stamp;
@@ -162,7 +164,7 @@ pub struct FlowReport {
     pub bytes: u64,
     /// How long it took.
     pub seconds: f64,
-    /// A rate.
+    /// What came through in it, be it due before, by that time.
     pub records_per_sec: f64,
     /// In millions of bytes.
     pub mb_per_sec: f64,
@@ -192,13 +194,13 @@ pub struct FlowReport {
 impl FlowReport {
     pub(crate) fn of(flow: &Flow) -> Self {
         let (counts, seconds) = (flow.measured.counts, flow.seconds);
-        let bytes_per_sec = counts.bytes as f64 / seconds;
+        let bytes_per_sec = flow.measured.came.bytes as f64 / seconds;
         let whole = |of: &Histogram<u64>| histogram::encoded(of).filter(|_| !of.is_empty());
         Self {
             records: counts.records,
             bytes: counts.bytes,
             seconds,
-            records_per_sec: counts.records as f64 / seconds,
+            records_per_sec: flow.records_per_sec(),
             mb_per_sec: bytes_per_sec / 1e6,
             mib_per_sec: bytes_per_sec / MIB,
             first_ns: flow.measured.first.and_then(|first| u64::try_from(first.as_nanos()).ok()),

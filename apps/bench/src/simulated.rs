@@ -7,8 +7,8 @@ use hdrhistogram::Histogram;
 
 use crate::chance::Chance;
 use crate::histogram::{Quantiles, histogram};
-use crate::load::{Flow, Outcome, Second, flow, tag};
-use crate::meter::{Counting, Counts, Measured, Meter};
+use crate::load::{Outcome, Second, tag};
+use crate::meter::{Counting, Counts, Flow, Measured, Meter};
 use crate::schedule::{Arrivals, Punctuality, Rate, Schedule};
 use crate::search::{Probe, Search, Step};
 use crate::stamp::Stamp;
@@ -161,9 +161,9 @@ fn of_capacity(capacity: f64) -> impl FnMut(Duration) -> Duration {
 fn outcome(rate: f64, seconds: u64, answered: impl FnMut(Duration) -> Duration) -> Outcome {
     let done = simulate((Arrivals::Fixed, rate), seconds, false, answered);
     let measured = done.meter.lock().steady().clone();
-    let read: Flow = flow(measured.clone(), STARTED);
+    let read: Flow = Flow::from(measured.clone(), STARTED);
     Outcome {
-        written: Some(flow(measured, STARTED)),
+        written: Some(Flow::from(measured, STARTED)),
         read: Some(read),
         send_call: histogram(),
         punctuality: Punctuality::default(),
@@ -178,6 +178,7 @@ fn outcome(rate: f64, seconds: u64, answered: impl FnMut(Duration) -> Duration) 
         stamp: Stamp::default(),
         settings: Vec::new(),
         notes: Vec::new(),
+        befell: Vec::new(),
         clocks: Vec::new(),
         log_bytes_per_record: None,
     }

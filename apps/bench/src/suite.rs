@@ -50,7 +50,7 @@ pub struct Suite<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// After less than this a JVM still compiles a good part of what it does.
+/// After less than this a JVM still compiles most of what it does; it goes on for minutes.
 const KAFKA_WARMUP_SECONDS: f64 = 10.0;
 
 /// What is told while it goes on.
@@ -211,7 +211,8 @@ impl Suite<'_> {
         }
         let (paced, faults) = measured?;
         let place = format!("{} {}", driver.name, point.label());
-        let of_run = paced.notes.iter().cloned().chain(paced.outcome.punctuality.warning());
+        let befell = paced.notes.iter().chain(&paced.outcome.befell).cloned();
+        let of_run = befell.chain(paced.outcome.punctuality.warning());
         let of_run = of_run.map(|note| format!("{}: {note}", place.trim_end()));
         let of_system =
             cold_start(driver, workload).into_iter().chain(of_jvm(driver)).chain(driver.notes.clone());
@@ -330,11 +331,11 @@ fn done(
         (None, Some(_)) => 1.0,
         (_, None) => 0.0,
     };
-    let (records, bytes, seconds) = (flow.records as f64, flow.bytes as f64, flow.seconds);
+    let (records, bytes) = (flow.records_per_sec * flow.seconds, flow.mb_per_sec * 1e6 * flow.seconds);
     let log_bytes = log_bytes_per_record.map(|of_each| of_each * records);
     let memory = machine::memory_total_bytes().unwrap_or(u64::MAX);
     let is_flushed = run.stamp.is_flushed || log_bytes.unwrap_or(bytes) * replicas > memory as f64;
-    Some(Done { records, bytes, log_bytes, seconds, replicas, reads, is_flushed })
+    Some(Done { records, bytes, log_bytes, seconds: flow.seconds, replicas, reads, is_flushed })
 }
 
 /// Whose turn it is in a run, one after the other.

@@ -360,7 +360,9 @@ impl Workload {
             },
             format!("{}, acks={}", several(self.producers, "producer"), self.acks),
             match self.rate {
-                Pace::Max if self.search.is_some() => "the highest rate that is kept up with".to_owned(),
+                Pace::Max if let Some(goal) = &self.search => {
+                    format!("the highest rate that is kept up with, 99 % of it within {} ms", goal.p99_ms)
+                }
                 Pace::Max => "as fast as records are taken".to_owned(),
                 rate @ Pace::OfFullSpeed(_) => format!("{rate} of what is taken as fast as can be"),
                 rate => format!("{rate} records/s"),

@@ -369,7 +369,7 @@ fn told_as_known(mut outcome: Outcome) -> Outcome {
     if response.is_empty() || error_ns <= response.value_at_quantile(0.5) {
         return outcome;
     }
-    outcome.notes.push(format!(
+    outcome.befell.push(format!(
         "the times until records were read are not told: their median is {}, and the clocks of the workers are \
          known to {}",
         in_words(response.value_at_quantile(0.5)),

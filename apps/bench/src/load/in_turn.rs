@@ -11,10 +11,10 @@ use client::Scratch;
 use client::consumer::{Consumer, Start};
 
 use super::send::{CLOSE_MAX, Records, payload};
-use super::{Outcome, Run, Show, Timing, Watched, flow};
+use super::{Outcome, Run, Show, Timing, Watched};
 use crate::histogram::histogram;
 use crate::mark::MARK_BYTES;
-use crate::meter::{Counting, Meter};
+use crate::meter::{Counting, Flow, Meter};
 use crate::schedule::Punctuality;
 use crate::stamp::Stamp;
 use crate::verify::{Checker, ReadAt};
@@ -87,8 +87,8 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
     let written = meters.acknowledged.lock().steady().clone();
     let read = meters.read.lock().steady().clone();
     Ok(Outcome {
-        written: Some(flow(written, timing.steady_from)),
-        read: Some(flow(read, timing.steady_from)),
+        written: Some(Flow::from(written, timing.steady_from)),
+        read: Some(Flow::from(read, timing.steady_from)),
         send_call: call,
         punctuality: Punctuality::default(),
         seconds,
@@ -101,7 +101,8 @@ pub(super) fn run(run: &Run<'_>, show: &mut Show<'_>) -> Result<Outcome> {
         grown,
         stamp: Stamp::default(),
         settings: run.clients.properties(),
-        notes: run.clients.notes().into_iter().chain(fault).collect(),
+        notes: run.clients.notes(),
+        befell: fault.into_iter().collect(),
         clocks: Vec::new(),
         log_bytes_per_record: None,
     })

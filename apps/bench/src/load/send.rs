@@ -13,6 +13,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, Shift, Timing, tag};
+use crate::ceiling::SCALED;
 use crate::chance::Chance;
 use crate::histogram::{histogram, whole};
 use crate::keys::{KeyStream, Keys};
@@ -130,7 +131,8 @@ impl Sent {
         let all: u64 = self.records.iter().sum();
         workload.records_max.filter(|max| all >= *max).map(|max| {
             format!(
-                "scaled: it ended with {max} records, for which the disk has room, before its time was over"
+                "{SCALED}it ended with {max} records, those of the warm-up among them, before it was over: the disk has room \
+                 for no more, or records_max allows no more"
             )
         })
     }

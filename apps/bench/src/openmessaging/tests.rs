@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::load::Flow;
-use crate::meter::{Counts, Measured};
+use crate::meter::{Counts, Flow, Measured};
 use crate::report::tests::report;
 use crate::workload::Workload;
 

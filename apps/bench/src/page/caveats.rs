@@ -27,7 +27,7 @@ pub(super) fn list(page: &Page<'_>) -> Markup {
     }
     caveats.extend(few_runs(report));
     caveats.extend(noise(report));
-    caveats.extend(page.notes.iter().chain(&report.notes).map(|note| (WARN, note.clone())));
+    caveats.extend(page.notes.iter().cloned().chain(report.remarks()).map(|note| (WARN, note)));
     if let Some(published) = &report.published {
         let text =
             format!("Published: {} — {}; on {}.", published.result, published.source, published.hardware);

@@ -75,6 +75,7 @@ fn caveats(summary: &Summary) -> Markup {
                     what was published.";
         caveats.push(("warn", text.to_owned()));
     }
+    caveats.extend(summary.scaled().map(|note| ("warn", note)));
     if pairs(summary).any(|(_, _, _, judgement)| judgement == Judgement::TooFewRuns) {
         let text = format!(
             "With fewer than {RUNS_MIN} runs of each there is no verdict: a difference may be chance."

@@ -265,6 +265,8 @@ fn summary(name: &str) -> Summary {
         records_per_sec: Some(200.0),
         ..Published::default()
     });
+    rate.notes =
+        vec!["acks=1 scaled: the disk has room for 1 of 2 records".to_owned(), "of that alone".to_owned()];
     summary.add(&rate);
     let mut latency = two();
     latency.name = format!("{name}-latency");
@@ -298,6 +300,11 @@ fn a_family_has_a_chart_for_each_unit_and_ways_to_its_pages() {
         ["href=\"./quick-rate.html\"", "href=\"./quick-latency.html\"", "quick-broken failed: it fell"]
     {
         assert!(page.contains(said), "{said}: {page}");
+    }
+    let of_tables = summary("quick");
+    for (name, said) in [("page", &page), ("text", &of_tables.text()), ("markdown", &of_tables.markdown())] {
+        let scaled = "quick-rate: acks=1 scaled: the disk has room for 1 of 2 records";
+        assert!(said.contains(scaled) && !said.contains("of that alone"), "{name}: {said}");
     }
     assert!(page.contains("Short forms") && !page.contains("there is no verdict"), "{page}");
     assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"), "{page}");

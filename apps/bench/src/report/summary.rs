@@ -3,6 +3,7 @@
 use super::resources::{median, percent};
 use super::text::wrong_in_words;
 use super::{FIGURES, Figure, Grid, PointReport, Report, SystemReport, rates};
+use crate::ceiling::SCALED;
 
 /// One table of several reports.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Member {
     pub(crate) about: String,
     /// What others measured.
     pub(crate) published: Option<String>,
+    /// What of it was made smaller, since the disk had no room.
+    pub(crate) scaled: Vec<String>,
 }
 
 /// The figure of a point that is told first.
@@ -70,6 +73,7 @@ impl Summary {
             name: report.name.clone(),
             about: report.about.clone(),
             published: report.published.as_ref().map(|published| published.result.clone()),
+            scaled: report.notes.iter().filter(|note| note.contains(SCALED)).cloned().collect(),
         });
         for point in &report.points {
             self.headlines.extend(Headline::of(report, point));
@@ -124,6 +128,13 @@ impl Summary {
         &self.members
     }
 
+    /// What was made smaller, since the disk had no room, and of which benchmark.
+    pub(crate) fn scaled(&self) -> impl Iterator<Item = String> {
+        self.members
+            .iter()
+            .flat_map(|member| member.scaled.iter().map(move |note| format!("{}: {note}", member.name)))
+    }
+
     pub(crate) fn headlines(&self) -> &[Headline] {
         &self.headlines
     }
@@ -140,7 +151,8 @@ impl Summary {
 
     /// For a terminal.
     pub fn text(&self) -> String {
-        self.table().text()
+        let notes = self.scaled().map(|note| format!("note: {note}\n"));
+        notes.fold(self.table().text(), |text, note| text + &note)
     }
 
     /// All of it, to be pasted.
@@ -151,6 +163,7 @@ impl Summary {
                 "Short forms: smaller than what was published; compare the systems with each other.\n\n",
             );
         }
+        self.scaled().for_each(|note| text.push_str(&format!("Note: {note}\n\n")));
         text.push_str(
             "Medians; *ratio to it* is how many times as good the first system is: by the figure that was published, \
              else by the first; where the rate was set, by how long it took.\n\n",

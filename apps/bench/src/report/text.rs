@@ -121,7 +121,7 @@ impl Report {
             line(format_args!("Machine of worker {name}: {}", machine(of_worker)));
         }
         line(format_args!("Command: `{}`, version {}", self.command, self.version));
-        for note in &self.notes {
+        for note in self.remarks() {
             line(format_args!("Note: {note}"));
         }
         let mut tables = vec![

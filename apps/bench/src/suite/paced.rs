@@ -8,6 +8,7 @@ use super::Suite;
 use crate::ceiling;
 use crate::driver::System;
 use crate::load::{Outcome, Target, Window};
+use crate::meter::Flow;
 use crate::schedule::Rate;
 use crate::search::{self, Probe, Search, Step};
 use crate::workload::{Goal, Pace, Workload};
@@ -120,7 +121,7 @@ impl Trials<'_, '_> {
         let workload = self.fitting(workload)?;
         let outcome = self.attempt("full speed", &workload)?;
         let written = outcome.written.context("nothing was written at full speed")?;
-        Ok(written.measured.counts.records as f64 / written.seconds)
+        Ok(written.records_per_sec())
     }
 
     fn at_rate(&mut self, rate: f64, seconds: f64) -> Result<Workload> {
@@ -140,7 +141,7 @@ impl Trials<'_, '_> {
         let workload = self.at_rate(rate, seconds)?;
         // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
         let outcome = self.load("", &Workload { warmup_seconds: 0.0, ..workload })?;
-        let written = outcome.written.as_ref().map(|flow| flow.measured.counts.records as f64 / flow.seconds);
+        let written = outcome.written.as_ref().map(Flow::records_per_sec);
         if let Some(written) = written.filter(|written| *written > full_speed * FULL_SPEED_GAIN_MIN) {
             self.notes.push(format!(
                 "{written:.0} records/s were written, and {full_speed:.0} at what was taken for full speed: it was still \

@@ -1,6 +1,7 @@
 //! How much of a workload a disk has room for.
 
 use super::{Pace, Workload};
+use crate::ceiling::SCALED;
 use crate::keys::Keys;
 
 /// What a log has of each record of a full batch beside its value: lengths, and what offset and time differ.
@@ -72,7 +73,7 @@ impl Workload {
 }
 
 fn said(cut: &str, share: f64) -> String {
-    format!("scaled: the disk has room for {cut} ({:.3} %)", 100.0 * share)
+    format!("{SCALED}the disk has room for {cut} ({:.3} %)", 100.0 * share)
 }
 
 #[cfg(test)]

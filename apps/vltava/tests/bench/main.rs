@@ -293,13 +293,23 @@ fn what_is_stored_is_read_and_what_is_sent_in_turn_comes_back() {
             3_000,
         ),
     ];
-    for (text, flow, records) in cases {
+    let report = |text: &str| -> Value {
         let workload = file(folder.path(), "w.yaml", &format!("name: w\n{text}"));
         let ran = bench(&["run", &workload, "--bootstrap-server", &node.address, "--json"]);
         assert_eq!(ran.status.code(), Some(0), "{text}{}", stderr(&ran));
-        let report: Value = serde_json::from_str(&stdout(&ran)).expect("it is JSON");
+        serde_json::from_str(&stdout(&ran)).expect("it is JSON")
+    };
+    for (text, flow, records) in cases {
+        let report = report(text);
         let run = &report["points"][0]["systems"][0]["runs"][0];
         assert_eq!((&run[flow]["records"], &run["wrong"]), (&records.into(), &Value::Null), "{text}");
+    }
+    // What is less than was asked for is said, and of whom.
+    let notes = report("acks: [0, 1]\nwarmup_seconds: 0\nrecords: 5000\nrecords_max: 1000\n")["notes"].take();
+    for acks in ["acks=0", "acks=1"] {
+        let is_said = |note: &&str| note.contains(&format!("{acks}: scaled: it ended with 1000 records"));
+        let notes = notes.as_array().into_iter().flatten().filter_map(Value::as_str);
+        assert_eq!(notes.clone().filter(is_said).count(), 1, "{acks}: {:?}", notes.collect::<Vec<_>>());
     }
     let topics = Command::new(env!("CARGO_BIN_EXE_vltava"))
         .args(["topic", "list", "--bootstrap-server", &node.address])

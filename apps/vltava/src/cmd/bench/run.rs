@@ -190,7 +190,7 @@ impl Arguments {
     fn show(&self, report: &Report, out: &mut dyn Write) -> Result<()> {
         tell(report, self.json, out)?;
         out.flush()?;
-        for note in &report.notes {
+        for note in report.remarks() {
             say(format_args!("note: {note}"));
         }
         if let Some(folder) = &self.out {

@@ -1,0 +1,124 @@
+//! Whether what was measured at full speed was as fast at its end as at its start: a system that still warms up is told
+//! by a rate that is less than what it comes to, and one that tires by one that is more.
+
+use super::resources::median;
+use super::{Report, RunReport};
+use crate::load::Second;
+use crate::workload::{Pace, Workload};
+
+/// Thirds that differ by more than this share are worth a word.
+const DRIFT: f64 = 0.15;
+/// Of less than so many seconds nothing is said.
+const SECONDS_MIN: usize = 6;
+
+impl Report {
+    /// What was said of it while it was made, and what its seconds say.
+    pub fn remarks(&self) -> Vec<String> {
+        self.notes.iter().cloned().chain(self.drifts()).collect()
+    }
+
+    /// Of each system that became faster, or slower, while it was measured: at how many points, and how much at most.
+    fn drifts(&self) -> Vec<String> {
+        let mut systems: Vec<&str> = Vec::new();
+        for system in self.points.iter().flat_map(|point| &point.systems) {
+            if !systems.contains(&&*system.name) {
+                systems.push(&system.name);
+            }
+        }
+        systems
+            .into_iter()
+            .flat_map(|system| [true, false].map(|faster| self.drift(system, faster)))
+            .flatten()
+            .collect()
+    }
+
+    fn drift(&self, name: &str, faster: bool) -> Option<String> {
+        let mut found: Vec<(f64, String)> = Vec::new();
+        let mut looked_at = 0;
+        for point in self.points.iter().filter(|point| is_full_speed(&point.workload)) {
+            let system = point.systems.iter().find(|system| system.name == name);
+            let Some(times) = system.and_then(|system| median(system, of_run)) else { continue };
+            looked_at += 1;
+            let share = if faster { times - 1.0 } else { 1.0 / times - 1.0 };
+            if share > DRIFT {
+                found.push((share, point.label()));
+            }
+        }
+        let (most, at) = found.iter().max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let (most, word) = (100.0 * most, if faster { "faster" } else { "slower" });
+        let of = if at.is_empty() { String::new() } else { format!(" (at {at})") };
+        let points =
+            if looked_at > 1 { format!(" at {} of {looked_at} points", found.len()) } else { String::new() };
+        Some(format!(
+            "{name} became {word} while it was measured{points}: the last third of a run was {most:.0} % {word} than the \
+             first{of}; a longer run tells another rate"
+        ))
+    }
+}
+
+/// Only what is sent and read as fast as can be has a rate of its own.
+fn is_full_speed(workload: &Workload) -> bool {
+    workload.search.is_none() && (workload.rate == Pace::Max || workload.one_at_a_time || workload.stored)
+}
+
+/// How many times as fast the last third was as the first.
+fn of_run(run: &RunReport) -> Option<f64> {
+    let seconds: Vec<&Second> = run.seconds.iter().filter(|second| !second.is_warmup).collect();
+    if seconds.len() < SECONDS_MIN {
+        return None;
+    }
+    let rate = |of: &[&Second]| {
+        let records = |second: &&Second| match run.written {
+            Some(_) => second.written.records,
+            None => second.read.records,
+        };
+        let took: f64 = of.iter().map(|second| second.to - second.from).sum();
+        of.iter().map(records).sum::<u64>() as f64 / took
+    };
+    let third = seconds.len() / 3;
+    let times = rate(&seconds[seconds.len() - third..]) / rate(&seconds[..third]);
+    (times.is_finite() && times > 0.0).then_some(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::report;
+    use super::*;
+    use crate::meter::Counts;
+
+    #[test]
+    fn who_becomes_faster_while_it_is_measured_is_told() {
+        let mut report = report(Workload::default(), &[("ours", &[10.0, 10.0]), ("theirs", &[5.0, 5.0])]);
+        let seconds = |rates: &[u64]| {
+            let second = |(at, records): (u32, &u64)| Second {
+                from: f64::from(at),
+                to: f64::from(at) + 1.0,
+                is_warmup: at == 0,
+                written: Counts { records: *records, bytes: 0 },
+                ..Second::default()
+            };
+            (0..).zip(rates).map(second).collect::<Vec<_>>()
+        };
+        let systems = &mut report.points[0].systems;
+        for run in &mut systems[0].runs {
+            run.seconds = seconds(&[1, 10, 11, 9, 10, 10, 11]);
+        }
+        for run in &mut systems[1].runs {
+            // The first is its warm-up.
+            run.seconds = seconds(&[900, 4, 4, 5, 5, 6, 6]);
+        }
+        assert_eq!(
+            report.drifts(),
+            [
+                "theirs became faster while it was measured: the last third of a run was 50 % faster than the first; a longer \
+              run tells another rate"
+            ]
+        );
+        for second in report.points[0].systems[1].runs.iter_mut().flat_map(|run| &mut run.seconds) {
+            second.written.records = 1 + 10 / (1 + second.from as u64);
+        }
+        assert!(report.drifts()[0].starts_with("theirs became slower"), "{:?}", report.drifts());
+        report.points[0].workload.rate = Pace::Rate(crate::schedule::Rate::constant(5.0));
+        assert!(report.drifts().is_empty(), "whoever keeps a rate keeps it");
+    }
+}
