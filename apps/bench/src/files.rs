@@ -61,26 +61,34 @@ pub fn write_together(mut summary: Summary, reports: &[Report], folder: &Path) -
     }
     let mut written = Vec::from(write_summary(&summary, folder)?);
     for report in reports {
-        let page = folder.join(format!("{}.html", in_a_name(&report.name)));
-        put(&page, &page::page(report))?;
-        written.push(page);
+        written.extend(write_shown(report, &folder.join(in_a_name(&report.name)))?);
     }
     Ok(written)
 }
 
-/// Writes the page of a report that is in a file: into this folder, or beside it.
-pub fn write_page(path: &Path, folder: Option<&Path>) -> Result<PathBuf> {
+/// Writes the tables and the page of a report that is in a file: into this folder, or beside it.
+pub fn write_again(path: &Path, folder: Option<&Path>) -> Result<[PathBuf; 2]> {
     let report = Report::open(path)?;
-    let page = path.with_extension("html");
-    let page = match (folder, page.file_name()) {
+    match (folder, path.file_name()) {
         (Some(folder), Some(name)) => {
             fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-            folder.join(name)
+            write_shown(&report, &folder.join(name).with_extension(""))
         }
-        _ => page,
+        _ => write_shown(&report, &path.with_extension("")),
+    }
+}
+
+/// What people look at of a report, by that name without its ending.
+fn write_shown(report: &Report, name: &Path) -> Result<[PathBuf; 2]> {
+    let named = |ending: &str| {
+        let mut name = name.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
     };
-    put(&page, &page::page(&report))?;
-    Ok(page)
+    let [markdown, page] = [".md", ".html"].map(named);
+    put(&markdown, &report.markdown())?;
+    put(&page, &page::page(report))?;
+    Ok([markdown, page])
 }
 
 /// Writes the page of two reports that were compared.

@@ -39,7 +39,7 @@ impl Report {
             let system = point.systems.iter().find(|system| system.name == name);
             let Some(times) = system.and_then(|system| median(system, of_run)) else { continue };
             looked_at += 1;
-            let share = if faster { times - 1.0 } else { 1.0 / times - 1.0 };
+            let share = if faster { times - 1.0 } else { 1.0 - times };
             if share > DRIFT {
                 found.push((share, point.label()));
             }

@@ -102,13 +102,13 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "a share is a number from 0 to less than 1: 0.03 is 3 %".to_owned())
 }
 
-/// Make the page with charts of a result again, from its JSON, or one of several together
+/// Make the tables and the page with charts of a result again, from its JSON, or one of several together
 #[derive(clap::Args)]
 struct ReportArguments {
     /// Results, as `bench run --out` wrote them
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the pages into this directory, and not beside the results
+    /// Write them into this directory, and not beside the results
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Make a table and a page of all of them together, too, of this name, as `bench run` of a family does
@@ -246,8 +246,8 @@ fn report(arguments: &ReportArguments) -> Result<()> {
     let written = match &arguments.together {
         Some(name) => together(name, arguments)?,
         None => {
-            let page = |file: &PathBuf| files::write_page(file, arguments.out.as_deref());
-            arguments.files.iter().map(page).collect::<Result<_>>()?
+            let again = |file: &PathBuf| files::write_again(file, arguments.out.as_deref());
+            arguments.files.iter().map(again).collect::<Result<Vec<_>>>()?.concat()
         }
     };
     for path in written {

@@ -221,6 +221,9 @@ fn results_that_were_measured_one_by_one_have_a_table_together() {
     let (table, page) = (read("linkedin.md"), read("linkedin.html"));
     assert!(table.starts_with("# linkedin\n\nWhat LinkedIn"), "{table}");
     assert!(["| 120 000 |", "| 60 000 |"].iter().all(|rate| table.contains(rate)), "{table}");
+    let tables_again = bench(&["report", &fast, "--out", &format!("{}/again", folder.path().display())]);
+    assert_eq!(tables_again.status.code(), Some(0), "{}", stderr(&tables_again));
+    assert!(read("again/fast.md").contains("| 120 000 |") && read("again/fast.html") == read("fast.html"));
     for of in ["fast.html", "slow.html"] {
         assert!(page.contains(&format!("./{of}")) && read(of).contains("<html"), "{page}");
     }
