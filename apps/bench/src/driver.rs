@@ -43,11 +43,37 @@ pub struct Driver {
     /// Where brokers tell Prometheus what they count: addresses that begin with `http://`. Those of this program
     /// that a run starts are known.
     pub metrics: Vec<String>,
+    /// How its brokers are warmed up before each run, beside what the workload says.
+    pub warmup: Option<Warmup>,
     /// Whether settings that our clients do not have are passed over, with a note.
     pub is_lenient: bool,
     /// What its file says and is not done.
     #[serde(skip)]
     pub notes: Vec<String>,
+}
+
+/// Tries of the workload on the brokers of a run, until two in a row make it no faster by a twentieth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Warmup {
+    /// No more than so many.
+    pub tries_max: u16,
+    /// How long each takes, where the workload is not of so many records.
+    pub seconds: f64,
+}
+
+impl Default for Warmup {
+    fn default() -> Self {
+        Self { tries_max: 12, seconds: 10.0 }
+    }
+}
+
+impl Warmup {
+    fn check(&self) -> Result<()> {
+        ensure!((1..=100).contains(&self.tries_max), "tries_max: not between 1 and 100");
+        ensure!((0.1..=600.0).contains(&self.seconds), "seconds: not between 0.1 and 600");
+        Ok(())
+    }
 }
 
 /// A system that speaks the protocol.
@@ -75,6 +101,7 @@ impl Default for Driver {
             producer: Settings::new(),
             consumer: Settings::new(),
             metrics: Vec::new(),
+            warmup: None,
             is_lenient: false,
             notes: Vec::new(),
         }
@@ -165,6 +192,7 @@ impl Driver {
             is_there != driver.bootstrap_servers.is_empty(),
             "{name}: bootstrap_servers is for `system: bootstrap`, which needs it"
         );
+        driver.warmup.as_ref().map_or(Ok(()), Warmup::check).with_context(|| format!("{name}: warmup"))?;
         check_metrics(&driver.metrics).with_context(|| format!("{name}: metrics"))?;
         ensure!(
             !is_there || driver.settings.is_empty(),
@@ -217,6 +245,7 @@ fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
         producer: with_common(read("producerConfig", &theirs.producer_config)?),
         consumer: with_common(read("consumerConfig", &theirs.consumer_config)?),
         metrics: Vec::new(),
+        warmup: None,
         is_lenient: true,
         notes: theirs.reset.then(|| RESET.to_owned()).into_iter().collect(),
     })

@@ -156,9 +156,15 @@ mod tests {
         assert!(written.iter().all(|path| path.exists()), "{written:?}");
         let path = folder.path().join("a.json");
         assert_eq!(Report::open(&path).expect("it is one"), report);
-        let page = fs::read(folder.path().join("a.html")).expect("it is there");
-        let again = write_page(&path, Some(&folder.path().join("again"))).expect("it can be written");
-        assert_eq!(fs::read(again).expect("it is there"), page, "a page is made from nothing but the file");
+        let again = write_again(&path, Some(&folder.path().join("again"))).expect("it can be written");
+        for (name, again) in ["a.md", "a.html"].into_iter().zip(again) {
+            let first = fs::read(folder.path().join(name)).expect("it is there");
+            assert_eq!(
+                fs::read(again).expect("it is there"),
+                first,
+                "{name} is made from nothing but the file"
+            );
+        }
         let other = fs::read_to_string(&path).expect("it is there").replace(SCHEMA, "vltava-bench/9");
         fs::write(&path, other).expect("it can be written");
         let said = Report::open(&path).expect_err("it is another form").to_string();

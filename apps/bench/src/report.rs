@@ -134,6 +134,8 @@ pub struct RunReport {
     pub rate: Option<f64>,
     /// Records a second that were taken as fast as can be, where that was tried first.
     pub full_speed_per_sec: Option<f64>,
+    /// How often its workload was tried before, to warm brokers up.
+    pub warmup_tries: u16,
     /// How long it took until a producer was closed with all that it had, of all the longest.
     pub close_ns: Option<u64>,
     /// What the cluster promised.
@@ -242,6 +244,7 @@ impl RunReport {
             probes,
             rate: None,
             full_speed_per_sec: None,
+            warmup_tries: 0,
             close_ns: u64::try_from(outcome.close.as_nanos()).ok(),
             stamp: outcome.stamp,
             share: None,

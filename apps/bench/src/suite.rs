@@ -194,7 +194,9 @@ impl Suite<'_> {
         let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
         let measured = cluster.under(&workload.faults, |began| {
             let mut show = |part: &str, window: &Window<'_>| {
-                if let Some(start) = Instant::now().checked_sub(Duration::from_secs_f64(window.second.to)) {
+                // What is tried before has no faults.
+                let start = Instant::now().checked_sub(Duration::from_secs_f64(window.second.to));
+                if let Some(start) = start.filter(|_| part.is_empty()) {
                     began.at(start);
                 }
                 if let Some(export) = self.export {
@@ -221,12 +223,12 @@ impl Suite<'_> {
                 notes.push(note);
             }
         }
-        let Paced { outcome, probes, rate, full_speed_per_sec, mut wrong, .. } = paced;
+        let Paced { outcome, probes, rate, full_speed_per_sec, warmup_tries, mut wrong, .. } = paced;
         let log_bytes_per_record = outcome.log_bytes_per_record;
         let run = RunReport::of(outcome, probes, workload);
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
-        let run = RunReport { rate, full_speed_per_sec, faults, wrong, ..run };
+        let run = RunReport { rate, full_speed_per_sec, warmup_tries, faults, wrong, ..run };
         if !driver.is_here() {
             return Ok(run);
         }
@@ -279,7 +281,8 @@ fn now() -> Duration {
 /// What a short warm-up does to a system on a JVM.
 fn cold_start(driver: &Driver, workload: &Workload) -> Option<String> {
     let (name, seconds) = (&driver.name, workload.warmup_seconds);
-    if driver.system != System::Kafka || !workload.stored && seconds >= KAFKA_WARMUP_SECONDS {
+    let is_warm = driver.warmup.is_some() || !workload.stored && seconds >= KAFKA_WARMUP_SECONDS;
+    if driver.system != System::Kafka || is_warm {
         return None;
     }
     let how = if workload.stored {
@@ -351,7 +354,7 @@ mod tests {
     #[test]
     fn what_a_jvm_does_to_a_result_is_told() {
         let cold = |driver: &str, warmup_seconds, stored| {
-            let driver = Driver::find(driver).expect("it ships");
+            let driver = Driver { warmup: None, ..Driver::find(driver).expect("it ships") };
             cold_start(&driver, &Workload { warmup_seconds, stored, ..Workload::default() })
         };
         let said = |note: Option<String>, what: &str| note.is_some_and(|note| note.starts_with(what));

@@ -14,24 +14,38 @@ const SECONDS_MIN: usize = 6;
 impl Report {
     /// What was said of it while it was made, and what its seconds say.
     pub fn remarks(&self) -> Vec<String> {
-        self.notes.iter().cloned().chain(self.drifts()).collect()
+        let systems = self.system_names();
+        let of_seconds = systems.iter().flat_map(|name| {
+            [self.warmed_up(name), self.drift(name, true), self.drift(name, false)].into_iter().flatten()
+        });
+        self.notes.iter().cloned().chain(of_seconds).collect()
     }
 
-    /// Of each system that became faster, or slower, while it was measured: at how many points, and how much at most.
-    fn drifts(&self) -> Vec<String> {
-        let mut systems: Vec<&str> = Vec::new();
+    fn system_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
         for system in self.points.iter().flat_map(|point| &point.systems) {
-            if !systems.contains(&&*system.name) {
-                systems.push(&system.name);
+            if !names.contains(&&*system.name) {
+                names.push(&system.name);
             }
         }
-        systems
-            .into_iter()
-            .flat_map(|system| [true, false].map(|faster| self.drift(system, faster)))
-            .flatten()
-            .collect()
+        names
     }
 
+    /// How often the workload was tried on a system's brokers before each run.
+    fn warmed_up(&self, name: &str) -> Option<String> {
+        let systems =
+            || self.points.iter().flat_map(|point| &point.systems).filter(|system| system.name == name);
+        let tries = || systems().flat_map(|system| &system.runs).map(|run| run.warmup_tries);
+        let (least, most) = (tries().min()?, tries().max()?);
+        let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        (most > 0).then(|| {
+            format!(
+                "{name} was warmed up by {times} tries of what is measured before each run, until that made it no faster"
+            )
+        })
+    }
+
+    /// Whether a system became faster, or slower, while it was measured: at how many points, and how much at most.
     fn drift(&self, name: &str, faster: bool) -> Option<String> {
         let mut found: Vec<(f64, String)> = Vec::new();
         let mut looked_at = 0;
@@ -108,7 +122,7 @@ mod tests {
             run.seconds = seconds(&[900, 4, 4, 5, 5, 6, 6]);
         }
         assert_eq!(
-            report.drifts(),
+            report.remarks(),
             [
                 "theirs became faster while it was measured: the last third of a run was 50 % faster than the first; a longer \
               run tells another rate"
@@ -117,8 +131,8 @@ mod tests {
         for second in report.points[0].systems[1].runs.iter_mut().flat_map(|run| &mut run.seconds) {
             second.written.records = 1 + 10 / (1 + second.from as u64);
         }
-        assert!(report.drifts()[0].starts_with("theirs became slower"), "{:?}", report.drifts());
+        assert!(report.remarks()[0].starts_with("theirs became slower"), "{:?}", report.remarks());
         report.points[0].workload.rate = Pace::Rate(crate::schedule::Rate::constant(5.0));
-        assert!(report.drifts().is_empty(), "whoever keeps a rate keeps it");
+        assert!(report.remarks().is_empty(), "whoever keeps a rate keeps it");
     }
 }

@@ -45,6 +45,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         probes: Vec::new(),
         rate: None,
         full_speed_per_sec: None,
+        warmup_tries: 0,
         close_ns: None,
         stamp: Stamp::default(),
         share: None,

@@ -6,17 +6,22 @@ use anyhow::{Context, Result, ensure};
 
 use super::Suite;
 use crate::ceiling;
-use crate::driver::System;
+use crate::driver::{System, Warmup};
 use crate::load::{Outcome, Target, Window};
 use crate::meter::Flow;
 use crate::schedule::Rate;
 use crate::search::{self, Probe, Search, Step};
+use crate::tries::Tries;
 use crate::workload::{Goal, Pace, Workload};
 
-/// How often full speed is tried at most, and by what factor a try has to be better than those before to be worth
-/// another.
-const FULL_SPEED_TRIES_MAX: usize = 4;
-const FULL_SPEED_GAIN_MIN: f64 = 1.05;
+/// How often full speed is tried at most.
+const FULL_SPEED_TRIES_MAX: u16 = 4;
+/// By what factor a run that was to be an overload may be above what was taken for full speed.
+const FULL_SPEED_GAIN_MAX: f64 = 1.05;
+/// How many tries that make nothing faster are enough to warm brokers up.
+const WARMUP_IN_VAIN_MAX: u16 = 2;
+/// Of what is stored to be read, so much is enough to warm up.
+const WARMUP_RECORDS_MAX: u64 = 10_000_000;
 
 /// Is told of each second when it is over, and what it is a second of; nothing if the rate was known.
 pub(super) type ShowPart<'a> = dyn FnMut(&str, &Window<'_>) + 'a;
@@ -27,6 +32,7 @@ pub(super) struct Paced {
     pub(super) probes: Vec<Probe>,
     pub(super) rate: Option<f64>,
     pub(super) full_speed_per_sec: Option<f64>,
+    pub(super) warmup_tries: u16,
     /// What was wrong with the records of what was tried before.
     pub(super) wrong: Vec<String>,
     /// What is to be known of it.
@@ -38,6 +44,7 @@ struct Trials<'a, 'b> {
     suite: &'a Suite<'a>,
     target: Target<'a>,
     show: &'a mut ShowPart<'b>,
+    warmup_tries: u16,
     wrong: Vec<String>,
     notes: Vec<String>,
 }
@@ -53,7 +60,9 @@ impl Suite<'_> {
     /// Runs a workload at its rate, once that is known.
     pub(super) fn paced(&self, target: Target<'_>, show: &mut ShowPart<'_>) -> Result<Paced> {
         let workload = target.workload;
-        let mut trials = Trials { suite: self, target, show, wrong: Vec::new(), notes: Vec::new() };
+        let mut trials =
+            Trials { suite: self, target, show, warmup_tries: 0, wrong: Vec::new(), notes: Vec::new() };
+        trials.warm_up()?;
         match (&workload.search, workload.rate) {
             (Some(goal), _) => trials.search(goal),
             (None, Pace::OfFullSpeed(share)) => trials.overload(share),
@@ -101,27 +110,38 @@ impl Trials<'_, '_> {
     /// Records a second that are acknowledged when they are sent as fast as they are taken. Brokers become faster
     /// while they are new, some for minutes: it is tried until a try is not much better than those before.
     fn full_speed(&mut self, seconds: f64) -> Result<f64> {
-        let mut best: f64 = 0.0;
-        for _ in 0..FULL_SPEED_TRIES_MAX {
-            let found = self.full_speed_of_try(seconds)?;
-            let is_no_better = found <= best * FULL_SPEED_GAIN_MIN;
-            best = best.max(found);
-            if is_no_better || self.target.stop.load(Ordering::Relaxed) {
-                break;
-            }
+        let workload = self.fitting(at_full_speed(self.target.workload, seconds))?;
+        let mut tries = Tries::new(FULL_SPEED_TRIES_MAX, 1);
+        while tries.goes_on() {
+            let outcome = self.attempt("full speed", &workload)?;
+            let written = outcome.written.context("nothing was written at full speed")?;
+            tries.tried(written.records_per_sec());
         }
-        Ok(best)
+        Ok(tries.best())
     }
 
-    fn full_speed_of_try(&mut self, seconds: f64) -> Result<f64> {
-        let mut workload =
-            Workload { rate: Pace::Max, seconds, search: None, ..self.target.workload.clone() };
-        // Whoever does not wait for room is not at full speed but busy with being refused.
-        workload.producer.remove("max.block.ms");
-        let workload = self.fitting(workload)?;
-        let outcome = self.attempt("full speed", &workload)?;
-        let written = outcome.written.context("nothing was written at full speed")?;
-        Ok(written.records_per_sec())
+    /// Tries the workload until that makes brokers no faster, where their driver asks for that.
+    fn warm_up(&mut self) -> Result<()> {
+        let Some(Warmup { tries_max, seconds }) = self.target.driver.warmup else { return Ok(()) };
+        let workload = self.target.workload;
+        let tried = match (&workload.search, workload.rate) {
+            (Some(_), _) | (None, Pace::OfFullSpeed(_)) => at_full_speed(workload, seconds),
+            (None, _) => Workload { seconds, ..workload.clone() },
+        };
+        let records =
+            workload.records.filter(|_| workload.stored).map(|records| records.min(WARMUP_RECORDS_MAX));
+        let tried = self.fitting(Workload { records, warmup_seconds: 0.0, ..tried })?;
+        let mut tries = Tries::new(tries_max, WARMUP_IN_VAIN_MAX);
+        while tries.goes_on() {
+            let part = format!("warm-up {} of {tries_max} at most", tries.count() + 1);
+            let outcome = self.attempt(&part, &tried)?;
+            tries.tried(speed(&tried, &outcome).context("nothing came through in a warm-up")?);
+        }
+        self.warmup_tries = tries.count();
+        if !tries.is_steady() {
+            self.notes.push(format!("it still became faster in the last of {tries_max} warm-ups"));
+        }
+        Ok(())
     }
 
     fn at_rate(&mut self, rate: f64, seconds: f64) -> Result<Workload> {
@@ -142,7 +162,7 @@ impl Trials<'_, '_> {
         // The brokers are warm, and what waits in line since a warm-up would be in the way of what counts.
         let outcome = self.load("", &Workload { warmup_seconds: 0.0, ..workload })?;
         let written = outcome.written.as_ref().map(Flow::records_per_sec);
-        if let Some(written) = written.filter(|written| *written > full_speed * FULL_SPEED_GAIN_MIN) {
+        if let Some(written) = written.filter(|written| *written > full_speed * FULL_SPEED_GAIN_MAX) {
             self.notes.push(format!(
                 "{written:.0} records/s were written, and {full_speed:.0} at what was taken for full speed: it was still \
                  becoming faster, so {rate:.0} records/s were less of an overload than is asked for"
@@ -221,7 +241,26 @@ impl Trials<'_, '_> {
         rate: Option<f64>,
         full_speed_per_sec: Option<f64>,
     ) -> Paced {
-        let Self { wrong, notes, .. } = self;
-        Paced { outcome, probes, rate, full_speed_per_sec, wrong, notes }
+        let Self { warmup_tries, wrong, notes, .. } = self;
+        Paced { outcome, probes, rate, full_speed_per_sec, warmup_tries, wrong, notes }
     }
+}
+
+/// The same as fast as it is taken.
+fn at_full_speed(workload: &Workload, seconds: f64) -> Workload {
+    let mut workload = Workload { rate: Pace::Max, seconds, search: None, ..workload.clone() };
+    // Whoever does not wait for room is not at full speed but busy with being refused.
+    workload.producer.remove("max.block.ms");
+    workload
+}
+
+/// How fast it was, the more the better: a rate; where that was set, how little time a record took. `None` if nothing
+/// came through.
+fn speed(workload: &Workload, outcome: &Outcome) -> Option<f64> {
+    if !workload.is_rate_set() {
+        return outcome.written.as_ref().or(outcome.read.as_ref()).map(Flow::records_per_sec);
+    }
+    let is_timed = |flow: &&Flow| !flow.measured.response.is_empty();
+    let flow = outcome.read.as_ref().filter(is_timed).or(outcome.written.as_ref().filter(is_timed))?;
+    Some(1e9 / flow.measured.response.mean().max(1.0))
 }

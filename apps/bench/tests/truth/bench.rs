@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use vltava_bench::driver::Driver;
+use vltava_bench::driver::{Driver, Warmup};
 use vltava_bench::load::{self, Outcome, Target};
 use vltava_bench::report::Report;
 use vltava_bench::resources::Sources;
@@ -30,8 +30,14 @@ pub(crate) fn run(broker: &Broker, text: &str) -> Outcome {
 
 /// Has all of an experiment measured on a broker.
 pub(crate) fn measure(broker: &Broker, text: &str) -> Report {
+    measure_warm(broker, text, None)
+}
+
+/// The same, on a broker that is warmed up before.
+pub(crate) fn measure_warm(broker: &Broker, text: &str, warmup: Option<Warmup>) -> Report {
     let experiment = Experiment::read("w.yaml", &format!("name: truth\n{text}"), false).expect("it is right");
-    let (drivers, stop) = ([Driver::at(&broker.servers())], AtomicBool::new(false));
+    let drivers = [Driver { warmup, ..Driver::at(&broker.servers()) }];
+    let stop = AtomicBool::new(false);
     let dir = std::env::temp_dir();
     let site = Site { vltava: "none".into(), kafka: None, dir, port: 20_000, ballast: None };
     let suite = Suite {

@@ -26,6 +26,8 @@ pub(crate) struct Manner {
     pub(crate) stall: Option<(u64, Duration)>,
     /// No more than so many records a second.
     pub(crate) capacity: Option<f64>,
+    /// Until that many records had come, a quarter of that.
+    pub(crate) cold_until: u64,
     /// So long after it was asked it says where partitions end.
     pub(crate) ends_delay: Option<Duration>,
     /// What becomes of the batch with this record of the first sender.
@@ -201,6 +203,7 @@ impl State {
         self.produced += records;
         let mut due = came + manner.delay.map_or(Duration::ZERO, |delay| delay(first));
         if let Some(capacity) = manner.capacity {
+            let capacity = if first < manner.cold_until { capacity / 4.0 } else { capacity };
             self.busy_until = self.busy_until.max(came) + Duration::from_secs_f64(records as f64 / capacity);
             due = due.max(self.busy_until);
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::bench::{measure, run};
+use vltava_bench::driver::Warmup;
+
+use crate::bench::{measure, measure_warm, run};
 use crate::broker::{Broker, Manner};
 
 #[test]
@@ -104,4 +106,27 @@ seconds: 1
     assert!(kept <= KNEE * 1.08 && found <= kept * 1.02, "{found} of {KNEE}; tried {tried:?}");
     assert!(kept >= KNEE * 0.1, "{found} of {KNEE}; tried {tried:?}");
     assert!(tried.iter().any(|(_, is_kept)| !is_kept), "there is an end to it: {tried:?}");
+}
+
+#[test]
+fn who_becomes_faster_is_measured_when_that_is_over() {
+    const WARM: f64 = 4_000.0;
+    let cold = || Manner { capacity: Some(WARM), cold_until: 2_500, ..Manner::default() };
+    let text = "producer: {batch.size: 2048, buffer.memory: 32768}\nwarmup_seconds: 0\nseconds: 1";
+    let of = |warmup| {
+        let report = measure_warm(&Broker::start(cold()), text, warmup);
+        let run = &report.points[0].systems[0].runs[0];
+        assert_eq!(run.wrong, None);
+        (
+            run.written.as_ref().expect("records were written").records_per_sec,
+            run.warmup_tries,
+            report.remarks(),
+        )
+    };
+    let (found, tries, _) = of(None);
+    assert!(tries == 0 && found < WARM * 0.3, "{found} while it is cold");
+    let (found, tries, said) = of(Some(Warmup { tries_max: 20, seconds: 1.0 }));
+    // Three tries are over before it is warm, and two bring nothing more.
+    assert!(tries >= 5 && found > WARM * 0.6, "{found} behind {tries} tries");
+    assert!(said.iter().any(|said| said.contains(&format!("was warmed up by {tries} tries"))), "{said:?}");
 }
