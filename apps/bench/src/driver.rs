@@ -64,7 +64,7 @@ pub struct Warmup {
 
 impl Default for Warmup {
     fn default() -> Self {
-        Self { tries_max: 12, seconds: 10.0 }
+        Self { tries_max: 3, seconds: 40.0 }
     }
 }
 
