@@ -38,11 +38,8 @@ impl Report {
         let tries = || systems().flat_map(|system| &system.runs).map(|run| run.warmup_tries);
         let (least, most) = (tries().min()?, tries().max()?);
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        (most > 0).then(|| {
-            format!(
-                "{name} was warmed up by {times} tries of what is measured before each run, until that made it no faster"
-            )
-        })
+        (most > 0)
+            .then(|| format!("{name} was warmed up by {times} tries of what is measured before each run"))
     }
 
     /// Whether a system became faster, or slower, while it was measured: at how many points, and how much at most.
