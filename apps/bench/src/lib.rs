@@ -56,8 +56,8 @@ pub mod export; // as numbers for Prometheus
 pub mod fleet; // from several machines
 pub mod load;
 pub mod search; // for the highest rate
-pub mod suite;
-pub mod tries; // until it is no faster // from the first run to the last
+pub mod suite; // from the first run to the last
+pub mod tries; // until it is no faster
 
 // What came of it.
 pub mod compare;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Which times belong to the steady state is said by when a record was due, and not by when somebody looked; its
-//! throughput is of what came through in it, and which records it measured says [`Counting`]. Windows and totals of several meters are added, histogram to
-//! histogram.
+//! throughput is of what came through in it, and which records it measured says [`Counting`]. Windows and totals of
+//! several meters are added, histogram to histogram.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
