@@ -61,8 +61,26 @@ pub struct LifecycleTimes {
     pub retry_after: Duration,
     /// How long a stop waits for others to take over.
     pub stop_max: Duration,
+    /// A [`DiskWait`] over this has its disk taken for one that hangs.
+    pub stuck_after: Duration,
     /// How long it waits while no controller answers: by then one of those left would have been elected.
     pub unanswered_max: Duration,
+}
+
+/// How long a disk has been waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskWait {
+    /// Somebody holds a partition, and everybody else who wants it waits.
+    pub held: Duration,
+    /// No flush has ended, of those without which nothing is acknowledged.
+    pub flushing: Duration,
+}
+
+impl DiskWait {
+    /// Whether it is so long: for flushes twice as long, of which a slow disk makes few.
+    pub fn is_over(self, bound: Duration) -> bool {
+        self.held >= bound || self.flushing >= bound * 2
+    }
 }
 
 /// What the controller answered.
@@ -92,6 +110,10 @@ pub struct Lifecycle {
     seen: Option<BrokerEpoch>,
     are_logs_open: bool,
     offline_log_dirs: Vec<Uuid>,
+    /// Whether the last look at the disks found one that may hang.
+    seems_stuck: bool,
+    /// When a disk was last seen to hang, if that was not long ago.
+    stuck_at: Option<Duration>,
     is_serving: bool,
     /// Whether a command is on its way, and since when: the last one's time if none is.
     is_asking: bool,
@@ -120,6 +142,8 @@ impl Lifecycle {
             seen: None,
             are_logs_open: false,
             offline_log_dirs: Vec::new(),
+            seems_stuck: false,
+            stuck_at: None,
             is_serving: false,
             is_asking: false,
             asked_at: Duration::ZERO,
@@ -163,6 +187,10 @@ impl Lifecycle {
             return;
         }
         (self.is_asking, self.asked_at) = (true, now.elapsed);
+        if self.is_stuck() {
+            // Others are given what it leads as soon as this is heard.
+            (self.in_touch_until, self.counted_on) = (Duration::ZERO, None);
+        }
         out.push(Effect::Send(Box::new(self.command())));
     }
 
@@ -174,7 +202,7 @@ impl Lifecycle {
             id: self.registration.id,
             epoch,
             metadata_end: self.metadata_end,
-            wants_fence: !(self.has_seen_itself() && self.are_logs_open),
+            wants_fence: !(self.has_seen_itself() && self.are_logs_open) || self.is_stuck(),
             wants_shutdown: self.stop_by.is_some(),
             offline_log_dirs: self.offline_log_dirs.clone(),
         })
@@ -280,6 +308,26 @@ impl Lifecycle {
             self.offline_log_dirs.push(directory);
             self.hasten(now, true);
         }
+    }
+
+    /// Its disks have been waited for as long as this, at most. Who cannot write leads in name only: it asks that others
+    /// do, until its disks have answered for a while. The controller sees to it that one is left.
+    pub fn on_disk_wait(&mut self, now: Now, longest: DiskWait) {
+        let was_stuck = self.is_stuck();
+        let stuck_after = self.times.stuck_after;
+        // One that only just answers would come and go.
+        let is_long = longest.is_over(if was_stuck { stuck_after / 5 } else { stuck_after });
+        // A process that was stopped is late itself, and finds so once.
+        if std::mem::replace(&mut self.seems_stuck, is_long) && is_long {
+            self.stuck_at = Some(now.elapsed);
+        }
+        self.stuck_at.take_if(|at| now.elapsed >= *at + stuck_after);
+        self.hasten(now, self.is_stuck() != was_stuck);
+    }
+
+    /// Whether a disk of this broker hangs, or did not long ago.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck_at.is_some()
     }
 
     /// What a process says that has to end at once: which directories failed. `None` if it is no broker yet.

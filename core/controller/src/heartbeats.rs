@@ -44,7 +44,9 @@ impl Controller {
             let (records, is_fenced) = self.lose_directories(&broker, usable);
             return Ok((HeartbeatReply { is_caught_up, is_fenced, should_shut_down: false }, records));
         }
-        let wants_fence = command.wants_fence || usable.is_empty();
+        // Who is alone goes on as it can.
+        let may_go = broker.fenced || self.others_left(broker.id).next().is_some();
+        let wants_fence = (command.wants_fence && may_go) || usable.is_empty();
         let (records, is_fenced, should_shut_down) = match (broker.fenced, command.wants_shutdown) {
             (true, true) => (Vec::new(), true, true),
             (true, false) if wants_fence || !is_caught_up => (Vec::new(), true, false),
@@ -59,6 +61,12 @@ impl Controller {
         Ok((HeartbeatReply { is_caught_up, is_fenced, should_shut_down }, records))
     }
 
+    /// Other brokers that may lead, and are to stay.
+    fn others_left(&self, broker: BrokerId) -> impl Iterator<Item = BrokerId> {
+        let others = self.image.brokers_alive().filter(move |other| other.id != broker);
+        others.filter(|other| !other.in_controlled_shutdown).map(|other| other.id)
+    }
+
     /// The next step of a broker's way out; whether it is fenced, and whether it may stop.
     fn shut_down(&mut self, broker: &Broker) -> (Records, bool, bool) {
         let stopping = Broker { in_controlled_shutdown: true, ..broker.clone() };
@@ -71,9 +79,7 @@ impl Controller {
         if !records.is_empty() {
             self.sessions.hands_over_until(broker.id, end);
         }
-        let others = self.image.brokers_alive().filter(|other| other.id != broker.id);
-        let others = others.filter(|other| !other.in_controlled_shutdown).map(|other| other.id);
-        if !self.sessions.all_know(broker.id, others) {
+        if !self.sessions.all_know(broker.id, self.others_left(broker.id)) {
             return (records, false, false);
         }
         // What nobody else can lead stays where it is, and goes on with the broker's next life.

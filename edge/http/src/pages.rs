@@ -41,7 +41,7 @@ pub enum Readiness {
 pub struct HttpState {
     /// Asked for each `/health/ready`; must not wait.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
-    /// Shown as `/metrics`; must not wait.
+    /// Shown as `/metrics`; may take a moment.
     pub metrics: Arc<dyn Fn(TextFormat) -> String + Send + Sync>,
 }
 
@@ -98,7 +98,11 @@ async fn ready(State(state): State<HttpState>) -> Response {
 
 async fn metrics(State(state): State<HttpState>, headers: HeaderMap) -> Response {
     let format = format_for(headers.get(header::ACCEPT));
-    ([(header::CONTENT_TYPE, format.content_type())], (state.metrics)(format)).into_response()
+    match tokio::task::spawn_blocking(move || (state.metrics)(format)).await {
+        Ok(page) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
+        // A panic was reported by the panic hook.
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made; the log says why"),
+    }
 }
 
 /// Prometheus names OpenMetrics first if it can read it; everybody else gets the plain text.

@@ -38,6 +38,8 @@ use crate::clock::Clock;
 use crate::cluster::link::{Link, Source};
 use crate::cluster::links::Links;
 use crate::cluster::seat::{Seat, address_of};
+use crate::in_sync::InSyncs;
+use crate::log_dir::LogDirectory;
 use crate::requests::Outbox;
 use crate::table::PartitionTable;
 
@@ -63,8 +65,8 @@ const LIFE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long after it got nowhere a command is given again.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// How often leaders look who has fallen behind.
-const LAG_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How often it looks at directories, and for what was never answered.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What the control thread owns.
 pub(crate) struct ControlThread {
@@ -81,9 +83,10 @@ pub(crate) struct ControlThread {
     pub(crate) cluster: tokio::runtime::Handle,
     pub(crate) control: Control,
     pub(crate) outbox: Arc<Outbox>,
+    /// To look up who is where: who locks a partition waits for its disk.
     pub(crate) table: Arc<PartitionTable>,
-    pub(crate) has_room: Box<dyn Fn() -> bool + Send>,
-    pub(crate) lag_max: Duration,
+    pub(crate) dirs: Vec<Arc<LogDirectory>>,
+    pub(crate) in_sync: InSyncs,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
     pub(crate) on_serving: Option<oneshot::Sender<()>>,
@@ -100,7 +103,7 @@ pub(crate) struct State {
     proposals_at: Duration,
     /// The answer to the last request, and the end of the metadata that partitions are to be told of before.
     proposals_decided: Option<(Offset, Reply)>,
-    lag_check_at: Duration,
+    look_at: Duration,
     applied: Offset,
     /// The end of the metadata with which this broker serves; it does once this node has acted on them.
     serves_from: Option<Offset>,
@@ -179,7 +182,7 @@ impl ControlThread {
             state.waiting.deadline(),
             (is_registered && state.proposals.are_due()).then_some(state.proposals_at),
         ];
-        all.into_iter().flatten().chain([state.lag_check_at]).min().unwrap_or(state.lag_check_at)
+        all.into_iter().flatten().chain([state.look_at]).min().unwrap_or(state.look_at)
     }
 
     fn on_tick(&mut self) -> Result<(), ControlFailed> {
@@ -191,9 +194,9 @@ impl ControlThread {
         for id in self.state.waiting.due(now.elapsed) {
             self.give_again(id)?;
         }
-        if now.elapsed >= self.state.lag_check_at {
-            self.state.lag_check_at = now.elapsed + LAG_CHECK_EVERY;
-            self.check_replicas(now);
+        if now.elapsed >= self.state.look_at {
+            self.state.look_at = now.elapsed + LOOK_EVERY;
+            self.look_at_directories(now);
             self.give_up_lost()?;
             for asker in self.state.waiting.take_late(now.elapsed) {
                 asker.refuse(ControllerError::TimedOut(NOT_COMMITTED.into()));
@@ -284,7 +287,7 @@ impl ControlThread {
             return Ok(());
         }
         if is_remote || self.controller.is_active() {
-            self.controller.on_room((self.has_room)());
+            self.controller.on_room(self.dirs.iter().any(|dir| dir.takes_more()));
             if let Some(count) = self.seat.brokers_expected() {
                 self.controller.on_brokers_expected(count);
             }

@@ -3,6 +3,7 @@
 //! ```text
 //!   io-0 … io-n     connections: frames in, steps of partitions, answers out
 //!   control         the one who decides, commits and makes logs
+//!   in-sync         who falls behind, and what the controller says to it, of each log directory
 //!   flush-…         group commits of each log directory
 //!   flush-timer     flushes by time and a look at what is free, of each log directory
 //!   housekeeping    checkpoints, retention, removal, of each log directory
@@ -32,6 +33,7 @@ mod followers;
 mod hosting;
 mod hosting_thread;
 mod housekeeping;
+mod in_sync;
 mod log_dir;
 mod memory;
 mod node;
@@ -47,6 +49,7 @@ mod table;
 mod tests;
 mod threads;
 mod throttles;
+mod waits;
 mod watch;
 
 use std::path::PathBuf;

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::{Offset, PartitionIndex, TopicId, TopicPartition, Uuid};
+use broker::lifecycle::DiskWait;
 use broker::replication::PartitionKey;
 use disk::{DirHealth, DirLock, FlushPool};
 use parking_lot::Mutex;
@@ -17,6 +18,10 @@ use telemetry::Metrics;
 use tracing::{error, info};
 
 use crate::complaints::Complaints;
+use crate::waits::{Flushes, Waits};
+
+/// Who holds a partition for so long is taken to wait for a disk that hangs.
+pub(crate) const HUNG_AFTER: Duration = Duration::from_secs(5);
 
 type WhenRetired = Box<dyn Fn(&DiskError) + Send + Sync>;
 
@@ -27,6 +32,15 @@ pub(crate) struct CompactionState {
     pub(crate) aside: AtomicU64,
     /// Dirty bytes of the log that has most of them.
     pub(crate) dirty_bytes_max: AtomicU64,
+}
+
+/// How far replicas of a log directory were behind when it was looked at last, in records.
+#[derive(Debug, Default)]
+pub(crate) struct Lag {
+    /// Those here, at most.
+    pub(crate) here: AtomicU64,
+    /// Those that follow leaders here, at most.
+    pub(crate) of_followers: AtomicU64,
 }
 
 /// See the module.
@@ -45,6 +59,12 @@ pub(crate) struct LogDirectory {
     pub(crate) complaints: Complaints,
     /// How compaction fares here.
     pub(crate) compaction: CompactionState,
+    /// How far replicas are behind.
+    pub(crate) lag: Lag,
+    /// Partitions that somebody holds.
+    pub(crate) held: Waits,
+    /// Flushes without which nothing is acknowledged.
+    pub(crate) flushing: Flushes,
     /// Since when that is counted.
     pub(crate) since: Instant,
     /// Directories of deleted partitions that can be removed when there is time.
@@ -118,6 +138,9 @@ impl LogDirectory {
             marks: Mutex::new(marks),
             complaints: Complaints::default(),
             compaction: CompactionState::default(),
+            lag: Lag::default(),
+            held: Waits::default(),
+            flushing: Flushes::default(),
             since: Instant::now(),
             discarded: Mutex::default(),
             health,
@@ -166,6 +189,16 @@ impl LogDirectory {
     /// Whether the disk refuses every change since one has failed.
     pub(crate) fn is_retired(&self) -> bool {
         self.health.retired().is_some()
+    }
+
+    /// How long its disk has been waited for.
+    pub(crate) fn disk_wait(&self) -> DiskWait {
+        DiskWait { held: self.held.longest(), flushing: self.flushing.longest() }
+    }
+
+    /// Whether its disk hangs.
+    pub(crate) fn is_hung(&self) -> bool {
+        self.disk_wait().is_over(HUNG_AFTER)
     }
 
     /// Whether it is on the media that a log here may count records before they are.

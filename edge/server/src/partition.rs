@@ -88,7 +88,9 @@ impl PartitionCell {
 
     /// Looks at the partition, or does what has no effects.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut Partition) -> R) -> R {
-        act(&mut self.state.lock().partition)
+        let mut hosted = self.state.lock();
+        let _held = self.dir.held.begin();
+        act(&mut hosted.partition)
     }
 
     /// A step of the partition, then its effects.
@@ -204,6 +206,7 @@ impl PartitionCell {
         self.offline.store(true, Ordering::Release);
         let mut woken = Vec::new();
         let mut hosted = self.state.lock();
+        let _held = self.dir.held.begin();
         hosted.partition.retire();
         hosted.parked.gone(|waiter| woken.push(waiter));
         drop(hosted);
@@ -373,6 +376,7 @@ impl HostedPartition for PartitionCell {
         {
             let panicked_before = std::thread::panicking();
             let mut step = Step { hosted: self.state.lock(), offline: &self.offline, panicked_before };
+            let _held = self.dir.held.begin();
             act(&mut step.hosted, &mut effects);
         }
         self.perform(&mut effects);
@@ -428,7 +432,11 @@ impl FlushJob for PartitionCell {
         let checkpoint = self.checkpoint_asked.swap(false, Ordering::AcqRel);
         let scope = if checkpoint { FlushScope::Checkpoint } else { FlushScope::Records };
         if let Some(flush) = self.act(|partition, out| partition.flush_plan(scope, out)) {
+            // Nobody waits for what is flushed by itself, which takes long where much was written.
+            let is_awaited = flush_policy(&self.settings.load()).counts_durable();
+            let wait = is_awaited.then(|| self.dir.flushing.begin());
             let result = flush.run();
+            drop(wait);
             self.act(|partition, out| partition.on_flushed(result, out));
         }
     }

@@ -65,6 +65,8 @@ impl Drop for Background {
 pub(crate) struct ControlHandle {
     pub(crate) control: JoinHandle<Result<(), ControlFailed>>,
     pub(crate) hosting: JoinHandle<HostingThread>,
+    /// They end with the control thread.
+    pub(crate) in_sync: Vec<JoinHandle<()>>,
     pub(crate) steps: mpsc::Sender<Step>,
     pub(crate) ended: net::Stop,
 }
@@ -141,9 +143,13 @@ fn end(
 ) -> Result<(), ServerError> {
     drop(housekeeping_stop);
     // A panic was reported by the panic hook; then the next start recovers.
-    let housekept = housekeeping.into_iter().map(JoinHandle::join).filter(Result::is_err).count() == 0;
+    let join = |threads: Vec<JoinHandle<()>>| {
+        threads.into_iter().map(JoinHandle::join).filter(Result::is_err).count() == 0
+    };
+    let housekept = join(housekeeping);
     node.control.tell(News::Stop);
     let controlled = control.control.join();
+    let housekept = join(control.in_sync) && housekept;
     // If it has ended by itself, there is nobody to tell.
     let _ = control.steps.send(Step::Stop);
     let Ok(hosted) = control.hosting.join() else {

@@ -44,6 +44,7 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
     let retired =
         "Whether a log directory was given up after a failed write, or could not be used at the start.";
     let full = "Whether a log directory takes no records, for want of room.";
+    let hung = "Whether the disk of a log directory hangs: a partition waits for it for five seconds, or its flushes for ten.";
     let free = "Bytes that the file system of a log directory has left, when it was looked at last.";
     let size = "Bytes of the file system of a log directory.";
     let aside = "Partitions that could not be compacted and wait to be tried again.";
@@ -54,6 +55,8 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| u64::from(!node.dirs[place].has_room());
         gauge("vltava_log_dir_full", full, &[("dir", path.as_str())], Box::new(read));
+        let read = move |node: &Node| u64::from(node.dirs[place].is_hung());
+        gauge("vltava_log_dir_hung", hung, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| node.dirs[place].space().free;
         gauge("vltava_log_dir_free_bytes", free, &[("dir", path.as_str())], Box::new(read));
         let read = move |node: &Node| node.dirs[place].space().total;
@@ -247,6 +250,9 @@ fn warnings(node: &Node) -> Vec<String> {
     );
     let full = node.dirs.iter().filter(|dir| !dir.has_room());
     warnings.extend(full.map(|dir| format!("log directory {} is full", dir.path.display())));
+    let hung = node.dirs.iter().filter(|dir| dir.is_hung());
+    warnings
+        .extend(hung.map(|dir| format!("the disk of log directory {} does not answer", dir.path.display())));
     let offline = node.metrics.state.partitions_offline.get();
     if offline > 0 {
         warnings.push(format!("{offline} partitions are offline; the log of the node says which, and why"));

@@ -1,7 +1,8 @@
 //! A disk of its own that can lose power: ext4 in a file, mounted through a loop device.
 //!
 //! `FS_IOC_SHUTDOWN` makes the file system forget at once what it has not written, and fail everything
-//! from then on; mounted again, it has what a real disk would have after its plug was pulled.
+//! from then on; mounted again, it has what a real disk would have after its plug was pulled. `FIFREEZE` has everybody
+//! who writes wait, as for a disk that hangs, until `FITHAW`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,12 @@ use crate::wait;
 
 /// `_IOR('X', 125, u32)`.
 const FS_IOC_SHUTDOWN: Opcode = 0x8004_587d;
+
+/// `_IOWR('X', 119, int)`.
+const FIFREEZE: Opcode = 0xc004_5877;
+
+/// `_IOWR('X', 120, int)`.
+const FITHAW: Opcode = 0xc004_5878;
 
 /// What the cut leaves of the file system's journal.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +100,19 @@ impl Disk {
         pulled.context("FS_IOC_SHUTDOWN")
     }
 
+    /// Has it hang: who writes waits, and cannot be killed meanwhile.
+    pub fn hang(&self) -> Result<()> {
+        let root = File::open(self.path())?;
+        // SAFETY: the request takes an int that it does not look at, and writes nothing back.
+        let frozen = unsafe { ioctl::ioctl(&root, Setter::<FIFREEZE, u32>::new(0)) };
+        frozen.context("FIFREEZE")
+    }
+
+    /// Has it go on, if it hangs.
+    pub fn go_on(&self) -> Result<()> {
+        thaw(&self.path())
+    }
+
     /// Plugs it in again. Nobody may have a file of it open.
     pub fn restore(&mut self) -> Result<()> {
         // A process that had all mounts copied for itself, as `ip netns exec` has, keeps the file system that
@@ -127,8 +147,23 @@ impl Disk {
     }
 }
 
+/// Has a file system go on that was frozen, if it was.
+pub fn thaw(mounted: &Path) -> Result<()> {
+    let root = File::open(mounted)?;
+    // SAFETY: the request takes an int that it does not look at, and writes nothing back.
+    match unsafe { ioctl::ioctl(&root, Setter::<FITHAW, u32>::new(0)) } {
+        // It was not.
+        Err(Errno::INVAL) => Ok(()),
+        thawed => thawed.context("FITHAW"),
+    }
+}
+
 impl Drop for Disk {
     fn drop(&mut self) {
+        if self.mounted {
+            // Nothing else could end that waits for it.
+            let _ = self.go_on();
+        }
         if self.mounted && self.unmount().is_err() {
             // Then it goes when its last file is closed; nobody is left to hear of an error.
             let _ = run(Command::new("umount").arg("--lazy").arg(self.path()));

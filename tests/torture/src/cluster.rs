@@ -316,6 +316,7 @@ impl Cluster {
         self.net.lift_all()?;
         for node in &mut self.nodes {
             node.resume()?;
+            node.let_disk_go_on()?;
             if node.has_failing_disk() {
                 node.kill()?;
                 node.repair_disk()?;

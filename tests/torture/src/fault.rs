@@ -45,6 +45,8 @@ pub enum Kind {
     Full,
     /// The disk fails, and the process has to live with it.
     Failing,
+    /// The disk takes nothing and says nothing, and goes on a while later.
+    Hang,
     /// SIGTERM, one node after the other.
     Restart,
     /// Replicas are taken away and given back, leaders sent elsewhere.
@@ -53,7 +55,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Kill,
         Self::Pause,
         Self::Partition,
@@ -62,6 +64,7 @@ impl Kind {
         Self::Power,
         Self::Full,
         Self::Failing,
+        Self::Hang,
         Self::Restart,
         Self::Reassign,
     ];
@@ -77,6 +80,7 @@ impl Kind {
             Self::Power => "power",
             Self::Full => "full",
             Self::Failing => "failing",
+            Self::Hang => "hang",
             Self::Restart => "restart",
             Self::Reassign => "reassign",
         }
@@ -156,6 +160,8 @@ enum Heal {
     Lift(RulesId),
     /// Make room on their disks.
     Free,
+    /// Let their disks answer.
+    GoOn,
     /// Kill them, mend their disks, start them.
     Mend,
     /// Have replicas where they were.
@@ -179,6 +185,7 @@ impl Planned {
             Kind::Power => power::begin,
             Kind::Full => disk::full,
             Kind::Failing => disk::failing,
+            Kind::Hang => disk::hanging,
             Kind::Restart => restart::begin,
             Kind::Reassign => reassign::begin,
         };
@@ -224,6 +231,7 @@ impl Ongoing {
                 Heal::Start => cluster.start_node(id)?,
                 Heal::Resume => cluster.node(id).resume()?,
                 Heal::Free => disk::free(cluster, id)?,
+                Heal::GoOn => cluster.node(id).let_disk_go_on()?,
                 Heal::Mend => {
                     let node = cluster.node(id);
                     node.kill()?;

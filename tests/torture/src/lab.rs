@@ -125,8 +125,12 @@ fn namespaces() -> Vec<String> {
     list.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Ends the processes of a run, unmounts its disks, removes its namespaces and its folder.
+/// Has disks go on that hang, ends the processes of a run, unmounts its disks, removes its namespaces and its folder.
 fn clear(id: &str, folder: &Path) -> Result<()> {
+    for path in mounted_below(folder)? {
+        // Not every file system can hang.
+        let _ = e2e::disk::thaw(&path);
+    }
     for namespace in namespaces().iter().filter(|name| name.rsplit_once('-').is_some_and(|(of, _)| of == id))
     {
         remove_namespace(namespace)?;
@@ -150,17 +154,22 @@ fn remove_namespace(name: &str) -> Result<()> {
     run(&["ip", "netns", "del", name]).map(drop)
 }
 
-/// Unmounts what is mounted below a folder, the innermost first.
+/// Unmounts what is mounted below a folder.
 fn unmount_below(folder: &Path) -> Result<()> {
-    let table = fs::read_to_string("/proc/self/mountinfo")?;
-    let mounted = table.lines().filter_map(|line| line.split(' ').nth(4)).map(Path::new);
-    let mut below: Vec<_> = mounted.filter(|path| path.starts_with(folder)).collect();
-    below.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
-    for path in below {
+    for path in mounted_below(folder)? {
         let path = path.to_string_lossy();
         run(&["umount", &path]).or_else(|_| run(&["umount", "--lazy", &path]))?;
     }
     Ok(())
+}
+
+/// What is mounted below a folder, the innermost first.
+fn mounted_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let mounted = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let mut below: Vec<_> = mounted.filter(|path| path.starts_with(folder)).collect();
+    below.sort_by_key(|path| std::cmp::Reverse(path.components().count()));
+    Ok(below)
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ struct Run {
     /// How long faults go on
     #[arg(long, default_value_t = 2.0)]
     minutes: f64,
-    /// Which faults, between commas; `disk` is full and failing
+    /// Which faults, between commas; `disk` is full, failing and hang
     #[arg(long, value_delimiter = ',', value_parser = kinds)]
     faults: Vec<Kinds>,
     /// Draw from all of those faults, not from some of them
@@ -105,7 +105,7 @@ type Kinds = Vec<Kind>;
 
 fn kinds(word: &str) -> Result<Kinds, String> {
     match word {
-        "disk" => Ok(vec![Kind::Full, Kind::Failing]),
+        "disk" => Ok(vec![Kind::Full, Kind::Failing, Kind::Hang]),
         "all" => Ok(Kind::ALL.to_vec()),
         word => <Kind as clap::ValueEnum>::from_str(word, true).map(|kind| vec![kind]),
     }

@@ -33,6 +33,8 @@ pub struct Node {
     paused: bool,
     /// Whether its disk fails, and has to be mended.
     disk_fails: bool,
+    /// Whether its disk does not answer.
+    disk_hangs: bool,
     /// Whether it is to be forgiven if it ends by itself: its disk is full, or fails.
     pub may_end: bool,
     // Unmounted when the process is gone.
@@ -52,6 +54,7 @@ impl Node {
             pid: Arc::default(),
             paused: false,
             disk_fails: false,
+            disk_hangs: false,
             may_end: false,
             disk,
         })
@@ -110,7 +113,7 @@ impl Node {
 
     /// Whether it runs and answers, as far as we know.
     pub fn is_well(&self) -> bool {
-        self.is_up() && !self.paused && !self.disk_fails
+        self.is_up() && !self.paused && !self.disk_fails && !self.disk_hangs
     }
 
     /// Starts it, unless it runs. Waits for nothing.
@@ -128,15 +131,17 @@ impl Node {
         Ok(())
     }
 
-    /// SIGKILL, and waits for its end. It may be paused, or gone.
+    /// SIGKILL, and waits for its end. It may be paused, or gone, or wait for its disk, which goes on then.
     pub fn kill(&mut self) -> Result<()> {
         self.paused = false;
         self.pid.store(0, Ordering::Relaxed);
         if let Some(mut child) = self.child.take() {
             child.kill()?;
+            // Who waits for it ends no sooner.
+            self.let_disk_go_on()?;
             child.wait()?;
         }
-        Ok(())
+        self.let_disk_go_on()
     }
 
     /// SIGTERM, and waits for its end; SIGKILL if it does not come. Whether it came.
@@ -187,6 +192,17 @@ impl Node {
             e2e::process::halt(child.id())?;
         }
         self.fail_disk(cut)
+    }
+
+    /// Its disk does not answer who writes any more.
+    pub fn hang_disk(&mut self) -> Result<()> {
+        self.disk_hangs = true;
+        self.disk.hang()
+    }
+
+    /// It does again, if it did not.
+    pub fn let_disk_go_on(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.disk_hangs) { self.disk.go_on() } else { Ok(()) }
     }
 
     /// Its disk forgets what was not flushed, and takes nothing more.

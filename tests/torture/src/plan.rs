@@ -128,7 +128,7 @@ fn fault(kinds: &[Kind], limits: &Limits, chance: &mut Chance) -> Planned {
     let may_hit_all = match kind {
         Kind::Kill | Kind::Restart | Kind::Connections | Kind::Loss => true,
         Kind::Power => limits.flush == Flush::Ack,
-        Kind::Pause | Kind::Partition | Kind::Full | Kind::Failing | Kind::Reassign => false,
+        Kind::Pause | Kind::Partition | Kind::Full | Kind::Failing | Kind::Hang | Kind::Reassign => false,
     };
     let target = if may_hit_all && chance.one_in(4) { Target::All } else { one };
     Planned {

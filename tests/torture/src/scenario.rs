@@ -6,6 +6,7 @@ mod d3;
 mod d4;
 mod d5;
 mod d6;
+mod d7;
 mod failover;
 mod groups;
 mod nemesis;
@@ -48,6 +49,8 @@ pub enum Scenario {
     D5,
     /// A controller that gave its vote loses power.
     D6,
+    /// The disk of the controller hangs.
+    D7,
     /// How long nobody acknowledges when a leader goes.
     Failover,
 }
@@ -163,6 +166,7 @@ pub fn run(scenario: Scenario, options: &Options, stop: &Stop) -> Result<Report>
         Scenario::D4 => d4::run,
         Scenario::D5 => d5::run,
         Scenario::D6 => d6::run,
+        Scenario::D7 => d7::run,
         Scenario::Failover => failover::run,
     };
     let (options, stop) = (options.clone(), stop.clone());

@@ -109,3 +109,8 @@ fn a_kill_of_all_loses_nothing() -> Result<()> {
 fn who_voted_and_lost_power_votes_for_nobody_else() -> Result<()> {
     play(Scenario::D6, Flush::Ack).map(drop)
 }
+
+#[test]
+fn a_disk_that_hangs_costs_seconds_and_loses_nothing() -> Result<()> {
+    play(Scenario::D7, Flush::Ack).map(drop)
+}

@@ -42,6 +42,7 @@ impl World {
             heartbeat_every: Duration::from_millis(300),
             retry_after: Duration::from_millis(50),
             stop_max: Duration::from_secs(30),
+            stuck_after: Duration::from_secs(5),
             unanswered_max: Duration::from_secs(2),
         };
         Self { life: Lifecycle::new(registration, times), image: Image::default() }
@@ -247,4 +248,35 @@ fn a_failed_directory_is_told_at_once() {
     let [Effect::Send(command)] = effects.as_slice() else { panic!("{effects:?}") };
     let Command::BrokerHeartbeat(beat) = &**command else { panic!("{command:?}") };
     assert_eq!(beat.offline_log_dirs, [Uuid([5; 16])]);
+}
+
+#[test]
+fn whose_disk_hangs_has_others_lead_until_it_has_answered_for_a_while() {
+    let mut world = World::serving();
+    let waits = |world: &mut World, ms: u64, held_ms: u64, flushing_ms: u64| {
+        let [held, flushing] = [held_ms, flushing_ms].map(Duration::from_millis);
+        world.life.on_disk_wait(at(ms), DiskWait { held, flushing });
+    };
+    waits(&mut world, 100, 5_000, 0);
+    waits(&mut world, 200, 0, 9_999);
+    assert_eq!(
+        world.heartbeat(300),
+        Some((false, false)),
+        "the process was stopped, or the disk is only slow"
+    );
+    assert_eq!(world.reply(300, false, false), []);
+    assert_eq!(world.life.in_touch_until(), Duration::from_millis(900));
+    waits(&mut world, 350, 5_000, 0);
+    waits(&mut world, 400, 0, 10_000);
+    assert_eq!(world.heartbeat(400), Some((true, false)), "said at once");
+    assert_eq!(world.life.in_touch_until(), Duration::ZERO, "others may lead from here on");
+    assert_eq!(world.reply(400, true, false), []);
+    waits(&mut world, 5_000, 1_000, 0);
+    waits(&mut world, 9_999, 999, 1_999);
+    assert_eq!(world.heartbeat(9_999), Some((true, false)), "it only just answers");
+    assert_eq!(world.reply(9_999, true, false), []);
+    waits(&mut world, 10_000, 999, 1_999);
+    assert_eq!(world.heartbeat(10_000), Some((false, false)), "said at once");
+    assert_eq!(world.reply(10_000, false, false), [], "it serves already");
+    assert_eq!(world.life.in_touch_until(), Duration::from_millis(10_600));
 }

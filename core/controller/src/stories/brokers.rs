@@ -368,6 +368,24 @@ fn a_broker_is_fenced_until_its_metadata_has_its_registration() {
 }
 
 #[test]
+fn brokers_that_ask_to_be_fenced_are_unless_nobody_would_be_left() {
+    let mut stage = Stage::with(&[1, 2, 3]);
+    stage.topic("a", &[&[1, 2, 3]], "1");
+    let stuck = |stage: &Stage, id| BrokerHeartbeat { wants_fence: true, ..stage.heartbeat(id) };
+    let stops = BrokerHeartbeat { wants_shutdown: true, ..stage.heartbeat(3) };
+    stage.beat(stops);
+    let asks = stuck(&stage, 1);
+    assert!(stage.beat(asks).is_fenced);
+    assert_eq!(stage.partition("a", 0).leader, BrokerId(2));
+    let asks = stuck(&stage, 2);
+    assert!(!stage.beat(asks).is_fenced, "1 is fenced, and 3 is about to stop");
+    assert_eq!(stage.partition("a", 0).leader, BrokerId(2));
+    assert!(!stage.hear(1).is_fenced, "its disk answers");
+    let asks = stuck(&stage, 2);
+    assert!(stage.beat(asks).is_fenced);
+}
+
+#[test]
 fn who_cannot_be_a_member_is_not_registered() {
     let settings = ControllerSettings { cluster_id: Some("ours".into()), ..super::stage::settings() };
     let mut stage = Stage::new(settings);

@@ -1,35 +1,55 @@
 //! What the replicas of this broker want of the controller: other in-sync sets, and to be given up.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base::{Now, Offset};
 use broker::directories::give_up;
-use broker::lifecycle::Lifecycle;
+use broker::lifecycle::{DiskWait, Lifecycle};
 use broker::replication::PartitionKey;
 use controller::{AlterPartition, AlterPartitions, Command, Reply};
 use metadata::Delta;
 use replica::AlterIsr;
-use tracing::debug;
+use tracing::{error, info};
 
 use super::waiting::Asker;
 use super::{ControlFailed, ControlThread, Decision, RETRY_AFTER};
 use crate::elections::{self, By};
+use crate::in_sync::Answered;
+use crate::log_dir::{HUNG_AFTER, Lag};
 
 /// In-sync sets that one request asks for.
 const PROPOSALS_PER_REQUEST: usize = 1_000;
 
 impl ControlThread {
-    /// Looks at all replicas for those that have fallen behind.
-    pub(super) fn check_replicas(&self, now: Now) {
-        let (mut behind, mut left_behind) = (0, 0);
-        for cell in self.table.all() {
-            cell.act(|partition, out| {
-                partition.check_isr(now, self.lag_max, out);
-                behind = behind.max(partition.lag());
-                left_behind = left_behind.max(partition.followers_lag());
-            });
-        }
+    /// Looks how far replicas are behind, and whether disks answer.
+    pub(super) fn look_at_directories(&mut self, now: Now) {
+        let max = |of: fn(&Lag) -> &AtomicU64| {
+            self.dirs.iter().map(|dir| of(&dir.lag).load(Ordering::Relaxed)).max().unwrap_or(0)
+        };
         let replication = &self.metrics.replication;
-        replication.follower_lag_records_max.set(behind);
-        replication.leader_lag_records_max.set(left_behind);
+        replication.follower_lag_records_max.set(max(|lag| &lag.here));
+        replication.leader_lag_records_max.set(max(|lag| &lag.of_followers));
+        let Some(life) = &mut self.lifecycle else { return };
+        let waits: Vec<DiskWait> = self.dirs.iter().map(|dir| dir.disk_wait()).collect();
+        let longest = DiskWait {
+            held: waits.iter().map(|wait| wait.held).max().unwrap_or_default(),
+            flushing: waits.iter().map(|wait| wait.flushing).max().unwrap_or_default(),
+        };
+        let was_stuck = life.is_stuck();
+        life.on_disk_wait(now, longest);
+        match (was_stuck, life.is_stuck()) {
+            (false, true) => {
+                let hung = self.dirs.iter().zip(&waits).filter(|(_, wait)| wait.is_over(HUNG_AFTER));
+                let dirs: Vec<_> = hung.map(|(dir, _)| dir.path.display().to_string()).collect();
+                error!(
+                    dirs = dirs.join(", "),
+                    "the disk of a log directory does not answer: others are asked to lead what they can of what this \
+                     broker leads, until it does"
+                );
+            }
+            (true, false) => info!("the disks of all log directories answer again: this broker may lead"),
+            _ => {}
+        }
     }
 
     /// Says which leaders this node's controller had to elect, or was told to, although they may lack records.
@@ -80,13 +100,14 @@ impl ControlThread {
 
     /// The controller answered, or nobody did.
     pub(super) fn on_in_sync_sets(&mut self, now: Now, reply: Option<Reply>) {
-        for ((topic, partition), proposal, answer) in self.state.proposals.on_answered(reply) {
+        for (partition, asked, answer) in self.state.proposals.on_answered(reply) {
             if answer.may_come_again() {
                 self.state.proposals_at = now.elapsed + RETRY_AFTER;
             }
-            debug!(%topic, %partition, ?answer, "an in-sync set was asked for");
-            if let Some(cell) = self.table.get(topic, partition) {
-                cell.act(|partition, out| partition.on_isr_answer(&proposal, answer, out));
+            let Some(cell) = self.table.get(partition.0, partition.1) else { continue };
+            if let Some(way) = self.in_sync.get(&cell.dir.id) {
+                // If that thread has ended, the node ends.
+                let _ = way.send(Answered { partition, asked, answer });
             }
         }
     }

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use base::{Offset, PartitionIndex, TopicId};
 use coordinator::{CountedGroup, CountedTopic};
 use metadata::Image;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use telemetry::{GroupCensus, GroupLag};
 
 use super::{Coordinators, ShardCell};
@@ -35,9 +35,24 @@ const SLICE_OFFSETS: usize = 10_000;
 /// What was counted is shown again for so many times as long as the counting took.
 const REST: u32 = 20;
 
+/// Who looks waits for so long, and then is shown what there was before: it may be a disk that has to answer first.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
 /// Counts, and remembers for a while.
 #[derive(Default)]
-pub(crate) struct Lags(Mutex<Option<Counted>>);
+pub(crate) struct Lags(Arc<Counting>);
+
+#[derive(Default)]
+struct Counting {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Counted>,
+    is_counting: bool,
+}
 
 struct Counted {
     census: Arc<GroupCensus>,
@@ -52,23 +67,46 @@ struct Ends<'a> {
 }
 
 impl Lags {
-    /// What there is, or was a moment ago.
+    /// What there is, or was a moment ago; nothing if that is not known soon.
     pub(crate) fn get(
         &self,
-        coordinators: &Coordinators,
-        table: &PartitionTable,
-        image: &ArcSwap<Image>,
+        coordinators: &Arc<Coordinators>,
+        table: &Arc<PartitionTable>,
+        image: &Arc<ArcSwap<Image>>,
     ) -> Arc<GroupCensus> {
-        let mut counted = self.0.lock();
-        let at = Instant::now();
-        if let Some(before) = &*counted
-            && at.saturating_duration_since(before.at) < before.took * REST
-        {
-            return Arc::clone(&before.census);
+        let mut state = self.0.state.lock();
+        let is_fresh = |it: &Counted| it.at.elapsed() < it.took * REST;
+        if !state.last.as_ref().is_some_and(is_fresh) {
+            if !state.is_counting {
+                let (coordinators, table, image) =
+                    (Arc::clone(coordinators), Arc::clone(table), image.load_full());
+                state.is_counting = self.0.begin(move || count(&coordinators.all(), &table, &image));
+            }
+            let give_up_at = Instant::now() + WAIT_MAX;
+            while state.is_counting && !self.0.ended.wait_until(&mut state, give_up_at).timed_out() {}
         }
-        let census = Arc::new(count(&coordinators.all(), table, &image.load()));
-        let took = at.elapsed();
-        Arc::clone(&counted.insert(Counted { census, at, took }).census)
+        state.last.as_ref().map_or_else(Arc::default, |counted| Arc::clone(&counted.census))
+    }
+}
+
+impl Counting {
+    /// Counts, on a thread that may wait. Whether there is one.
+    fn begin(self: &Arc<Self>, count: impl FnOnce() -> GroupCensus + Send + 'static) -> bool {
+        struct Over(Arc<Counting>);
+        impl Drop for Over {
+            fn drop(&mut self) {
+                self.0.state.lock().is_counting = false;
+                self.0.ended.notify_all();
+            }
+        }
+        let counting = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("group-lags".to_owned());
+        let begun = thread.spawn(move || {
+            let (over, at) = (Over(counting), Instant::now());
+            let census = Arc::new(count());
+            over.0.state.lock().last = Some(Counted { census, at, took: at.elapsed() });
+        });
+        begun.is_ok()
     }
 }
 

@@ -21,7 +21,8 @@ use crate::followers::{Followers, Lanes};
 use crate::hosting::Hosting;
 use crate::hosting_thread::HostingThread;
 use crate::housekeeping::{CompactionLimits, Housekeeping};
-use crate::log_dir::DiskReserve;
+use crate::in_sync::{InSync, InSyncs};
+use crate::log_dir::{DiskReserve, HUNG_AFTER};
 use crate::node::Node;
 use crate::stop::{Background, ControlHandle, Started};
 
@@ -98,8 +99,8 @@ pub(crate) fn start_threads(
     let (on_may_stop, may_stop) = oneshot::channel();
     let vital = Arc::new(StopSwitch::new());
     let (housekeeping, housekeeping_stop) = keep_house(&node, &hosting, descriptors, &vital)?;
-    let dirs = hosting.dirs.clone();
     let settings = &node.settings;
+    let (in_sync, in_sync_threads) = keep_in_sync(&node, &hosting, &vital)?;
     let incarnation = registration.incarnation;
     let thread = ControlThread {
         node: settings.node_id,
@@ -116,8 +117,8 @@ pub(crate) fn start_threads(
         control: control.clone(),
         outbox: Arc::clone(&hosting.outbox),
         table: Arc::clone(&hosting.table),
-        has_room: Box::new(move || dirs.iter().any(|dir| dir.takes_more())),
-        lag_max: settings.replica_lag_max,
+        dirs: hosting.dirs.clone(),
+        in_sync,
         metrics: Arc::clone(&node.metrics),
         clock: hosting.clock,
         on_serving: Some(on_serving),
@@ -137,7 +138,7 @@ pub(crate) fn start_threads(
         group_timer: threads.group_timer,
         listener,
         housekeeping,
-        control: ControlHandle { control, hosting, steps, ended },
+        control: ControlHandle { control, hosting, in_sync: in_sync_threads, steps, ended },
         housekeeping_stop,
         seat,
         serving,
@@ -151,6 +152,7 @@ fn times(settings: &BrokerSettings) -> LifecycleTimes {
         heartbeat_every: settings.broker_heartbeat_interval,
         retry_after: RETRY_AFTER,
         stop_max: STOP_MAX,
+        stuck_after: HUNG_AFTER,
         // By then no controller counts on this broker any more.
         unanswered_max: settings.broker_session_timeout,
     }
@@ -186,6 +188,27 @@ fn keep_house(
         }
     }
     Ok((threads, stops))
+}
+
+/// Starts the threads that look after in-sync sets; the ways to them, by directory. They end with the control thread.
+fn keep_in_sync(
+    node: &Node,
+    hosting: &Hosting,
+    vital: &Arc<StopSwitch>,
+) -> Result<(InSyncs, Vec<JoinHandle<()>>), ServerError> {
+    let (mut ways, mut threads) = (InSyncs::default(), Vec::new());
+    for dir in &hosting.dirs {
+        let (way, answers) = mpsc::channel();
+        let work = InSync {
+            table: Arc::clone(&hosting.table),
+            dir: Arc::clone(dir),
+            lag_max: node.settings.replica_lag_max,
+            clock: hosting.clock,
+        };
+        threads.push(vital_thread("in-sync", vital, move || work.run(&answers))?);
+        ways.insert(dir.id, way);
+    }
+    Ok((ways, threads))
 }
 
 /// Each directory has its part of the memory: a disk that hangs keeps none from the others.

@@ -1,4 +1,4 @@
-//! Disks that are full, and disks that fail under a process that lives.
+//! Disks that are full, and disks that fail or hang under a process that lives.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -61,4 +61,12 @@ pub(super) fn failing(cluster: &mut Cluster, nodes: &[i32], chance: &mut Chance)
         cluster.node(*id).fail_disk(cut)?;
     }
     Ok((format!("the disks of {} fail ({cut:?})", names(nodes)), Heal::Mend))
+}
+
+/// Who writes waits until it is healed.
+pub(super) fn hanging(cluster: &mut Cluster, nodes: &[i32], _: &mut Chance) -> Result<(String, Heal)> {
+    for id in nodes {
+        cluster.node(*id).hang_disk()?;
+    }
+    Ok((format!("the disks of {} hang", names(nodes)), Heal::GoOn))
 }

@@ -125,7 +125,7 @@ const fn to_coordinator(kind: Kind) -> &'static str {
         Kind::Partition => "the coordinator cut off",
         Kind::Loss | Kind::Connections => "a bad network of the coordinator",
         Kind::Power => "power cut of the coordinator",
-        Kind::Full | Kind::Failing => "a bad disk of the coordinator",
+        Kind::Full | Kind::Failing | Kind::Hang => "a bad disk of the coordinator",
         Kind::Restart => "restart of the coordinator",
         Kind::Reassign => "replicas of the coordinator moved",
     }

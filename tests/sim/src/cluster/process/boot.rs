@@ -129,6 +129,7 @@ impl Process {
             heartbeat_every: self.settings.broker_heartbeat_interval,
             retry_after: self.times.retry_after,
             stop_max: Duration::from_secs(10),
+            stuck_after: Duration::from_secs(5),
             unanswered_max: Duration::from_secs(2),
         };
         self.lifecycle = Some(Lifecycle::new(registration, times));
