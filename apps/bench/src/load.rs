@@ -181,8 +181,9 @@ pub(crate) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Makes the topics of a new run.
+    /// Makes the topics of a new run, once the disk is done with those before.
     pub(crate) fn open(target: Target<'a>, share: Share) -> Result<Self> {
+        target.sources.settle()?;
         let admin = admin(target.servers)?;
         let id = run_id();
         let topics = Topics::create(&admin, target.driver, target.workload, id)?;
@@ -385,6 +386,7 @@ impl<'a> Run<'a> {
     /// All is written, and then readers are measured.
     fn stored(&self, show: &mut Show<'_>) -> Result<Outcome> {
         let sent = self.fill(self.clock.now())?;
+        self.target.sources.settle()?;
         let ends = self.ends(&sent)?;
         // Whatever is read counts: how long it takes to make consumers does not.
         let reading = Reading::prepare(self, (Duration::ZERO, Duration::ZERO), false)?;

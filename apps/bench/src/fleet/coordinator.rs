@@ -114,6 +114,7 @@ impl Fleet {
         let before = self.offsets()?;
         if target.workload.stored {
             let (filled, _) = self.phase(stage, target, Phase::Fill, &before, &mut |_| {})?;
+            target.sources.settle()?;
             let ends = stage.ends(&filled.sent)?;
             let (drained, began) = self.phase(stage, target, Phase::Drain(ends), &before, show)?;
             drained.readers.must_be_all(&filled.sent, target.stop)?;
