@@ -31,7 +31,9 @@ impl Sources<'_> {
     pub fn settle(&self) -> Result<()> {
         let Some(dir) = self.dir else { return Ok(()) };
         let settled = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-        settled.with_context(|| format!("what was written to {} could not be brought to its disk", dir.display()))
+        settled.with_context(|| {
+            format!("what was written to {} could not be brought to its disk", dir.display())
+        })
     }
 }
 

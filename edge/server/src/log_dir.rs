@@ -193,7 +193,9 @@ impl LogDirectory {
 
     /// How long its disk has been waited for.
     pub(crate) fn disk_wait(&self) -> DiskWait {
-        DiskWait { held: self.held.longest(), flushing: self.flushing.longest() }
+        // Of a directory that was given up no flush ends any more.
+        let flushing = if self.is_retired() { Duration::ZERO } else { self.flushing.longest() };
+        DiskWait { held: self.held.longest(), flushing }
     }
 
     /// Whether its disk hangs.

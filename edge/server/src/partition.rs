@@ -431,9 +431,11 @@ impl FlushJob for PartitionCell {
         let _alone = self.syncing.lock();
         let checkpoint = self.checkpoint_asked.swap(false, Ordering::AcqRel);
         let scope = if checkpoint { FlushScope::Checkpoint } else { FlushScope::Records };
-        if let Some(flush) = self.act(|partition, out| partition.flush_plan(scope, out)) {
+        let plan = |partition: &mut Partition, out: &mut Effects<replica::Effect>| {
             // Nobody waits for what is flushed by itself, which takes long where much was written.
-            let is_awaited = flush_policy(&self.settings.load()).counts_durable();
+            (partition.flush_plan(scope, out), partition.settings().policy.counts_durable())
+        };
+        if let (Some(flush), is_awaited) = self.act(plan) {
             let wait = is_awaited.then(|| self.dir.flushing.begin());
             let result = flush.run();
             drop(wait);

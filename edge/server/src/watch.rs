@@ -70,6 +70,9 @@ pub(crate) fn all(node: &Arc<Node>, listener: Option<&Listener>) {
         let path = path.display().to_string();
         gauge("vltava_log_dir_retired", retired, &[("dir", path.as_str())], Box::new(|_| 1));
     }
+    let stuck =
+        "Whether this broker asks for others to lead, for a disk of its own hangs or did a moment ago.";
+    gauge("vltava_broker_stuck", stuck, &[], Box::new(|node| u64::from(node.control.is_stuck())));
     devices(node);
     replication(node);
     groups(node);
@@ -253,6 +256,9 @@ fn warnings(node: &Node) -> Vec<String> {
     let hung = node.dirs.iter().filter(|dir| dir.is_hung());
     warnings
         .extend(hung.map(|dir| format!("the disk of log directory {} does not answer", dir.path.display())));
+    if node.control.is_stuck() {
+        warnings.push("others are asked to lead, for a disk hangs or did a moment ago".to_owned());
+    }
     let offline = node.metrics.state.partitions_offline.get();
     if offline > 0 {
         warnings.push(format!("{offline} partitions are offline; the log of the node says which, and why"));

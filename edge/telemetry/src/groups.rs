@@ -99,7 +99,7 @@ impl GroupMetrics {
         self.reconciling.observe(took);
     }
 
-    /// Shows what groups there are. `read` must be quick and must not wait; who is first stays.
+    /// Shows what groups there are. `read` must not wait for long; who is first stays.
     pub fn watch(&self, read: impl Fn() -> Arc<GroupCensus> + Send + Sync + 'static) {
         // There is one node in a process, and in a test none that is looked at twice.
         let _ = self.census.0.set(Box::new(read));

@@ -1,7 +1,7 @@
 //! The way to the control thread, and what it says to others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::{BrokerEpoch, BrokerId, Uuid};
@@ -56,6 +56,7 @@ pub(crate) struct Control {
     news: mpsc::UnboundedSender<News>,
     /// In milliseconds since the node began: see [`Control::in_touch_until`].
     in_touch_until: Arc<AtomicU64>,
+    is_stuck: Arc<AtomicBool>,
 }
 
 /// What the control thread listens to.
@@ -70,8 +71,8 @@ impl Control {
         let (commands, given) = mpsc::channel(WAITING_MAX);
         let (life, alive) = mpsc::channel(WAITING_MAX);
         let (news, heard) = mpsc::unbounded_channel();
-        let in_touch_until = Arc::default();
-        let control = Self { commands, life, news, in_touch_until };
+        let (in_touch_until, is_stuck) = Default::default();
+        let control = Self { commands, life, news, in_touch_until, is_stuck };
         (control, Inbox { commands: given, life: alive, news: heard })
     }
 
@@ -118,6 +119,15 @@ impl Control {
     pub(super) fn set_in_touch_until(&self, until: Duration) {
         let ms = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
         self.in_touch_until.store(ms, Ordering::Release);
+    }
+
+    /// Whether this broker asks for others to lead: see [`broker::lifecycle::Lifecycle::is_stuck`].
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_stuck(&self, is_stuck: bool) {
+        self.is_stuck.store(is_stuck, Ordering::Relaxed);
     }
 
     /// Tells the thread something; once it has ended, nobody is left to hear.

@@ -37,6 +37,7 @@ impl ControlThread {
         };
         let was_stuck = life.is_stuck();
         life.on_disk_wait(now, longest);
+        self.control.set_stuck(life.is_stuck());
         match (was_stuck, life.is_stuck()) {
             (false, true) => {
                 let hung = self.dirs.iter().zip(&waits).filter(|(_, wait)| wait.is_over(HUNG_AFTER));
