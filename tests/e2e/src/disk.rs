@@ -160,11 +160,12 @@ pub fn thaw(mounted: &Path) -> Result<()> {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.mounted {
-            // Nothing else could end that waits for it.
-            let _ = self.go_on();
+        if !self.mounted {
+            return;
         }
-        if self.mounted && self.unmount().is_err() {
+        // Nothing could end that waits for it.
+        let _ = self.go_on();
+        if self.unmount().is_err() {
             // Then it goes when its last file is closed; nobody is left to hear of an error.
             let _ = run(Command::new("umount").arg("--lazy").arg(self.path()));
         }
