@@ -11,6 +11,7 @@ use metadata::settings::{
 };
 use metadata::{ConfigChange, ConfigMap, ConfigResource, MetadataRecord, Partition, PartitionChange};
 
+use crate::CONFIG_BYTES_MAX;
 use crate::command::{AlterConfigs, ConfigOp, IncrementalAlterConfigs, Outcomes, ResourceConfigs};
 use crate::controller::Controller;
 use crate::error::ControllerError;
@@ -46,6 +47,7 @@ impl Controller {
             .filter(|resource| !seen.insert(*resource))
             .collect();
         let mut records = Vec::new();
+        let mut config_bytes = self.image.config_bytes();
         let outcomes = resources.iter().map(|asked| {
             if twice.contains(&asked.resource) {
                 let why = "Each resource must appear at most once.".into();
@@ -54,6 +56,7 @@ impl Controller {
             self.check_resource(&asked.resource)?;
             check_entries(asked)?;
             let changes = self.changes(&asked.resource, target(asked)?)?;
+            config_bytes = self.check_config_bytes(config_bytes, &changes)?;
             if !validate_only {
                 records.extend(changes);
             }
@@ -110,6 +113,30 @@ impl Controller {
             })
         };
         topics.map(change).collect()
+    }
+
+    /// What all settings take, in bytes, once these are changed: `taken` is what they take before. Refuses what would
+    /// make it more than [`CONFIG_BYTES_MAX`], and nothing that makes it less.
+    pub(crate) fn check_config_bytes(
+        &self,
+        taken: usize,
+        changes: &[MetadataRecord],
+    ) -> Result<usize, ControllerError> {
+        let (mut more, mut less) = (0, 0);
+        for record in changes {
+            let MetadataRecord::Config(ConfigChange { resource, name, value }) = record else { continue };
+            let bytes = |value: &String| resource.setting_bytes(name, value);
+            more += value.as_ref().map_or(0, bytes);
+            less += self.image.configs(resource).get(name).map_or(0, bytes);
+        }
+        let then = (taken + more).saturating_sub(less);
+        if then > CONFIG_BYTES_MAX && more > less {
+            return Err(ControllerError::PolicyViolation(format!(
+                "All settings of topics, brokers and groups may take {CONFIG_BYTES_MAX} bytes together, and take \
+                 {taken}. Take back settings that nobody needs, such as those of groups that are gone."
+            )));
+        }
+        Ok(then)
     }
 
     fn check_resource(&self, resource: &ConfigResource) -> Result<(), ControllerError> {
@@ -259,7 +286,7 @@ fn check_entries<T>(asked: &ResourceConfigs<T>) -> Result<(), ControllerError> {
     Err(ControllerError::InvalidRequest("Error due to duplicate config keys".into()))
 }
 
-fn check_len(value: &str) -> Result<(), ControllerError> {
+pub(crate) fn check_len(value: &str) -> Result<(), ControllerError> {
     if value.len() > VALUE_BYTES_MAX {
         return Err(ControllerError::InvalidConfig(format!(
             "The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes."

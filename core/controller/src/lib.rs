@@ -63,6 +63,10 @@ pub const PARTITIONS_PER_COMMAND_MAX: usize = 10_000;
 /// at every start, and nothing else would stop a client that makes ever more.
 pub const PARTITIONS_MAX: usize = 200_000;
 
+/// What all settings of topics, brokers and groups may take, in bytes: every node holds them, and a snapshot has them
+/// all. Groups have settings whether they are there or not, so that nothing else would stop a client that makes ever more.
+pub const CONFIG_BYTES_MAX: usize = 256 << 20;
+
 /// Records of one batch where a command's may be split: far below what a batch holds.
 pub const RECORDS_PER_BATCH: usize = 10_000;
 

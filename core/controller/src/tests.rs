@@ -11,6 +11,7 @@ use metadata::{ConfigMap, ConfigResource, Delta, Endpoint, Image};
 
 use super::*;
 
+mod config_bytes;
 mod kept;
 
 const NOW: Now = Now::new(Duration::ZERO, TimestampMs(1_000));

@@ -11,6 +11,7 @@ use metadata::{
 };
 
 use crate::command::{AdoptTopic, CreateTopics, NewTopic, Outcomes, TopicCreated};
+use crate::configs::check_len;
 use crate::controller::Controller;
 use crate::error::ControllerError;
 use crate::placement::{Placement, check_assignment, in_sync_at_first};
@@ -34,6 +35,7 @@ impl Controller {
         let twice = named_twice(command.topics.iter().map(|topic| topic.name.as_str()));
         let mut records = Vec::new();
         let mut made = Made::default();
+        let mut config_bytes = self.image.config_bytes();
         let mut outcomes = Vec::with_capacity(command.topics.len());
         for topic in &command.topics {
             let created = if twice.contains(topic.name.as_str()) {
@@ -42,6 +44,7 @@ impl Controller {
                 self.create_topic(topic, &made)
             };
             outcomes.push(created.and_then(|(mut created, more)| {
+                config_bytes = self.check_config_bytes(config_bytes, &more)?;
                 made.add(&created);
                 if command.validate_only {
                     created.id = TopicId(Uuid::ZERO);
@@ -325,6 +328,7 @@ fn check_configs(configs: &[(String, Option<String>)]) -> Result<ConfigMap, Cont
     }
     let map: ConfigMap =
         configs.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect();
+    map.values().try_for_each(|value| check_len(value))?;
     validate_topic(&map).map_err(|error: SettingError| ControllerError::Setting(error))?;
     Ok(map)
 }

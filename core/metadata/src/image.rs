@@ -27,6 +27,7 @@ pub struct Image {
     topic_ids: SharedMap<TopicName, TopicId>,
     partition_count: usize,
     configs: SharedMap<ConfigResource, Arc<ConfigMap>>,
+    config_bytes: usize,
     brokers: BTreeMap<BrokerId, Arc<Broker>>,
     features: BTreeMap<String, i16>,
     producer_ids: ProducerIds,
@@ -40,6 +41,7 @@ impl Default for Image {
             topic_ids: SharedMap::default(),
             partition_count: 0,
             configs: SharedMap::default(),
+            config_bytes: 0,
             brokers: BTreeMap::new(),
             features: BTreeMap::new(),
             producer_ids: ProducerIds::NONE_GIVEN,
@@ -96,6 +98,11 @@ impl Image {
     /// What was set for a resource over the defaults; empty if nothing was.
     pub fn configs(&self, resource: &ConfigResource) -> &ConfigMap {
         self.configs.get(resource).map_or(&NO_CONFIGS, |map| map)
+    }
+
+    /// What all that was set for resources takes, in bytes: about as much in a snapshot, and more in memory.
+    pub fn config_bytes(&self) -> usize {
+        self.config_bytes
     }
 
     /// Whether a broker gets no new replicas (KIP-1066).

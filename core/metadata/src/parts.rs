@@ -23,6 +23,21 @@ pub enum ConfigResource {
     Group(String),
 }
 
+/// What a setting takes besides its words: in a snapshot, and in maps.
+const SETTING_OVERHEAD_BYTES: usize = 64;
+
+impl ConfigResource {
+    /// What a setting of it takes, in bytes.
+    pub fn setting_bytes(&self, name: &str, value: &str) -> usize {
+        let own = match self {
+            Self::Topic(name) => name.as_str().len(),
+            Self::Group(id) => id.len(),
+            Self::Broker(_) | Self::DefaultBroker => 0,
+        };
+        SETTING_OVERHEAD_BYTES + own + name.len() + value.len()
+    }
+}
+
 impl fmt::Display for ConfigResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

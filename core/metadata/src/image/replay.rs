@@ -90,27 +90,34 @@ impl Image {
             self.topic_ids.remove(&topic.name);
         }
         let resource = ConfigResource::Topic(topic.name.clone());
-        self.configs.remove(&resource);
+        let removed = self.configs.remove(&resource).unwrap_or_default();
+        self.config_bytes -=
+            removed.iter().map(|(name, value)| resource.setting_bytes(name, value)).sum::<usize>();
         self.partition_count -= topic.partitions().len();
         delta.topic_deleted(topic);
     }
 
     fn change_config(&mut self, change: &ConfigChange, delta: &mut Delta) {
         delta.configs_changed.insert(change.resource.clone());
-        match &change.value {
+        let ConfigChange { resource, name, value } = change;
+        let was = match value {
             Some(value) => {
-                let mut map = self.configs.get(&change.resource).cloned().unwrap_or_default();
-                Arc::make_mut(&mut map).insert(change.name.clone(), value.clone());
-                self.configs.insert(change.resource.clone(), map);
+                let mut map = self.configs.get(resource).cloned().unwrap_or_default();
+                let was = Arc::make_mut(&mut map).insert(name.clone(), value.clone());
+                self.config_bytes += resource.setting_bytes(name, value);
+                self.configs.insert(resource.clone(), map);
+                was
             }
             None => {
-                let Some(map) = self.configs.get_mut(&change.resource) else { return };
-                Arc::make_mut(map).remove(&change.name);
+                let Some(map) = self.configs.get_mut(resource) else { return };
+                let was = Arc::make_mut(map).remove(name);
                 if map.is_empty() {
-                    self.configs.remove(&change.resource);
+                    self.configs.remove(resource);
                 }
+                was
             }
-        }
+        };
+        self.config_bytes -= was.map_or(0, |was| resource.setting_bytes(name, &was));
     }
 
     fn put_broker(&mut self, broker: &Broker, delta: &mut Delta) {

@@ -143,6 +143,23 @@ fn configs_are_set_and_taken_back() {
 }
 
 #[test]
+fn what_settings_take_is_counted_as_long_as_they_are_there() {
+    let (none, _) = replay(&[topic("a", 1)]);
+    let after = |image: &Image, records: &[MetadataRecord]| image.after(records, Offset(9)).0;
+    let one = after(&none, &[config("a", "x", Some("1"))]);
+    let longer = after(&one, &[config("a", "x", Some("1234"))]);
+    assert_eq!((none.config_bytes(), longer.config_bytes() - one.config_bytes()), (0, 3));
+    let two = after(&longer, &[config("a", "y", Some("2"))]);
+    let (again, _) = replay(&two.to_records().collect::<Vec<_>>());
+    assert!(two.config_bytes() > longer.config_bytes() && again.config_bytes() == two.config_bytes());
+    assert_eq!(
+        after(&two, &[config("a", "y", None), config("a", "z", None)]).config_bytes(),
+        longer.config_bytes()
+    );
+    assert_eq!(after(&two, &[MetadataRecord::RemoveTopic(id(1))]).config_bytes(), 0);
+}
+
+#[test]
 fn brokers_come_change_and_leave() {
     let (image, delta) = replay(&[MetadataRecord::RegisterBroker(broker(1))]);
     assert_eq!((image.brokers_alive().count(), delta.brokers_changed.len()), (1, 1));
