@@ -16,8 +16,11 @@ use crate::statistics::{
 pub struct Differences {
     /// A line for each figure that both have.
     pub lines: Vec<Line>,
-    /// What only one of them has.
+    /// What is not the same of the two but the figures.
     pub unmatched: Vec<String>,
+    /// Points, and systems that were what was measured there, that only the first has: nobody knows whether they became
+    /// worse.
+    pub missing: Vec<String>,
     /// What was wrong with the records of the second: no figure makes up for that.
     pub wrong: Vec<String>,
     /// Less than this share is no difference.
@@ -49,13 +52,18 @@ pub struct Line {
 ///
 /// Systems are matched by name. Of reports that have one system each, those two, whatever their names.
 pub fn compare(before: &Report, after: &Report, matters: f64) -> Differences {
-    let (lines, unmatched) = (Vec::new(), Vec::new());
-    let mut found = Differences { lines, unmatched, wrong: after.wrong(), matters };
+    let mut found = Differences {
+        lines: Vec::new(),
+        unmatched: Vec::new(),
+        missing: Vec::new(),
+        wrong: after.wrong(),
+        matters,
+    };
     let mut notes = Notes::default();
     for point in &before.points {
         match after.points.iter().find(|other| other.at == point.at) {
             Some(other) => found.add(point, other, &mut notes),
-            None => found.unmatched.push(format!("{} is only in the first", name(before, point))),
+            None => found.missing.push(format!("{} is only in the first", name(before, point))),
         }
     }
     let is_new = |point: &&PointReport| !before.points.iter().any(|other| other.at == point.at);
@@ -95,11 +103,19 @@ impl Differences {
         if let ([one], [other]) = (&before.systems[..], &after.systems[..]) {
             return self.add_system((before, one), (after, other), notes);
         }
-        for system in &before.systems {
-            match after.systems.iter().find(|other| other.name == system.name) {
-                Some(other) => self.add_system((before, system), (after, other), notes),
-                None => self.unmatched.push(format!("{} is only in the first", system.name)),
-            }
+        for (at, system) in before.systems.iter().enumerate() {
+            let Some(other) = after.systems.iter().find(|other| other.name == system.name) else {
+                let place = format!("{} {}", system.name, before.label());
+                let said = format!("{} is only in the first", place.trim_end());
+                // Those behind the first are what it was held against.
+                if at == 0 {
+                    self.missing.push(said)
+                } else {
+                    self.unmatched.push(said)
+                }
+                continue;
+            };
+            self.add_system((before, system), (after, other), notes);
         }
     }
 
@@ -388,12 +404,19 @@ mod tests {
         after.points[0].workload.producer.insert("linger.ms".to_owned(), "5".to_owned());
         let found = compare(&before, &after, 0.03);
         assert!(!found.is_worse() && found.lines.iter().all(|line| line.system == "kafka"));
+        assert_eq!(found.missing, ["vltava is only in the first"]);
         let expected = [
-            "vltava is only in the first",
             "the first is a, the second b",
             "the workloads differ: partitions 1 → 7, producer/linger.ms not set → 5",
         ];
         assert_eq!(found.unmatched, expected);
+        let both = report(Workload::default(), &[("kafka", SLOW), ("other", SLOW)]);
+        let found = compare(&both, &before, 0.03);
+        assert_eq!(
+            (found.missing.len(), &*found.unmatched[0]),
+            (0, "other is only in the first"),
+            "it was held against"
+        );
         let one = compare(
             &report(Workload::default(), &[("vltava", FAST)]),
             &report(Workload::default(), &[("kafka", SLOW)]),
@@ -424,5 +447,8 @@ mod tests {
         ];
         assert_eq!(notes(&after, &before), expected);
         assert_eq!(notes(&after, &after), [""; 0], "nothing is said of what is the same");
+        after.points.remove(6);
+        assert_eq!(compare(&before, &after, 0.03).missing, ["a acks=6 is only in the first"]);
+        assert_eq!(compare(&after, &before, 0.03).missing, [""; 0], "what is new is no loss");
     }
 }

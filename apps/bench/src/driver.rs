@@ -29,6 +29,8 @@ pub struct Driver {
     /// Settings of each broker that is started, beside those that every one needs.
     #[serde(deserialize_with = "yaml::settings")]
     pub settings: Settings,
+    /// What results say of which version it is, where it is a cluster that is there.
+    pub version: Option<String>,
     /// Replicas of each partition, whatever the workload says.
     pub replication_factor: Option<u16>,
     /// Settings of each topic; those of the workload come before them.
@@ -64,7 +66,7 @@ pub struct Warmup {
 
 impl Default for Warmup {
     fn default() -> Self {
-        Self { tries_max: 3, seconds: 40.0 }
+        Self { tries_max: 5, seconds: 40.0 }
     }
 }
 
@@ -96,6 +98,7 @@ impl Default for Driver {
             system: System::Vltava,
             bootstrap_servers: String::new(),
             settings: Settings::new(),
+            version: None,
             replication_factor: None,
             topic: Settings::new(),
             producer: Settings::new(),
@@ -195,6 +198,10 @@ impl Driver {
         driver.warmup.as_ref().map_or(Ok(()), Warmup::check).with_context(|| format!("{name}: warmup"))?;
         check_metrics(&driver.metrics).with_context(|| format!("{name}: metrics"))?;
         ensure!(
+            is_there || driver.version.is_none(),
+            "{name}: version: that of brokers that a run starts is known"
+        );
+        ensure!(
             !is_there || driver.settings.is_empty(),
             "{name}: settings: the brokers of a cluster that is there have theirs"
         );
@@ -240,6 +247,7 @@ fn translated(source: Source<'_>, fields: &Fields) -> Result<Driver> {
         system: System::Bootstrap,
         bootstrap_servers,
         settings: Settings::new(),
+        version: None,
         replication_factor: theirs.replication_factor,
         topic: read("topicConfig", &theirs.topic_config)?,
         producer: with_common(read("producerConfig", &theirs.producer_config)?),
@@ -330,6 +338,7 @@ consumerConfig: |
             ("name: a\nsystem: bootstrap", "d.yaml: bootstrap_servers is for"),
             ("name: a\nbootstrap_servers: h:1", "d.yaml: bootstrap_servers is for"),
             ("system: kafka", "d.yaml: name: it has none"),
+            ("name: a\nversion: x", "d.yaml: version: that of brokers that a run starts"),
             ("name: a\nmetrics: ['h:1/metrics']", "d.yaml: metrics: an address begins"),
         ];
         for (text, expected) in cases {

@@ -13,7 +13,9 @@ use crate::{openmessaging, page, rows};
 
 /// Writes all forms of a report, and says what it wrote.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
-    let stem = in_a_name(&report.name);
+    // What was ended early is not to be written over what was not.
+    let ending = if report.is_interrupted { "-interrupted" } else { "" };
+    let stem = format!("{}{ending}", in_a_name(&report.name));
     let results = format!("{stem}.openmessaging");
     let mut files = vec![
         (format!("{stem}.json"), serde_json::to_string(report)? + "\n"),

@@ -71,6 +71,8 @@ pub struct Target<'a> {
     pub workload: &'a Workload,
     /// Set by whoever wants it to end early.
     pub stop: &'a AtomicBool,
+    /// For so long what is stored is read again and again; the last time counts.
+    pub read_for: Duration,
 }
 
 /// What came of a run.
@@ -388,15 +390,25 @@ impl<'a> Run<'a> {
         let sent = self.fill(self.clock.now())?;
         self.target.sources.settle()?;
         let ends = self.ends(&sent)?;
+        let until = self.clock.now() + self.target.read_for;
+        loop {
+            let (flow, watched) = self.read_stored(&sent, ends.clone(), show)?;
+            if self.clock.now() >= until {
+                let verdict = self.read_back(&sent)?;
+                return Ok(self.outcome((None, Some(flow)), sent, watched, verdict));
+            }
+        }
+    }
+
+    /// Reads all that is stored once, and measures that.
+    fn read_stored(&self, sent: &Sent, ends: Ends, show: &mut Show<'_>) -> Result<(Flow, Watched)> {
         // Whatever is read counts: how long it takes to make consumers does not.
         let reading = Reading::prepare(self, (Duration::ZERO, Duration::ZERO), false)?;
         let scraped = self.counters(true);
         let began = self.clock.soon(READY);
         let (readers, watched) = self.drain(&reading, ends, (began, scraped), show)?;
-        readers.must_be_all(&sent, self.target.stop)?;
-        let read = reading.measured();
-        let verdict = self.read_back(&sent)?;
-        Ok(self.outcome((None, Some(Flow::from(read, began))), sent, watched, verdict))
+        readers.must_be_all(sent, self.target.stop)?;
+        Ok((Flow::from(reading.measured(), began), watched))
     }
 
     /// Writes all, unmeasured.

@@ -56,6 +56,11 @@ impl Machine {
         self.congestion_control.as_deref()
     }
 
+    /// Of the directories that were named, if it is known.
+    pub fn file_system(&self) -> Option<&str> {
+        self.file_system.as_deref()
+    }
+
     /// For programs.
     pub fn json(&self) -> Value {
         json!({

@@ -79,7 +79,9 @@ pub fn compared(before: &Report, after: &Report, differences: &Differences) -> S
         title: format!("{}, before and after", before.name),
         differences: Some(differences),
         sources: vec![(BEFORE, before), (AFTER, after)],
-        notes: differences.unmatched.iter().cloned().chain(differences.chance()).collect(),
+        notes: (differences.missing.iter().chain(&differences.unmatched).cloned())
+            .chain(differences.chance())
+            .collect(),
         systems: systems(&both),
         report: &both,
     }

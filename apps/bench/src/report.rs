@@ -39,6 +39,7 @@ pub use growth::Growth;
 pub use limits::limits;
 pub(crate) use limits::rates;
 pub use resources::Resources;
+pub(crate) use resources::costs;
 pub(crate) use summary::Headline;
 pub use summary::Summary;
 pub(crate) use text::{factor_in_words, in_words};
@@ -66,6 +67,9 @@ pub struct Report {
     pub published: Option<Published>,
     /// Whether it is the short form, and not the size that was published.
     pub is_quick: bool,
+    /// Whether somebody ended it before all runs were done: those that are in it are as any.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_interrupted: bool,
     /// What is not as the files say.
     pub notes: Vec<String>,
     /// Where it ran.
@@ -116,6 +120,8 @@ pub struct RunReport {
     pub read: Option<FlowReport>,
     /// How long calls of `send` took.
     pub send_call_ns: Option<Quantiles>,
+    /// All of that, as [`histogram::encoded`] writes it.
+    pub send_call_histogram: Option<String>,
     /// Whether records were sent when they were due; null if nothing was due at any time.
     pub schedule: Value,
     /// What was found of the records.
@@ -136,6 +142,9 @@ pub struct RunReport {
     pub full_speed_per_sec: Option<f64>,
     /// How often its workload was tried before, to warm brokers up.
     pub warmup_tries: u16,
+    /// How fast each of those was: records a second; at a set rate, how many would have come one after the other, each
+    /// in the mean time that one took.
+    pub warmup_speeds: Vec<f64>,
     /// How long it took until a producer was closed with all that it had, of all the longest.
     pub close_ns: Option<u64>,
     /// What the cluster promised.
@@ -179,11 +188,17 @@ pub struct FlowReport {
     pub response_ns: Option<Quantiles>,
     /// From when a record was taken to its acknowledgement.
     pub service_ns: Option<Quantiles>,
+    /// All of that, as [`histogram::encoded`] writes it.
+    #[serde(default)]
+    pub service_histogram: Option<String>,
     /// All of the first of those, as [`histogram::encoded`] writes it.
     pub response_histogram: Option<String>,
     /// From when a record left the client to its acknowledgement: the network's time and the cluster's.
     #[serde(default)]
     pub wire_ns: Option<Quantiles>,
+    /// All of that, as [`histogram::encoded`] writes it.
+    #[serde(default)]
+    pub wire_histogram: Option<String>,
     /// From when a record was due until the client took it, where records are sent at set times; a part of the
     /// first of these.
     #[serde(default)]
@@ -193,11 +208,15 @@ pub struct FlowReport {
     pub delay_histogram: Option<String>,
 }
 
+/// All of it; nothing where nothing was counted.
+fn whole(of: &Histogram<u64>) -> Option<String> {
+    histogram::encoded(of).filter(|_| !of.is_empty())
+}
+
 impl FlowReport {
     pub(crate) fn of(flow: &Flow) -> Self {
         let (counts, seconds) = (flow.measured.counts, flow.seconds);
         let bytes_per_sec = flow.measured.came.bytes as f64 / seconds;
-        let whole = |of: &Histogram<u64>| histogram::encoded(of).filter(|_| !of.is_empty());
         Self {
             records: counts.records,
             bytes: counts.bytes,
@@ -208,8 +227,10 @@ impl FlowReport {
             first_ns: flow.measured.first.and_then(|first| u64::try_from(first.as_nanos()).ok()),
             response_ns: Quantiles::of(&flow.measured.response),
             service_ns: Quantiles::of(&flow.measured.service),
+            service_histogram: whole(&flow.measured.service),
             response_histogram: whole(&flow.measured.response),
             wire_ns: Quantiles::of(&flow.measured.wire),
+            wire_histogram: whole(&flow.measured.wire),
             delay_ns: Quantiles::of(&flow.measured.delay),
             delay_histogram: whole(&flow.measured.delay),
         }
@@ -235,6 +256,7 @@ impl RunReport {
             written: outcome.written.as_ref().map(FlowReport::of),
             read: outcome.read.as_ref().map(FlowReport::of),
             send_call_ns: Quantiles::of(&outcome.send_call),
+            send_call_histogram: whole(&outcome.send_call),
             schedule: outcome.punctuality.json(),
             verified,
             wrong: wrong.or_else(given_up).or_else(nothing),
@@ -245,6 +267,7 @@ impl RunReport {
             rate: None,
             full_speed_per_sec: None,
             warmup_tries: 0,
+            warmup_speeds: Vec::new(),
             close_ns: u64::try_from(outcome.close.as_nanos()).ok(),
             stamp: outcome.stamp,
             share: None,

@@ -5,16 +5,17 @@ use serde_json::Value;
 
 use crate::histogram::Quantiles;
 use crate::load::Second;
-use crate::report::{FIGURES, PointReport, Report, RunReport, SystemReport};
-use crate::resources::Usage;
+use crate::report::{FIGURES, PointReport, Report, RunReport, SystemReport, costs};
+use crate::resources::{Disk, Host, Usage};
 use crate::yaml::Shown;
 
 /// One row for each run: where it was, and each of its figures.
 pub fn runs(report: &Report) -> Result<String> {
-    let figures = FIGURES.iter().map(|figure| figure.name.to_owned());
-    let head = figures.chain(["failed".to_owned(), "wrong".to_owned()]);
-    rows(report, head.collect(), |run| {
-        let figures = FIGURES.iter().map(|figure| said(figure.of(run)));
+    let names = FIGURES.iter().map(|figure| figure.name).chain(costs().map(|(name, _)| name));
+    let head = names.chain(["of_what_the_machine_can_do", "failed", "wrong"]);
+    rows(report, head.map(str::to_owned).collect(), |run| {
+        let figures = FIGURES.iter().map(|figure| figure.of(run)).chain(costs().map(|(_, of)| of(run)));
+        let figures = figures.chain([run.share.map(|share| share.reached)]).map(said);
         vec![figures.chain([run.failed.to_string(), run.wrong.clone().unwrap_or_default()]).collect()]
     })
 }
@@ -30,9 +31,28 @@ pub fn seconds(report: &Report) -> Result<String> {
         ["cpu_seconds", "rss_bytes", "disk_written_bytes", "disk_read_bytes"]
             .map(|what| format!("{who}_{what}"))
     });
-    let head = counts.map(str::to_owned).into_iter().chain(quantiles).chain(used);
+    let host = OF_HOST.iter().map(|(name, _)| (*name).to_owned());
+    let disk = OF_DISK.iter().map(|(name, _)| (*name).to_owned());
+    let head = counts.map(str::to_owned).into_iter().chain(quantiles).chain(used).chain(host).chain(disk);
     rows(report, head.collect(), |run| run.seconds.iter().map(second).collect())
 }
+
+/// What the whole machine did in a second.
+const OF_HOST: [(&str, fn(&Host) -> f64); 6] = [
+    ("host_cpu_seconds", |host| host.cpu_seconds),
+    ("host_steal_seconds", |host| host.steal_seconds),
+    ("host_context_switches", |host| host.context_switches as f64),
+    ("loopback_bytes", |host| host.loopback_bytes as f64),
+    ("network_in_bytes", |host| host.network_in_bytes as f64),
+    ("network_out_bytes", |host| host.network_out_bytes as f64),
+];
+
+/// What the disk did that the brokers' data is on.
+const OF_DISK: [(&str, fn(&Disk) -> f64); 3] = [
+    ("disk_busy_seconds", |disk| disk.busy_seconds),
+    ("disk_flushes", |disk| disk.flushes as f64),
+    ("disk_flush_seconds", |disk| disk.flush_seconds),
+];
 
 fn second(second: &Second) -> Vec<String> {
     let mut row = vec![second.from.to_string(), second.to.to_string(), second.is_warmup.to_string()];
@@ -48,6 +68,9 @@ fn second(second: &Second) -> Vec<String> {
         row.push(said(used.map(|used| used.cpu_seconds)));
         row.extend([of(|u| u.rss_bytes), of(|u| u.disk_written_bytes), of(|u| u.disk_read_bytes)]);
     }
+    row.extend(OF_HOST.iter().map(|(_, of)| said(second.used.host.as_ref().map(of))));
+    let disk = second.used.host.and_then(|host| host.disk);
+    row.extend(OF_DISK.iter().map(|(_, of)| said(disk.as_ref().map(of))));
     row
 }
 

@@ -7,6 +7,7 @@
 
 mod paced; // a run at its rate, once that is known
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -88,21 +89,32 @@ impl Suite<'_> {
         if self.drivers.iter().any(Driver::is_here) {
             notes.extend(Machine::here(None).congestion_control().and_then(of_pacing));
         }
+        if self.drivers.iter().any(|driver| driver.system != System::Bootstrap) {
+            std::fs::create_dir_all(&self.site.dir)?;
+            let dir = std::path::absolute(&self.site.dir)?;
+            notes.extend(Machine::here(dir.to_str()).file_system().and_then(|of| of_memory(of, &dir)));
+        }
         let load_before = machine::load();
         if let Some(extent) = self.experiment.of_machine() {
-            return self.measure_ceiling(extent, notes);
+            let report = self.measure_ceiling(extent, notes)?;
+            return Ok(Report { load: load_before.zip(machine::load()), ..report });
         }
         let of = self.experiment.points.len() * self.runs * self.drivers.len();
         let (mut number, mut points) = (0, Vec::new());
-        for point in &self.fitting(&mut notes)? {
+        'points: for point in &self.fitting(&mut notes)? {
             let mut runs: Vec<Vec<RunReport>> = vec![Vec::new(); self.drivers.len()];
             for run in 0..self.runs {
                 for at in in_turn(run, self.drivers.len()) {
                     let driver = &self.drivers[at];
-                    number += 1;
-                    tell(Event::Run { number, run: run + 1, of, point, driver });
+                    tell(Event::Run { number: number + 1, run: run + 1, of, point, driver });
                     let done = self.run(point, driver, &mut notes, tell);
-                    ensure!(!self.stop.load(Ordering::Relaxed), "it was interrupted");
+                    if self.stop.load(Ordering::Relaxed) {
+                        ensure!(number > 0, "it was interrupted");
+                        notes.push(format!("it was interrupted: {number} of {of} runs were done"));
+                        points.push(self.point(point, runs));
+                        break 'points;
+                    }
+                    number += 1;
                     // What was measured before is not lost with it; the command fails, as with records that are wrong.
                     let done = done.unwrap_or_else(|error| RunReport {
                         wrong: Some(format!("did not get through it: {error:#}")),
@@ -114,9 +126,9 @@ impl Suite<'_> {
             }
             points.push(self.point(point, runs));
         }
-        let mut report = self.report(began, notes, points)?;
-        report.load = load_before.zip(machine::load());
-        Ok(report)
+        points.retain(|point| !point.systems.is_empty());
+        let report = self.report(began, notes, points)?;
+        Ok(Report { load: load_before.zip(machine::load()), is_interrupted: number < of, ..report })
     }
 
     /// The points, each as large as this machine's disk has room for, where that is what brokers are on.
@@ -171,6 +183,7 @@ impl Suite<'_> {
             notes,
             machine,
             load: None,
+            is_interrupted: false,
             ceilings: self.ceilings.copied(),
             points,
         })
@@ -191,7 +204,14 @@ impl Suite<'_> {
         let is_there = driver.system == System::Bootstrap;
         let dir = (!is_there).then_some(&*self.site.dir);
         let sources = Sources { brokers: &tallies, dir, metrics: &metrics };
-        let target = Target { servers: &servers, sources, driver, workload, stop: self.stop };
+        let target = Target {
+            servers: &servers,
+            sources,
+            driver,
+            workload,
+            stop: self.stop,
+            read_for: Duration::ZERO,
+        };
         let measured = cluster.under(&workload.faults, |began| {
             let mut show = |part: &str, window: &Window<'_>| {
                 // What is tried before has no faults.
@@ -223,12 +243,13 @@ impl Suite<'_> {
                 notes.push(note);
             }
         }
-        let Paced { outcome, probes, rate, full_speed_per_sec, warmup_tries, mut wrong, .. } = paced;
+        let Paced { outcome, probes, rate, full_speed_per_sec, warmup_speeds, mut wrong, .. } = paced;
         let log_bytes_per_record = outcome.log_bytes_per_record;
         let run = RunReport::of(outcome, probes, workload);
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
-        let run = RunReport { rate, full_speed_per_sec, warmup_tries, faults, wrong, ..run };
+        let warmup_tries = u16::try_from(warmup_speeds.len()).unwrap_or(u16::MAX);
+        let run = RunReport { rate, full_speed_per_sec, warmup_tries, warmup_speeds, faults, wrong, ..run };
         if !driver.is_here() {
             return Ok(run);
         }
@@ -261,7 +282,9 @@ impl Suite<'_> {
         let system = |(driver, runs): (&Driver, Vec<RunReport>)| {
             SystemReport::of(driver.clone(), self.version_of(driver), runs)
         };
-        let systems = self.drivers.iter().zip(runs).map(system).collect();
+        // Of what was interrupted, some have not had a run.
+        let done = self.drivers.iter().zip(runs).filter(|(_, runs)| !runs.is_empty());
+        let systems = done.map(system).collect();
         PointReport { at: point.at.iter().cloned().collect(), workload: point.workload.clone(), systems }
     }
 
@@ -269,9 +292,20 @@ impl Suite<'_> {
         match driver.system {
             System::Vltava => Some(format!("vltava {}", self.version)),
             System::Kafka => self.site.kafka.as_ref().map(|kafka| kafka.version()),
-            System::Bootstrap => None,
+            System::Bootstrap => driver.version.clone(),
         }
     }
+}
+
+/// What it means where a file system is no disk's.
+fn of_memory(file_system: &str, dir: &Path) -> Option<String> {
+    matches!(file_system, "tmpfs" | "ramfs").then(|| {
+        format!(
+            "{} is on {file_system}, which is memory: nothing of a disk is measured, and what is stored takes the memory of \
+             brokers; --data-dir names a folder on a disk",
+            dir.display()
+        )
+    })
 }
 
 fn now() -> Duration {
@@ -370,6 +404,8 @@ mod tests {
         let of = |driver: &str| of_jvm(&Driver::find(driver).expect("it ships"));
         assert!(said(of_pacing("bbr"), "sockets send at a pace here (bbr)"));
         assert_eq!(of_pacing("cubic"), None);
+        assert!(said(of_memory("tmpfs", Path::new("/tmp/x")), "/tmp/x is on tmpfs, which is memory"));
+        assert_eq!(of_memory("ext4", Path::new("/tmp/x")), None);
         assert!(said(of("kafka"), "kafka runs in a JVM with -Xmx1g -Xms1g -server -XX:+UseG1GC "));
         assert_eq!(of("vltava"), None);
     }

@@ -1,13 +1,13 @@
 //! Whether what is tried again and again still becomes better.
 
 /// By what factor a try has to be better than the best before to be worth another.
-const GAIN_MIN: f64 = 1.05;
+pub const GAIN_MIN: f64 = 1.05;
 
 /// What was tried so far.
 #[derive(Debug)]
 pub struct Tries {
+    found: Vec<f64>,
     best: f64,
-    count: u16,
     in_vain: u16,
     max: u16,
     in_vain_max: u16,
@@ -16,24 +16,19 @@ pub struct Tries {
 impl Tries {
     /// No more than `max`, and none behind `in_vain_max` in a row of which none was better than all before it.
     pub const fn new(max: u16, in_vain_max: u16) -> Self {
-        Self { best: 0.0, count: 0, in_vain: 0, max, in_vain_max }
+        Self { found: Vec::new(), best: 0.0, in_vain: 0, max, in_vain_max }
     }
 
     /// What one came to; the more the better.
     pub fn tried(&mut self, found: f64) {
-        self.count += 1;
+        self.found.push(found);
         self.in_vain = if found > self.best * GAIN_MIN { 0 } else { self.in_vain + 1 };
         self.best = self.best.max(found);
     }
 
     /// Whether another is worth it.
-    pub const fn goes_on(&self) -> bool {
-        self.count < self.max && !self.is_steady()
-    }
-
-    /// Whether it became no better.
-    pub const fn is_steady(&self) -> bool {
-        self.in_vain >= self.in_vain_max
+    pub fn goes_on(&self) -> bool {
+        self.count() < self.max && self.in_vain < self.in_vain_max
     }
 
     /// What the best came to; 0 if there was none.
@@ -42,9 +37,21 @@ impl Tries {
     }
 
     /// How many there were.
-    pub const fn count(&self) -> u16 {
-        self.count
+    pub fn count(&self) -> u16 {
+        u16::try_from(self.found.len()).unwrap_or(u16::MAX)
     }
+
+    /// What each came to.
+    pub fn into_found(self) -> Vec<f64> {
+        self.found
+    }
+}
+
+/// By what share the last of several was better than the best before it; less than 0 if it was worse. `None` of one.
+pub fn last_gain(found: &[f64]) -> Option<f64> {
+    let (last, before) = found.split_last()?;
+    let best = before.iter().copied().reduce(f64::max)?;
+    (best > 0.0).then(|| last / best - 1.0)
 }
 
 #[cfg(test)]
@@ -63,13 +70,16 @@ mod tests {
     #[test]
     fn what_becomes_no_better_is_tried_no_more() {
         let tries = of(9, 2, &[100.0, 150.0, 140.0, 170.0, 172.0, 178.0]);
-        assert_eq!(
-            (tries.goes_on(), tries.is_steady(), tries.best(), tries.count()),
-            (false, true, 178.0, 6)
-        );
+        assert_eq!((tries.goes_on(), tries.best(), tries.count()), (false, 178.0, 6));
         assert!(of(9, 2, &[100.0, 150.0, 140.0, 170.0, 172.0]).goes_on(), "one in vain may be chance");
-        let tries = of(3, 1, &[1.0, 2.0, 3.0]);
-        assert_eq!((tries.goes_on(), tries.is_steady()), (false, false), "it was becoming better to the end");
+        assert!(!of(3, 1, &[1.0, 2.0, 3.0]).goes_on(), "it was becoming better to the end");
         assert!(!Tries::new(0, 1).goes_on());
+    }
+
+    #[test]
+    fn the_last_is_held_against_the_best_before_it() {
+        assert_eq!(last_gain(&[100.0, 200.0, 250.0]), Some(0.25));
+        assert_eq!(last_gain(&[100.0, 200.0, 150.0]), Some(-0.25));
+        assert_eq!((last_gain(&[]), last_gain(&[1.0]), last_gain(&[0.0, 1.0])), (None, None, None));
     }
 }

@@ -124,7 +124,14 @@ mod tests {
         let producer = settings(&[("linger.ms", "20")]);
         let workload = Workload { one_at_a_time, producer, ..Workload::default() };
         let (servers, sources) = ("127.0.0.1:1", Sources::default());
-        act(&Clients::new(Target { servers, sources, driver: &driver, workload: &workload, stop: &stop }))
+        act(&Clients::new(Target {
+            servers,
+            sources,
+            driver: &driver,
+            workload: &workload,
+            stop: &stop,
+            read_for: Duration::ZERO,
+        }))
     }
 
     #[test]
@@ -172,8 +179,14 @@ mod tests {
             let driver = Driver::read(line, &file_of(line)).expect("it is right");
             let (workload, stop, sources) = (Workload::default(), AtomicBool::new(false), Sources::default());
             let servers = &driver.bootstrap_servers;
-            let clients =
-                Clients::new(Target { servers, sources, driver: &driver, workload: &workload, stop: &stop });
+            let clients = Clients::new(Target {
+                servers,
+                sources,
+                driver: &driver,
+                workload: &workload,
+                stop: &stop,
+                read_for: Duration::ZERO,
+            });
             let producer = clients.producer().expect(line).properties();
             let consumer = clients.consumer().expect(line).properties();
             let notes = clients.notes();

@@ -117,7 +117,14 @@ impl Job {
         // What brokers use is seen from where the run was asked for.
         let sources = Sources::default();
         let (driver, workload) = (&driver, &workload);
-        let target = Target { servers: &servers, sources, driver, workload, stop: told.stop };
+        let target = Target {
+            servers: &servers,
+            sources,
+            driver,
+            workload,
+            stop: told.stop,
+            read_for: Duration::ZERO,
+        };
         let topics = Topics::known(topics, workload);
         let mut stage = Stage::of(target, share, topics, run);
         stage.must_be_ready()?;

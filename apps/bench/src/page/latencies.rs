@@ -36,7 +36,7 @@ const DISTRIBUTIONS: [Distribution; 3] = [
     Distribution {
         title: "Calls of send: the share that were not slower",
         figure: "send_call_p99_ns",
-        of: |run| run.send_call_ns.as_ref().map(of_quantiles),
+        of: |run| of_whole(run.send_call_histogram.as_deref(), run.send_call_ns.as_ref()),
     },
 ];
 
@@ -130,10 +130,13 @@ impl Curve {
     }
 }
 
-/// All of the distribution where the file has it, else its quantiles.
 fn of_flow(flow: &FlowReport) -> Option<Curve> {
-    let encoded = flow.response_histogram.as_deref().and_then(histogram::decoded);
-    match encoded {
+    of_whole(flow.response_histogram.as_deref(), flow.response_ns.as_ref())
+}
+
+/// All of a distribution where the file has it, else its quantiles.
+fn of_whole(encoded: Option<&str>, quantiles: Option<&Quantiles>) -> Option<Curve> {
+    match encoded.and_then(histogram::decoded) {
         Some(found) if !found.is_empty() => Some(Curve {
             count: found.len(),
             points: found
@@ -141,7 +144,7 @@ fn of_flow(flow: &FlowReport) -> Option<Curve> {
                 .map(|step| (step.quantile(), step.value_iterated_to() as f64))
                 .collect(),
         }),
-        _ => flow.response_ns.as_ref().map(of_quantiles),
+        _ => quantiles.map(of_quantiles),
     }
 }
 

@@ -4,11 +4,12 @@
 use super::resources::median;
 use super::{Report, RunReport};
 use crate::load::Second;
+use crate::tries::{GAIN_MIN, last_gain};
 use crate::workload::{Pace, Workload};
 
 /// Thirds that differ by more than this share are worth a word.
 const DRIFT: f64 = 0.15;
-/// Of less than so many seconds nothing is said.
+/// Of less than so many whole seconds it is not known.
 const SECONDS_MIN: usize = 6;
 
 impl Report {
@@ -16,7 +17,9 @@ impl Report {
     pub fn remarks(&self) -> Vec<String> {
         let systems = self.system_names();
         let of_seconds = systems.iter().flat_map(|name| {
-            [self.warmed_up(name), self.drift(name, true), self.drift(name, false)].into_iter().flatten()
+            [self.warmed_up(name), self.drift(name, true), self.drift(name, false), self.is_short(name)]
+                .into_iter()
+                .flatten()
         });
         self.notes.iter().cloned().chain(of_seconds).collect()
     }
@@ -38,8 +41,37 @@ impl Report {
         let tries = || systems().flat_map(|system| &system.runs).map(|run| run.warmup_tries);
         let (least, most) = (tries().min()?, tries().max()?);
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        (most > 0)
-            .then(|| format!("{name} was warmed up by {times} tries of what is measured before each run"))
+        let gains = systems().flat_map(|system| &system.runs).filter_map(|run| last_gain(&run.warmup_speeds));
+        let gain = gains.reduce(f64::max).filter(|gain| *gain > GAIN_MIN - 1.0);
+        let gain = gain.map_or(String::new(), |gain| {
+            format!(
+                ", of which the last was still up to {:.0} % faster than the best before it",
+                100.0 * gain
+            )
+        });
+        (most > 0).then(|| {
+            format!("{name} was warmed up by {times} tries of what is measured before each run{gain}")
+        })
+    }
+
+    /// Whether runs of a system at full speed were too short to show whether it became faster or slower.
+    fn is_short(&self, name: &str) -> Option<String> {
+        let points = self.points.iter().filter(|point| is_full_speed(&point.workload));
+        let systems = points.flat_map(|point| &point.systems).filter(|system| system.name == name);
+        let runs: Vec<usize> = systems
+            .flat_map(|system| &system.runs)
+            .filter(|run| run.got_through())
+            .map(|run| steady(run).len())
+            .collect();
+        let least = runs.iter().min()?;
+        let short = runs.iter().filter(|seconds| **seconds < SECONDS_MIN).count();
+        (short > 0).then(|| {
+            format!(
+                "{short} of {} runs of {name} had fewer than {SECONDS_MIN} whole seconds ({least} at least): whether it \
+                 still became faster or slower does not show",
+                runs.len()
+            )
+        })
     }
 
     /// Whether a system became faster, or slower, while it was measured: at how many points, and how much at most.
@@ -72,9 +104,13 @@ fn is_full_speed(workload: &Workload) -> bool {
     workload.search.is_none() && (workload.rate == Pace::Max || workload.one_at_a_time || workload.stored)
 }
 
+fn steady(run: &RunReport) -> Vec<&Second> {
+    run.seconds.iter().filter(|second| !second.is_warmup).collect()
+}
+
 /// How many times as fast the last third was as the first.
 fn of_run(run: &RunReport) -> Option<f64> {
-    let seconds: Vec<&Second> = run.seconds.iter().filter(|second| !second.is_warmup).collect();
+    let seconds = steady(run);
     if seconds.len() < SECONDS_MIN {
         return None;
     }
@@ -129,7 +165,27 @@ mod tests {
             second.written.records = 1 + 10 / (1 + second.from as u64);
         }
         assert!(report.remarks()[0].starts_with("theirs became slower"), "{:?}", report.remarks());
+        for run in &mut report.points[0].systems[0].runs[1..] {
+            run.seconds.truncate(4);
+        }
+        assert_eq!(
+            report.remarks()[0],
+            "1 of 2 runs of ours had fewer than 6 whole seconds (3 at least): whether it still became faster or slower \
+             does not show"
+        );
         report.points[0].workload.rate = Pace::Rate(crate::schedule::Rate::constant(5.0));
         assert!(report.remarks().is_empty(), "whoever keeps a rate keeps it");
+        for (run, speeds) in
+            report.points[0].systems[1].runs.iter_mut().zip([[1.0, 2.0, 1.9], [1.0, 2.0, 2.2]])
+        {
+            (run.warmup_tries, run.warmup_speeds) = (3, speeds.to_vec());
+        }
+        assert_eq!(
+            report.remarks(),
+            [
+                "theirs was warmed up by 3 tries of what is measured before each run, of which the last was still up to 10 % \
+              faster than the best before it"
+            ]
+        );
     }
 }

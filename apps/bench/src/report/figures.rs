@@ -55,6 +55,12 @@ pub const FIGURES: &[Figure] = &[
     time("response_p99999_ns", "until acknowledged, p99.999", |run| {
         rare(&run.written, 1e6, |found| found.p99999)
     }),
+    time("delay_p99_ns", "from due until taken, p99", |run| {
+        run.written.as_ref()?.delay_ns.as_ref().map(|found| found.p99 as f64)
+    }),
+    time("service_p99_ns", "from taken until acknowledged, p99", |run| {
+        run.written.as_ref()?.service_ns.as_ref().map(|found| found.p99 as f64)
+    }),
     time("wire_p99_ns", "from the wire until acknowledged, p99", |run| {
         run.written.as_ref()?.wire_ns.as_ref().map(|found| found.p99 as f64)
     }),

@@ -109,16 +109,17 @@ impl Resources {
     }
 }
 
-/// What is shown of it: the name of a column, what it is of a run, and how it is written.
-type Column = (&'static str, fn(&RunReport) -> Option<f64>, fn(f64) -> String);
+/// What is shown of it: the title of a column, what it is of a run, how it is written, and how files call it; nothing
+/// where they have it among the figures.
+type Column = (&'static str, fn(&RunReport) -> Option<f64>, fn(f64) -> String, &'static str);
 
 const COLUMNS: [Column; 18] = [
-    ("client CPU, ns a record", |run| Some(run.resources?.client_cpu_ns_per_record), whole),
-    ("broker CPU, ns a record", |run| run.resources?.broker_cpu_ns_per_record, whole),
-    ("client CPU, ms a MB", |run| run.resources?.client_cpu_ms_per_mb, precise),
-    ("broker CPU, ms a MB", |run| run.resources?.broker_cpu_ms_per_mb, precise),
-    ("client RSS, MiB", |run| Some(mib(run.resources?.used.client.rss_bytes)), whole),
-    ("broker RSS, MiB", |run| run.resources?.rss_bytes_of_brokers().map(mib), whole),
+    ("client CPU, ns a record", |run| Some(run.resources?.client_cpu_ns_per_record), whole, ""),
+    ("broker CPU, ns a record", |run| run.resources?.broker_cpu_ns_per_record, whole, ""),
+    ("client CPU, ms a MB", |run| run.resources?.client_cpu_ms_per_mb, precise, "client_cpu_ms_per_mb"),
+    ("broker CPU, ms a MB", |run| run.resources?.broker_cpu_ms_per_mb, precise, "broker_cpu_ms_per_mb"),
+    ("client RSS, MiB", |run| Some(mib(run.resources?.used.client.rss_bytes)), whole, ""),
+    ("broker RSS, MiB", |run| run.resources?.rss_bytes_of_brokers().map(mib), whole, ""),
     (
         "brokers to disk, a byte",
         |run| {
@@ -126,6 +127,7 @@ const COLUMNS: [Column; 18] = [
             found.per_byte(found.used.brokers.map(|brokers| brokers.disk_written_bytes))
         },
         precise,
+        "broker_disk_bytes_per_byte",
     ),
     (
         "loopback, a byte",
@@ -134,13 +136,24 @@ const COLUMNS: [Column; 18] = [
             found.per_byte(found.used.host.map(|host| host.loopback_bytes))
         },
         precise,
+        "loopback_bytes_per_byte",
     ),
-    ("network in, a byte", |run| of_network(run, |host| host.network_in_bytes), precise),
-    ("network out, a byte", |run| of_network(run, |host| host.network_out_bytes), precise),
-    ("log flushes", |run| run.metrics.as_ref()?.flushes.map(|flushes| flushes as f64), whole),
-    ("mean log flush", |run| mean_log_flush_ns(run), time),
-    ("disk flushes", |run| run.resources?.disk().map(|disk| disk.flushes as f64), whole),
-    ("mean disk flush", |run| mean_disk_flush_ns(&run.resources?.disk()?), time),
+    (
+        "network in, a byte",
+        |run| of_network(run, |host| host.network_in_bytes),
+        precise,
+        "network_in_bytes_per_byte",
+    ),
+    (
+        "network out, a byte",
+        |run| of_network(run, |host| host.network_out_bytes),
+        precise,
+        "network_out_bytes_per_byte",
+    ),
+    ("log flushes", |run| run.metrics.as_ref()?.flushes.map(|flushes| flushes as f64), whole, "log_flushes"),
+    ("mean log flush", |run| mean_log_flush_ns(run), time, "mean_log_flush_ns"),
+    ("disk flushes", |run| run.resources?.disk().map(|disk| disk.flushes as f64), whole, "disk_flushes"),
+    ("mean disk flush", |run| mean_disk_flush_ns(&run.resources?.disk()?), time, "mean_disk_flush_ns"),
     (
         "disk busy",
         |run| {
@@ -148,10 +161,11 @@ const COLUMNS: [Column; 18] = [
             found.disk().map(|disk| disk.busy_seconds / found.seconds)
         },
         percent,
+        "disk_busy_share",
     ),
-    ("switches a record", |run| Some(run.resources?.switches_per_record()), precise),
-    ("CPU of others", |run| run.resources?.others_cpu_share, percent),
-    ("stolen", |run| run.resources?.steal_share, percent),
+    ("switches a record", |run| Some(run.resources?.switches_per_record()), precise, "switches_per_record"),
+    ("CPU of others", |run| run.resources?.others_cpu_share, percent, "others_cpu_share"),
+    ("stolen", |run| run.resources?.steal_share, percent, "steal_share"),
 ];
 
 /// Other than loopback; nothing where next to nothing went there.
@@ -193,6 +207,11 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
+/// What a run took beside what its figures say, by the names that files have for it.
+pub(crate) fn costs() -> impl Iterator<Item = (&'static str, fn(&RunReport) -> Option<f64>)> {
+    COLUMNS.iter().filter(|(.., name)| !name.is_empty()).map(|(_, of, _, name)| (*name, *of))
+}
+
 impl Report {
     /// What the runs took: a row for each system at each point, with medians.
     pub fn resources(&self) -> Grid {
@@ -204,7 +223,7 @@ impl Report {
             systems.filter(|(_, system)| system.runs.iter().any(|run| run.resources.is_some()))
         {
             let cells =
-                COLUMNS.iter().map(|(_, of, show)| median(system, *of).map_or_else(String::new, show));
+                COLUMNS.iter().map(|(_, of, show, _)| median(system, *of).map_or_else(String::new, show));
             grid.row([point.label(), system.name.clone()].into_iter().chain(cells));
         }
         grid.compact()

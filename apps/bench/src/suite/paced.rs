@@ -1,6 +1,7 @@
 //! A run at its rate, once that is known: what has to be tried first, and what came of that.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -32,7 +33,8 @@ pub(super) struct Paced {
     pub(super) probes: Vec<Probe>,
     pub(super) rate: Option<f64>,
     pub(super) full_speed_per_sec: Option<f64>,
-    pub(super) warmup_tries: u16,
+    /// How fast each try was that warmed the brokers up.
+    pub(super) warmup_speeds: Vec<f64>,
     /// What was wrong with the records of what was tried before.
     pub(super) wrong: Vec<String>,
     /// What is to be known of it.
@@ -44,7 +46,7 @@ struct Trials<'a, 'b> {
     suite: &'a Suite<'a>,
     target: Target<'a>,
     show: &'a mut ShowPart<'b>,
-    warmup_tries: u16,
+    warmup_speeds: Vec<f64>,
     wrong: Vec<String>,
     notes: Vec<String>,
 }
@@ -60,8 +62,7 @@ impl Suite<'_> {
     /// Runs a workload at its rate, once that is known.
     pub(super) fn paced(&self, target: Target<'_>, show: &mut ShowPart<'_>) -> Result<Paced> {
         let workload = target.workload;
-        let mut trials =
-            Trials { suite: self, target, show, warmup_tries: 0, wrong: Vec::new(), notes: Vec::new() };
+        let mut trials = Trials::new(self, target, show);
         trials.warm_up()?;
         match (&workload.search, workload.rate) {
             (Some(goal), _) => trials.search(goal),
@@ -72,6 +73,12 @@ impl Suite<'_> {
                 Ok(trials.done(outcome, Vec::new(), rate, None))
             }
         }
+    }
+}
+
+impl<'a, 'b> Trials<'a, 'b> {
+    const fn new(suite: &'a Suite<'a>, target: Target<'a>, show: &'a mut ShowPart<'b>) -> Self {
+        Self { suite, target, show, warmup_speeds: Vec::new(), wrong: Vec::new(), notes: Vec::new() }
     }
 }
 
@@ -132,15 +139,15 @@ impl Trials<'_, '_> {
             workload.records.filter(|_| workload.stored).map(|records| records.min(WARMUP_RECORDS_MAX));
         let tried = self.fitting(Workload { records, warmup_seconds: 0.0, ..tried })?;
         let mut tries = Tries::new(tries_max, WARMUP_IN_VAIN_MAX);
+        // What is read within a second warms nobody up.
+        let read_for = std::mem::replace(&mut self.target.read_for, Duration::from_secs_f64(seconds));
         while tries.goes_on() {
             let part = format!("warm-up {} of {tries_max} at most", tries.count() + 1);
             let outcome = self.attempt(&part, &tried)?;
             tries.tried(speed(&tried, &outcome).context("nothing came through in a warm-up")?);
         }
-        self.warmup_tries = tries.count();
-        if !tries.is_steady() {
-            self.notes.push(format!("it still became faster in the last of {tries_max} warm-ups"));
-        }
+        self.target.read_for = read_for;
+        self.warmup_speeds = tries.into_found();
         Ok(())
     }
 
@@ -241,8 +248,8 @@ impl Trials<'_, '_> {
         rate: Option<f64>,
         full_speed_per_sec: Option<f64>,
     ) -> Paced {
-        let Self { warmup_tries, wrong, notes, .. } = self;
-        Paced { outcome, probes, rate, full_speed_per_sec, warmup_tries, wrong, notes }
+        let Self { warmup_speeds, wrong, notes, .. } = self;
+        Paced { outcome, probes, rate, full_speed_per_sec, warmup_speeds, wrong, notes }
     }
 }
 

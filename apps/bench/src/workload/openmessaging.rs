@@ -88,6 +88,13 @@ pub(super) fn translated(source: Source<'_>, fields: &Fields) -> Result<(Fields,
     };
     let producers = of_all_topics(&theirs, "producers", theirs.producers_per_topic, &mut notes);
     let consumers = of_all_topics(&theirs, "consumers", theirs.consumer_per_subscription, &mut notes);
+    if consumers > 0 {
+        notes.push(
+            "consumers are in no group: each has partitions of its own from the start, and nothing is committed; theirs \
+             are, and commit"
+                .to_owned(),
+        );
+    }
     let mut fields = json!({
         "name": theirs.name,
         "topics": theirs.topics,

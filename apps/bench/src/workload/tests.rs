@@ -169,10 +169,10 @@ testDurationMinutes: 15
     let searching =
         read(&text.replace("50000", "0").replace("useRandomizedPayloads: true", "payloadFile: p.data"));
     let searching = searching.expect("it is right");
-    assert_eq!((searching.notes.len(), searching.points[0].workload.search), (3, Some(Goal::default())));
+    assert_eq!((searching.notes.len(), searching.points[0].workload.search), (4, Some(Goal::default())));
     let draining = read(&text.replace("SizeGB: 0", "SizeGB: 10")).expect("it is right");
     let Workload { stored, records, .. } = draining.points[0].workload;
-    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 4));
+    assert_eq!((stored, records, draining.notes.len()), (true, Some(10 << 20), 5));
     let of_time = "testDurationMinutes 15: it ends once the backlog is read, however long that takes";
     assert!(draining.notes.iter().any(|note| note == of_time), "{:?}", draining.notes);
     let cases = [
@@ -199,10 +199,10 @@ fn a_payload_file_is_found_from_the_folder_that_has_that_of_the_workload_in_it()
     let found = Experiment::open(&write("workloads/w.yaml", text), false).expect("it is right");
     let workload = &found.points[0].workload;
     assert!(workload.payload.starts_with("file:") && workload.is_filled(), "{}", workload.payload);
-    assert_eq!((workload.record_bytes, found.notes.len()), (40, 2), "{:?}", found.notes);
+    assert_eq!((workload.record_bytes, found.notes.len()), (40, 3), "{:?}", found.notes);
     let elsewhere =
         Experiment::open(&write("w.yaml", &text.replace("40b", "1kb")), false).expect("it is right");
-    assert_eq!((&*elsewhere.points[0].workload.payload, elsewhere.notes.len()), ("letters", 2));
+    assert_eq!((&*elsewhere.points[0].workload.payload, elsewhere.notes.len()), ("letters", 3));
 }
 
 /// The one file of theirs that says how records get their keys; the others leave it at that.

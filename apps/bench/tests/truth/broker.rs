@@ -120,6 +120,11 @@ impl Broker {
         self.shared.state().acknowledged.clone()
     }
 
+    /// The time of all clients, and its own.
+    pub(crate) fn now(&self) -> Duration {
+        self.shared.now()
+    }
+
     /// How old records were when they were read.
     pub(crate) fn read(&self) -> Vec<Duration> {
         self.shared.state().read.clone()

@@ -19,24 +19,40 @@ fn truth(acknowledged: &[Acknowledged]) -> (Truth, Truth) {
     (of(|_, due_ns| Duration::from_nanos(due_ns)), of(|batch, _| batch.came))
 }
 
+/// From when each record was due until the next request came, where there is one at a time: by then its client had the
+/// answer. Behind the last there is `end`.
+fn at_most(acknowledged: &[Acknowledged], end: Duration) -> Truth {
+    let next = acknowledged.iter().skip(1).map(|batch| batch.came).chain([end]);
+    Truth::of(acknowledged.iter().zip(next).flat_map(|(batch, next)| {
+        batch.records.iter().map(move |sent| next.saturating_sub(Duration::from_nanos(sent.due_ns)))
+    }))
+}
+
 #[test]
 fn percentiles_are_those_of_the_broker() {
     for payload in ["letters", "'template:line {{int 0 9}} of a log'"] {
-        percentiles_with(payload);
+        for in_flight in [1, 5] {
+            percentiles_with(payload, in_flight);
+        }
     }
 }
 
-fn percentiles_with(payload: &str) {
+fn percentiles_with(payload: &str, in_flight: usize) {
     // Answers take 5 ms, but of 200 records one is in a request that takes 50 ms.
     let delay: fn(u64) -> Duration = |first| Duration::from_millis(if first % 200 == 0 { 50 } else { 5 });
     let broker = Broker::start(Manner { delay: Some(delay), ..Manner::default() });
+    let producer = format!("producer: {{max.in.flight.requests.per.connection: {in_flight}}}");
     let workload = format!("rate: 1000\nrecords: 2000\nwarmup_seconds: 0\nconsumers: 1\npayload: {payload}");
-    let found = run(&broker, &workload);
+    let found = run(&broker, &format!("{producer}\n{workload}"));
+    let end = broker.now();
     let acknowledged = broker.acknowledged();
     let written = found.written.expect("records were written").measured;
     let read = found.read.expect("records were read").measured;
     let (from_due, from_coming) = truth(&acknowledged);
     from_due.is_least_of(&written.response, "until acknowledged");
+    if in_flight == 1 {
+        at_most(&acknowledged, end).is_most_of(&written.response, "until acknowledged");
+    }
     from_coming.is_least_of(&written.wire, "on the wire");
     assert!(from_coming.at(0.5) >= 5e6, "it answers as late as it was told to");
     // Due, taken, left, answered: in this order, and so are their times.
@@ -75,8 +91,10 @@ fn a_broker_that_stalls_is_charged_for_all_that_waited() {
         );
         let found = run(&broker, &format!("rate: 1000\nrecords: 3000\nwarmup_seconds: 0\n{settings}"));
         let written = found.written.expect("records were written").measured;
-        let (from_due, from_coming) = truth(&broker.acknowledged());
+        let (end, acknowledged) = (broker.now(), broker.acknowledged());
+        let (from_due, from_coming) = truth(&acknowledged);
         from_due.is_least_of(&written.response, "until acknowledged");
+        at_most(&acknowledged, end).is_most_of(&written.response, "until acknowledged");
         from_coming.is_least_of(&written.wire, "on the wire");
         // A thousand were due during the stall and waited for a second, for nearly none, and for what lies
         // between: a triangle.

@@ -42,11 +42,12 @@ Exit codes:
   0  nothing became worse
   1  something became worse, which chance does not explain, or a run behind failed or lost records
   2  the two could not be compared, or the arguments make no sense
-  3  something looks worse, and there are too few runs to tell whether that is chance";
+  3  it is not known: something looks worse, and there are too few runs to tell whether that is chance; or a point, or
+     the first system of one, is in the result before alone";
 
 /// The two could not be compared: nothing is known of what became worse.
 const NOT_COMPARED: i32 = 2;
-/// What looks worse cannot be judged: no failure, and no reason to go on.
+/// What looks worse cannot be judged, or is not there: no failure, and no reason to go on.
 const UNJUDGED: i32 = 3;
 
 #[derive(Subcommand)]
@@ -214,11 +215,14 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
         bail!("something became worse, past the noise: {}", worse.join("; "));
     }
     let worse = found.perhaps_worse();
-    if worse.is_empty() {
+    if worse.is_empty() && found.missing.is_empty() {
         return Ok(());
     }
     for line in worse {
         say(format_args!("warning: looks worse: {}", line.in_words()));
+    }
+    for missing in &found.missing {
+        say(format_args!("warning: {missing}"));
     }
     std::process::exit(UNJUDGED)
 }

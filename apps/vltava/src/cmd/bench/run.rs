@@ -45,6 +45,9 @@ pub(super) struct Arguments {
     /// Run it against a cluster that is there
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap_server: Option<String>,
+    /// What results say of which version the cluster at --bootstrap-server is: it does not say it itself
+    #[arg(long, value_name = "TEXT", requires = "bootstrap_server")]
+    cluster_version: Option<String>,
     /// Where the brokers of a cluster that is there tell Prometheus what they count: their processor time, memory and
     /// flushes become part of the result
     #[arg(long, value_name = "URL,…", value_delimiter = ',')]
@@ -128,7 +131,9 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     let done = match family {
         None => experiments.iter().try_for_each(|experiment| {
             let report = measure(experiment)?;
-            arguments.show(&report, out)
+            arguments.show(&report, out)?;
+            ensure!(!report.is_interrupted, "it was interrupted");
+            Ok(())
         }),
         Some(family) => arguments.run_all(&family, &experiments, measure, &stop, out),
     };
@@ -217,9 +222,12 @@ impl Arguments {
         for (number, experiment) in (1..).zip(experiments) {
             say(format_args!("{number} of {}: {}", experiments.len(), experiment.name));
             let done = measure(experiment).and_then(|report| {
-                summary.add(&report);
+                if !report.is_interrupted {
+                    summary.add(&report);
+                }
                 self.show(&report, out)
             });
+            // Its files have all that was done; the summary is of all.
             ensure!(!stop.load(Ordering::Relaxed), "it was interrupted");
             if let Err(error) = done {
                 say(format_args!("{}: {error:#}", experiment.name));
@@ -289,7 +297,7 @@ impl Arguments {
 
     fn drivers(&self) -> Result<Vec<Driver>> {
         let mut first = match &self.bootstrap_server {
-            Some(servers) => Driver::at(servers),
+            Some(servers) => Driver { version: self.cluster_version.clone(), ..Driver::at(servers) },
             None => Driver::find(self.driver.as_deref().unwrap_or("vltava"))?,
         };
         if !self.broker_metrics.is_empty() {
