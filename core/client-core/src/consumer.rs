@@ -353,10 +353,10 @@ impl Consumer {
         if let Some(Peer::Broker(id)) = peer {
             // Its session ended with the connection.
             self.sessions.remove(&id);
-            // Who is near and cannot be reached is not waited for: leaders are asked again.
-            self.parts
-                .values_mut()
-                .for_each(|part| part.nearby = part.nearby.filter(|(near, _)| *near != id));
+            // Who is near and cannot be reached, or is too slow, is not waited for: leaders are asked again.
+            let until = now.elapsed + self.settings.metadata_age_max;
+            let parts = self.parts.values_mut().filter(|part| part.is_nearby(id));
+            parts.for_each(|part| part.leave_nearby(until));
         }
         // Whoever cannot be reached may not lead any more, whether or not anything was asked of it.
         self.metadata.is_wanted |= !self.parts.is_empty();

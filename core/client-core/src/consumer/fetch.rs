@@ -91,6 +91,9 @@ impl Consumer {
             }
             forgotten.last_mut().expect("one was pushed").partitions.push(of.partition.0);
         }
+        let stays =
+            |of: &TopicPartition| self.parts.get(of).is_some_and(|part| part.stays_until > now.elapsed);
+        let stays = self.is_any_told(broker, stays);
         let request = FetchRequest {
             replica_id: -1,
             max_wait_ms: i32::try_from(self.settings.fetch_wait_max.as_millis()).unwrap_or(i32::MAX),
@@ -101,7 +104,7 @@ impl Consumer {
             session_epoch: saying.epoch,
             topics,
             forgotten_topics_data: forgotten,
-            rack_id: self.settings.rack.as_deref().unwrap_or_default(),
+            rack_id: self.settings.rack.as_deref().filter(|_| !stays).unwrap_or_default(),
             ..FetchRequest::default()
         };
         let asking = Asking { version, about: Asked::Fetch, fills: Vec::new(), is_answered: true };
@@ -225,7 +228,7 @@ impl Consumer {
             // A replica nearby may only be behind, and whoever led before, too: what is so, the leader says, and one
             // that leads by now only what it is asked as the leader.
             if state.is_nearby(broker) {
-                state.nearby = None;
+                state.leave_nearby(now.elapsed + self.settings.retry.max);
                 return self.try_again(of, told.generation, now);
             }
             let leads = state.leader.is_none_or(|leader| leader == broker);
@@ -267,8 +270,11 @@ impl Consumer {
         let is_known = self.cluster.brokers().contains_key(&to);
         let until = now.elapsed + self.settings.metadata_age_max;
         match self.parts.get_mut(of) {
-            Some(state) if is_known && to != by => state.nearby = Some((to, until)),
-            // Where nobody can go, or to itself: it is asked again, but not as fast as it answers.
+            Some(state) if is_known && to != by && state.stays_until <= now.elapsed => {
+                state.nearby = Some((to, until));
+            }
+            // Where nobody can go, or to itself, or where nothing came from: it is asked again, but not as fast as it
+            // answers.
             _ => {
                 self.metadata.is_wanted |= !is_known;
                 self.try_again(of, told.generation, now);

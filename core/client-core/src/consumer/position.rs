@@ -82,6 +82,9 @@ pub(super) struct Part {
     pub(super) leader_epoch: LeaderEpoch,
     /// A replica nearby that the leader has sent the reader to, and until when it is read there (KIP-392).
     pub(super) nearby: Option<(BrokerId, Duration)>,
+    /// Until then its leader is asked, and not told where the reader is: a replica nearby gave nothing, and the leader,
+    /// which does not know that, would name it again.
+    pub(super) stays_until: Duration,
     pub(super) failures: u32,
     pub(super) retry_at: Duration,
     /// When its leader first said that the position is not in the log; `None` once it was read on.
@@ -103,6 +106,7 @@ impl Part {
             leader: None,
             leader_epoch: LeaderEpoch::NONE,
             nearby: None,
+            stays_until: Duration::ZERO,
             failures: 0,
             retry_at: Duration::ZERO,
             doubted_at: None,
@@ -128,6 +132,12 @@ impl Part {
     /// Whether this broker is asked for it, and does not lead it.
     pub(super) fn is_nearby(&self, broker: BrokerId) -> bool {
         self.nearby.is_some_and(|(nearby, _)| nearby == broker)
+    }
+
+    /// The replica nearby gives nothing: its leader is asked until then.
+    pub(super) fn leave_nearby(&mut self, until: Duration) {
+        self.nearby = None;
+        self.stays_until = self.stays_until.max(until);
     }
 
     /// It cannot be read on.

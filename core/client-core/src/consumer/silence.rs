@@ -40,7 +40,7 @@ impl Consumer {
         })
     }
 
-    fn is_any_told(&self, broker: BrokerId, is_such: impl Fn(&TopicPartition) -> bool) -> bool {
+    pub(super) fn is_any_told(&self, broker: BrokerId, is_such: impl Fn(&TopicPartition) -> bool) -> bool {
         self.sessions.get(&broker).is_some_and(|session| session.partitions().any(is_such))
     }
 }

@@ -123,7 +123,7 @@ fn what_is_done_of_a_commit_is_not_done_again_behind_a_later_one() {
         let a = world.join(settings(GroupProtocol::Auto), &["u"]);
         world.run(5_000);
         world.told(a);
-        world.brokers.refuses_commits_of.insert(part("u", 1), ErrorCode::UnknownTopicOrPartition);
+        world.brokers.refuses_commits_of.insert(part("u", 1), ErrorCode::CoordinatorLoadInProgress);
         let until = world.now().elapsed + Duration::from_secs(60);
         let both = BTreeMap::from([(part("u", 0), at(10)), (part("u", 1), at(5))]);
         world.all[a].membership.commit(both, until);
@@ -136,6 +136,29 @@ fn what_is_done_of_a_commit_is_not_done_again_behind_a_later_one() {
         assert_eq!(world.told(a), ["committed"], "the earlier one");
         assert_eq!(world.brokers.offsets[&part("u", 0)].0, 20);
         assert_eq!(world.brokers.offsets[&part("u", 1)].0, 5);
+    }
+}
+
+/// It may be made anew, and then what was read of the old one says nothing of it.
+#[test]
+fn what_is_read_of_a_topic_that_is_gone_is_not_committed_until_there_is_another() {
+    for speaks_epochs in [false, true] {
+        let mut world = World::new(speaks_epochs, 34);
+        let a = world.join(settings(GroupProtocol::Auto), &["u"]);
+        world.run(5_000);
+        world.told(a);
+        world.brokers.refuses_commits_of.insert(part("u", 1), ErrorCode::UnknownTopicOrPartition);
+        let until = world.now().elapsed + Duration::from_secs(60);
+        let both = BTreeMap::from([(part("u", 0), at(10)), (part("u", 1), at(5))]);
+        world.all[a].membership.commit(both, until);
+        world.run(300);
+        assert_eq!(world.told(a), [""; 0], "the coordinator may not have heard of it yet");
+        world.run(5_000);
+        assert_eq!(world.told(a), ["not committed: Refused(UnknownTopicOrPartition)"]);
+        world.brokers.refuses_commits_of.clear();
+        world.run(60_000);
+        assert_eq!(world.brokers.offsets[&part("u", 0)].0, 10);
+        assert!(!world.brokers.offsets.contains_key(&part("u", 1)), "{:?}", world.brokers.offsets);
     }
 }
 

@@ -56,7 +56,7 @@ fn what_it_says_against_the_leader_is_not_believed() {
     stage.pass(RETRY[0] - Duration::from_millis(1));
     assert_eq!(asked(&stage), [""; 0]);
     stage.pass(RETRY[1]);
-    assert_eq!(asked(&stage), ["one from 7 in here"]);
+    assert_eq!(asked(&stage), ["one from 7 in "], "and does not name the same again");
 }
 
 #[test]
@@ -66,8 +66,21 @@ fn who_is_silent_is_left_for_the_leader() {
     stage.pass(WAIT + Duration::from_millis(999));
     assert_eq!(asked(&stage), ["two from 7 in here"], "it may park a fetch, and take its time");
     stage.pass(Duration::from_millis(1));
-    assert_eq!(asked(&stage)[1..], ["one from 7 in here"]);
+    assert_eq!(asked(&stage)[1..], ["one from 7 in "], "who would name it again");
     assert_eq!(stage.closed, ["two"]);
+    stage.send_to(2);
+    assert_eq!(asked(&stage)[1..], [""; 0], "it is not gone to again, whatever a leader says");
+    stage.pass(Duration::from_secs(1));
+    assert_eq!(asked(&stage)[1..], ["one from 7 in "]);
+    let second = Duration::from_secs(1);
+    for _ in 1..LEASE.as_secs() {
+        stage.pass(second);
+        stage.answer_fetch();
+    }
+    stage.pass(second);
+    stage.answer_fetch();
+    let last = asked(&stage).pop();
+    assert_eq!(last.as_deref(), Some("one from -1 in here"), "which is named again, and may answer by then");
 }
 
 #[test]
@@ -76,10 +89,10 @@ fn nobody_is_sent_where_nobody_is() {
         let mut stage = sent_away();
         stage.contradict();
         stage.pass(RETRY[1]);
-        assert_eq!(asked(&stage), ["one from 7 in here"]);
+        assert_eq!(asked(&stage), ["one from 7 in "]);
         stage.send_to(replica);
         assert_eq!(asked(&stage), [""; 0], "it is not asked as fast as it answers");
         stage.pass(Duration::from_secs(1));
-        assert_eq!(asked(&stage), ["one from 7 in here"]);
+        assert_eq!(asked(&stage), ["one from 7 in "]);
     }
 }

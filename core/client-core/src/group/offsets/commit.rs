@@ -19,6 +19,10 @@ const VERSION_EPOCHS_MIN: i16 = 9;
 /// From here on a request can say the instance id.
 const VERSION_INSTANCE_MIN: i16 = 7;
 
+/// A coordinator may hear of a new topic later than its reader. Behind so many answers in a row that it is not there, it
+/// is gone: whoever goes on until it is made anew would say of the new one how far the old one was read.
+const UNKNOWN_TOPIC_TRIES_MAX: u32 = 4;
+
 /// What becomes of a commit after an answer.
 enum Verdict {
     Done,
@@ -142,7 +146,8 @@ impl Membership {
         }
         let mut again = Vec::new();
         for mut commit in std::mem::take(&mut self.offsets.in_flight) {
-            match verdict(&commit, &codes, self.may_be_made_later(&commit)) {
+            let is_gone = self.offsets.failures + 1 >= UNKNOWN_TOPIC_TRIES_MAX;
+            match verdict(&commit, &codes, (self.may_be_made_later(&commit), is_gone)) {
                 Verdict::Done => self.settle_commit(commit, Ok(())),
                 Verdict::Again => {
                     // What of it is done is not made again: that would go behind what was committed since.
@@ -218,7 +223,11 @@ fn topics<'a>(
     topics
 }
 
-fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>, may_be_made_later: bool) -> Verdict {
+fn verdict(
+    commit: &Commit,
+    codes: &BTreeMap<TopicPartition, ErrorCode>,
+    (may_be_made_later, is_gone): (bool, bool),
+) -> Verdict {
     let mut is_again = false;
     for of in commit.of.keys() {
         // What is not said of it may not have been done.
@@ -234,6 +243,9 @@ fn verdict(commit: &Commit, codes: &BTreeMap<TopicPartition, ErrorCode>, may_be_
                 is_again = true;
             }
             code @ (ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch) => {
+                return Verdict::Failed(GroupError::Refused(code));
+            }
+            code @ (ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId) if is_gone => {
                 return Verdict::Failed(GroupError::Refused(code));
             }
             code if code.is_retriable() => is_again = true,
