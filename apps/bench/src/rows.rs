@@ -37,8 +37,11 @@ pub fn seconds(report: &Report) -> Result<String> {
     rows(report, head.collect(), |run| run.seconds.iter().map(second).collect())
 }
 
+/// A column: what it is called, and what is in it.
+type Column<T> = (&'static str, fn(&T) -> f64);
+
 /// What the whole machine did in a second.
-const OF_HOST: [(&str, fn(&Host) -> f64); 6] = [
+const OF_HOST: [Column<Host>; 6] = [
     ("host_cpu_seconds", |host| host.cpu_seconds),
     ("host_steal_seconds", |host| host.steal_seconds),
     ("host_context_switches", |host| host.context_switches as f64),
@@ -48,7 +51,7 @@ const OF_HOST: [(&str, fn(&Host) -> f64); 6] = [
 ];
 
 /// What the disk did that the brokers' data is on.
-const OF_DISK: [(&str, fn(&Disk) -> f64); 3] = [
+const OF_DISK: [Column<Disk>; 3] = [
     ("disk_busy_seconds", |disk| disk.busy_seconds),
     ("disk_flushes", |disk| disk.flushes as f64),
     ("disk_flush_seconds", |disk| disk.flush_seconds),

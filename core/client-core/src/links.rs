@@ -158,6 +158,9 @@ pub struct Links<T> {
     wanted: bool,
 }
 
+/// Nobody is left alone for longer, whatever a broker says.
+const THROTTLE_MAX: Duration = Duration::from_secs(5 * 60);
+
 impl<T> Links<T> {
     /// No connections yet, and these addresses to begin with.
     pub fn new(settings: LinksSettings, bootstrap: Vec<Address>, chance: Chance) -> Self {
@@ -395,10 +398,12 @@ impl<T> Links<T> {
         }
     }
 
-    /// A broker's answer says for how many milliseconds it wants to be left alone (KIP-219).
+    /// A broker's answer says for how many milliseconds it wants to be left alone (KIP-219): it may be minutes, and no
+    /// more.
     pub fn throttle(&mut self, peer: Peer, now: Now, throttle_time_ms: i32) {
         if throttle_time_ms > 0 {
-            self.mute(peer, now.elapsed + Duration::from_millis(throttle_time_ms.unsigned_abs().into()));
+            let time = Duration::from_millis(throttle_time_ms.unsigned_abs().into());
+            self.mute(peer, now.elapsed + time.min(THROTTLE_MAX));
         }
     }
 
@@ -443,9 +448,14 @@ impl<T> PeerState<T> {
 }
 
 impl<T> Open<T> {
+    /// Whether its peer wants to be left alone.
+    fn is_muted(&self, now: Now) -> bool {
+        self.muted_until > now.elapsed
+    }
+
     /// Whether it can be asked something now.
     fn is_usable(&self, now: Now) -> bool {
-        self.link.is_greeted() && self.muted_until <= now.elapsed
+        self.link.is_greeted() && !self.is_muted(now)
     }
 
     fn deadline(&self) -> Option<Duration> {

@@ -218,6 +218,10 @@ impl Producer {
             to.partition = partitioner::choose(partitioner, &mut state, record);
         }
         let State { core, effects, reading, .. } = &mut *state;
+        if core.outstanding() == 0 {
+            // It may have been long since anybody looked, and the machine may have slept meanwhile.
+            self.shared.clock.set();
+        }
         let now = self.shared.clock.now_cached(reading);
         let appended = match core.append(now, to, &record.fields, effects) {
             Ok(appended) => appended,

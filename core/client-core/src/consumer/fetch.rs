@@ -159,9 +159,10 @@ impl Consumer {
         let Some(session) = self.sessions.get_mut(&broker) else { return };
         let code = ErrorCode::from_i16(said.error_code).unwrap_or(ErrorCode::UnknownServerError);
         if !code.is_none() {
+            // Who did not make it cannot have forgotten it.
+            let is_about_session = session.is_made()
+                && matches!(code, ErrorCode::FetchSessionIdNotFound | ErrorCode::InvalidFetchSessionEpoch);
             session.begin_anew();
-            let is_about_session =
-                matches!(code, ErrorCode::FetchSessionIdNotFound | ErrorCode::InvalidFetchSessionEpoch);
             if !is_about_session {
                 self.links.mute(peer, now.elapsed + self.settings.retry.first);
             }

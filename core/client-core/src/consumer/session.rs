@@ -129,6 +129,11 @@ impl Session {
         self.epoch = if self.epoch == i32::MAX { 1 } else { self.epoch + 1 };
     }
 
+    /// Whether a broker made it.
+    pub(super) const fn is_made(&self) -> bool {
+        self.id != 0
+    }
+
     /// The broker does not know the session any more, or knows another than is meant.
     pub(super) fn begin_anew(&mut self) {
         *self = Self::default();

@@ -40,10 +40,12 @@ impl Consumer {
     ) {
         let refused = self.cluster.absorb(said);
         self.told_at = now.elapsed;
-        let mut is_incomplete = refused.iter().any(|(_, code)| code.is_retriable());
+        // Whatever befell a broker that cannot say it may be over the next time.
+        let is_passing = |code: ErrorCode| code.is_retriable() || code == ErrorCode::UnknownServerError;
+        let mut is_incomplete = refused.iter().any(|(_, code)| is_passing(*code));
         for (of, part) in &mut self.parts {
             let code = refused.iter().find(|(name, _)| **name == *of.topic.as_str()).map(|&(_, code)| code);
-            if let Some(code) = code.filter(|code| !code.is_retriable() && !part.is_failed) {
+            if let Some(code) = code.filter(|code| !is_passing(*code) && !part.is_failed) {
                 effects.push(part.fail(of, ConsumeError::Refused(code)));
             }
             let topic = self.cluster.topic(of.topic.as_str());
@@ -156,6 +158,10 @@ impl Consumer {
             ErrorCode::None if said.offset >= 0 => {
                 part.failures = 0;
                 part.position = Position::Known(Offset(said.offset), LeaderEpoch::NONE);
+            }
+            // Where a log ends, every broker knows.
+            ErrorCode::None if part.position == Position::Asked(Start::Latest) => {
+                self.try_again(of, generation, now);
             }
             // No record is as late as was asked for.
             ErrorCode::None => part.position = Position::Wanted(Start::Latest),

@@ -29,11 +29,17 @@ impl<T> Links<T> {
         let heard: Vec<(Peer, u32, &Open<T>)> = open.filter(|(.., open)| !open.is_silent(now)).collect();
         let usable = heard.iter().filter(|(.., open)| open.is_usable(now));
         let best = usable.map(|&(peer, doubts, open)| (doubts, open.link.in_flight(), peer)).min();
-        let least = heard.iter().map(|&(_, doubts, _)| doubts).min();
+        // Who wants to be left alone keeps nobody from asking another, who lives elsewhere.
+        let is_muted = |state: &&PeerState<T>| state.open.as_ref().is_some_and(|open| open.is_muted(now));
+        let muted: Vec<_> = self.peers.values().filter(is_muted).map(|state| &state.address).collect();
+        let muted = self.at(|state| muted.contains(&&state.address));
+        let waited_for = heard.iter().filter(|(.., open)| !open.is_muted(now));
+        let least = waited_for.map(|&(_, doubts, _)| doubts).min();
         if let Some(least) = least {
             let is_enough = in_vain.len() > DOUBTED_MAX;
             avoided.extend(self.at(|state| is_enough || doubts(state) >= least));
         }
+        avoided.extend(muted);
         self.connect_to_next(&avoided, now, effects);
         best.map(|(.., peer)| peer)
     }

@@ -199,7 +199,10 @@ impl Producer {
             }
             Verdict::AfterOthers => self.put_back(place, batch, now, Duration::ZERO),
             Verdict::BeginEpoch => {
-                self.put_back(place, batch, now, Duration::ZERO);
+                // Not as fast as a broker refuses that refuses it whatever it is called.
+                let is_again = batch.failures > HURRIES_MAX;
+                let wait = if is_again { self.wait(refusal, batch.failures) } else { Duration::ZERO };
+                self.put_back(place, batch, now, wait);
                 self.begin_epoch(place, refusal.code, effects);
             }
         }

@@ -186,7 +186,10 @@ impl Producer {
                     self.topics.partition(place).epoch = identity.epoch;
                 }
             }
-            code if code.is_retriable() || code == ErrorCode::ConcurrentTransactions => {
+            // Whatever befell a broker that cannot say it may be over the next time.
+            code if code.is_retriable()
+                || matches!(code, ErrorCode::ConcurrentTransactions | ErrorCode::UnknownServerError) =>
+            {
                 self.on_producer_id_unanswered(now);
             }
             code => self.failed = Some(code),

@@ -34,6 +34,22 @@ fn a_broker_that_forgot_it_is_told_anew() {
     }
 }
 
+/// Each refusal begins an epoch, of which there are 32 767.
+#[test]
+fn a_broker_that_never_remembers_is_not_told_as_fast_as_it_forgets() {
+    let mut stage = known();
+    stage.send_value(b"second");
+    let mut told = 0;
+    for _ in 0..100 {
+        while let Some(sent) = stage.sent.pop_front() {
+            told += 1;
+            stage.answer(&sent, ErrorCode::UnknownProducerId, -1);
+        }
+        stage.pass(Duration::from_millis(10));
+    }
+    assert!((5..30).contains(&told), "{told} times in a second");
+}
+
 #[test]
 fn after_a_silence_one_batch_goes_ahead() {
     let settings = || ProducerSettings { batch_bytes_max: 200, ..ProducerSettings::default() };
