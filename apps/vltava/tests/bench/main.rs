@@ -206,7 +206,30 @@ fn what_looks_worse_with_too_few_runs_has_an_exit_code_of_its_own() {
         assert!(stderr(&compared).contains(why), "{}", stderr(&compared));
     }
     let help = bench(&["compare", "--help"]);
-    assert!(stdout(&help).contains("3  something looks worse"), "{}", stdout(&help));
+    assert!(stdout(&help).contains("3  it is not known: something looks worse"), "{}", stdout(&help));
+}
+
+#[test]
+fn what_is_gone_did_not_become_better() {
+    let folder = tempfile::tempdir().expect("there is a place for files");
+    let systems = |name: &str, systems: [&str; 2]| {
+        let mut report: Value =
+            serde_json::from_str(&result(&[120e3, 121e3, 122e3, 123e3], None)).expect("it is JSON");
+        let one = report["points"][0]["systems"][0].clone();
+        let named = systems.map(|name| {
+            let mut system = one.clone();
+            system["name"] = name.into();
+            system
+        });
+        report["points"][0]["systems"] = json!(named);
+        file(folder.path(), name, &report.to_string())
+    };
+    let (before, after) = (systems("a.json", ["vltava", "kafka"]), systems("b.json", ["kafka", "other"]));
+    let compared = bench(&["compare", &before, &after]);
+    assert_eq!(compared.status.code(), Some(3), "{}", stderr(&compared));
+    assert!(stderr(&compared).contains("warning: vltava is only in the first"), "{}", stderr(&compared));
+    let compared = bench(&["compare", &after, &systems("c.json", ["vltava", "kafka"])]);
+    assert_eq!(compared.status.code(), Some(0), "it was held against that: {}", stderr(&compared));
 }
 
 #[test]
