@@ -11,11 +11,15 @@ use crate::name::in_a_name;
 use crate::report::{Report, Summary};
 use crate::{openmessaging, page, rows};
 
+/// What the files of a report are called. What was ended early is not written over what was not.
+pub(crate) fn stem(report: &Report) -> String {
+    let ending = if report.is_interrupted { "-interrupted" } else { "" };
+    format!("{}{ending}", in_a_name(&report.name))
+}
+
 /// Writes all forms of a report, and says what it wrote.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>> {
-    // What was ended early is not to be written over what was not.
-    let ending = if report.is_interrupted { "-interrupted" } else { "" };
-    let stem = format!("{}{ending}", in_a_name(&report.name));
+    let stem = stem(report);
     let results = format!("{stem}.openmessaging");
     let mut files = vec![
         (format!("{stem}.json"), serde_json::to_string(report)? + "\n"),
@@ -135,7 +139,9 @@ mod tests {
         let mut report = report(Workload::default(), &[("vltava", &[10.0])]);
         report.name = "../1 producer / 1 consumers".to_owned();
         let written = write(&report, &out).expect("it can be written");
-        Runs::create(&out, &report.name).expect("it can be written").finish().expect("it can be written");
+        Runs::create(&out, &report.name)
+            .and_then(|runs| runs.finish(Some(&report)))
+            .expect("it can be written");
         assert_eq!(written[0], out.join(".._1_producer___1_consumers.json"));
         let around: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
         assert_eq!((around.len(), fs::read_dir(&out).expect("it is there").count()), (1, written.len() + 1));

@@ -1,7 +1,7 @@
 //! Histograms of each interval in a file, in the log format of HdrHistogram (version 2 histograms,
 //! compressed), which its tools read and plot.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -11,9 +11,11 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
+use crate::files::stem;
 use crate::histogram::histogram;
 use crate::load::Window;
 use crate::name::in_a_name;
+use crate::report::Report;
 use crate::suite::Event;
 
 /// A log that is being written.
@@ -107,17 +109,18 @@ impl Intervals {
 /// was found have their own: `….run1.full_speed.read`, `….run1.try_of_5000_records/s.read`, `….run1.run_at_4500_records/s.read`.
 pub struct Runs {
     hlog: Hlog,
+    folder: PathBuf,
     started: Instant,
     run: String,
 }
 
 impl Runs {
-    /// Writes into `NAME.hlog` of a folder.
+    /// Writes into `NAME.hlog.partial` of a folder, until it is known what becomes of it.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let hlog =
-            Hlog::create(&folder.join(format!("{}.hlog", in_a_name(name))), &format!("latencies of {name}"))?;
-        Ok(Self { hlog, started: Instant::now(), run: String::new() })
+        let path = folder.join(format!("{}.hlog.partial", in_a_name(name)));
+        let hlog = Hlog::create(&path, &format!("latencies of {name}"))?;
+        Ok(Self { hlog, folder: folder.to_owned(), started: Instant::now(), run: String::new() })
     }
 
     /// What a suite tells while it goes on.
@@ -151,9 +154,13 @@ impl Runs {
         Ok(())
     }
 
-    /// Ends the file.
-    pub fn finish(self) -> Result<()> {
-        self.hlog.finish()
+    /// Ends the file, and gives it the name that goes with a report; it is removed if there is none.
+    pub fn finish(self, report: Option<&Report>) -> Result<()> {
+        let partial = self.hlog.path.clone();
+        self.hlog.finish()?;
+        let Some(report) = report else { return Ok(fs::remove_file(&partial)?) };
+        let path = self.folder.join(format!("{}.hlog", stem(report)));
+        fs::rename(&partial, &path).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -204,7 +211,9 @@ mod tests {
             let window = Window { second: &second, written: &measured[0], read: &measured[1], is_whole };
             runs.tell(&Event::Second { part: "", window: &window }).expect("it can be written");
         }
-        runs.finish().expect("it can be written");
+        let report = crate::report::tests::report(crate::workload::Workload::default(), &[]);
+        let report = Report { name: "a b".to_owned(), ..report };
+        runs.finish(Some(&report)).expect("it can be written");
         let mut found = by_tag(&folder.path().join("a_b.hlog"));
         assert_eq!(found.remove("vltava.acks=all__x.run1.acknowledged"), Some(written));
         assert_eq!(found.remove("vltava.acks=all__x.run1.read"), Some(read));

@@ -66,6 +66,9 @@ pub struct Used {
     pub brokers: Option<Usage>,
     /// By the whole machine that the clients are on, which others use, too.
     pub host: Option<Host>,
+    /// How long the processors of a load machine wanted to run, each of them on average, while others of its real
+    /// machine had them; of several the one that it was worst for. Where load machines are not this one.
+    pub load_steal_seconds: Option<f64>,
 }
 
 impl Usage {
@@ -124,7 +127,8 @@ impl Used {
     /// What was used until now.
     pub fn now(sources: Sources<'_>) -> Self {
         let brokers = sources.brokers.iter().map(Tally::look).reduce(Usage::beside);
-        Self { client: Usage::of(std::process::id()), brokers, host: Some(Host::now(sources.dir)) }
+        let host = Some(Host::now(sources.dir));
+        Self { client: Usage::of(std::process::id()), brokers, host, load_steal_seconds: None }
     }
 
     /// What was used since.
@@ -132,7 +136,7 @@ impl Used {
     pub fn since(&self, before: &Self) -> Self {
         let brokers = self.brokers.zip(before.brokers).map(|(now, before)| now.since(&before));
         let host = self.host.zip(before.host).map(|(now, before)| now.since(&before));
-        Self { client: self.client.since(&before.client), brokers, host }
+        Self { client: self.client.since(&before.client), brokers, host, load_steal_seconds: None }
     }
 
     /// What was used in two times, one behind the other.
@@ -142,6 +146,27 @@ impl Used {
             client: self.client.and(&other.client),
             brokers: either(self.brokers, other.brokers, |one, other| one.and(&other)),
             host: either(self.host, other.host, |one, other| one.and(&other)),
+            load_steal_seconds: either(self.load_steal_seconds, other.load_steal_seconds, |one, other| {
+                one + other
+            }),
+        }
+    }
+
+    /// The same as the coordinator of several load machines is told it: that machine is not its own.
+    #[must_use]
+    pub fn elsewhere(self) -> Self {
+        let cores = crate::machine::processors() as f64;
+        Self { host: None, load_steal_seconds: self.host.map(|host| host.steal_seconds / cores), ..self }
+    }
+
+    /// What two load machines used at the same time.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        Self {
+            client: self.client.beside(other.client),
+            brokers: None,
+            host: None,
+            load_steal_seconds: either(self.load_steal_seconds, other.load_steal_seconds, f64::max),
         }
     }
 
@@ -232,10 +257,19 @@ mod tests {
         assert_eq!(first, usage(2.0, 500));
         assert_eq!(first.and(&usage(0.5, 400)), usage(2.5, 500));
         let host = Some(Host { cpu_seconds: 7.0, ..Host::default() });
-        let known = Used { client: first, brokers: Some(first), host };
-        let unknown = Used { client: first, brokers: None, host: None };
+        let known = Used { client: first, brokers: Some(first), host, load_steal_seconds: None };
+        let unknown = Used { client: first, brokers: None, host: None, load_steal_seconds: None };
         assert_eq!(known.and(&unknown).brokers, Some(first));
         assert_eq!(known.since(&unknown).brokers, None);
         assert_eq!((known.cpu_seconds_of_others(), unknown.cpu_seconds_of_others()), (Some(3.0), None));
+        let stolen = |steal_seconds| {
+            let host = Some(Host { steal_seconds, ..Host::default() });
+            Used { client: usage(1.0, 100), host, ..Used::default() }.elsewhere()
+        };
+        let cores = crate::machine::processors() as f64;
+        let both = stolen(0.2).beside(stolen(0.4));
+        assert_eq!((both.client, both.host), (usage(2.0, 200), None), "two machines have their memory both");
+        assert_eq!(both.load_steal_seconds, Some(0.4 / cores), "the worse of two at the same time");
+        assert_eq!(both.and(&both).load_steal_seconds, Some(0.8 / cores), "and more in more time");
     }
 }

@@ -51,6 +51,9 @@ pub struct Suite<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// How many tries that make nothing faster are enough to warm brokers up.
+pub(crate) const WARMUP_IN_VAIN_MAX: u16 = 2;
+
 /// After less than this a JVM still compiles most of what it does; it goes on for minutes.
 const KAFKA_WARMUP_SECONDS: f64 = 10.0;
 

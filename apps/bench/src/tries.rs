@@ -47,6 +47,13 @@ impl Tries {
     }
 }
 
+/// Whether the last so many were not better than all before them, so that there was no reason to go on.
+pub fn ended_steady(found: &[f64], in_vain_max: u16) -> bool {
+    let mut tries = Tries::new(u16::MAX, in_vain_max);
+    found.iter().for_each(|found| tries.tried(*found));
+    tries.in_vain >= in_vain_max
+}
+
 /// By what share the last of several was better than the best before it; less than 0 if it was worse. `None` of one.
 pub fn last_gain(found: &[f64]) -> Option<f64> {
     let (last, before) = found.split_last()?;
@@ -74,6 +81,14 @@ mod tests {
         assert!(of(9, 2, &[100.0, 150.0, 140.0, 170.0, 172.0]).goes_on(), "one in vain may be chance");
         assert!(!of(3, 1, &[1.0, 2.0, 3.0]).goes_on(), "it was becoming better to the end");
         assert!(!Tries::new(0, 1).goes_on());
+    }
+
+    #[test]
+    fn whoever_was_still_becoming_better_did_not_end_steady() {
+        assert!(ended_steady(&[1.0, 2.0, 1.9, 2.05], 2));
+        for found in [&[1.0][..], &[1.0, 2.0, 2.05], &[1.0, 1.0, 1.1]] {
+            assert!(!ended_steady(found, 2), "{found:?}");
+        }
     }
 
     #[test]

@@ -116,8 +116,15 @@ impl Fleet {
             let (filled, _) = self.phase(stage, target, Phase::Fill, &before, &mut |_| {})?;
             target.sources.settle()?;
             let ends = stage.ends(&filled.sent)?;
-            let (drained, began) = self.phase(stage, target, Phase::Drain(ends), &before, show)?;
-            drained.readers.must_be_all(&filled.sent, target.stop)?;
+            let until = Instant::now() + target.read_for;
+            let (drained, began) = loop {
+                let drain = Phase::Drain(ends.clone());
+                let (drained, began) = self.phase(stage, target, drain, &before, show)?;
+                drained.readers.must_be_all(&filled.sent, target.stop)?;
+                if Instant::now() >= until {
+                    break (drained, began);
+                }
+            };
             let clocks = self.clocks(&before)?;
             let verdict = stage.read_back(&filled.sent)?;
             let flows = (None, Some(drained.read));

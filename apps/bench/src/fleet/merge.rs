@@ -8,7 +8,6 @@ use super::message::Tick;
 use crate::histogram::Quantiles;
 use crate::load::{Readers, Second, Sent, Watched};
 use crate::meter::Measured;
-use crate::resources::Used;
 use crate::verify::Piece;
 use crate::workload::Workload;
 
@@ -127,7 +126,7 @@ fn added(ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
         sum.written.add(&tick.written);
         sum.read.add(&tick.read);
         let (one, other) = (&sum.second, &tick.second);
-        let used = Used { client: beside(&one.used, &other.used), brokers: None, host: None };
+        let used = one.used.beside(other.used);
         sum.second = Second {
             from: one.from.min(other.from),
             to: one.to.max(other.to),
@@ -142,12 +141,6 @@ fn added(ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
         };
         sum
     })
-}
-
-/// What two machines used at the same time: memory, too, is that of both.
-fn beside(one: &Used, other: &Used) -> crate::resources::Usage {
-    let rss_bytes = one.client.rss_bytes + other.client.rss_bytes;
-    crate::resources::Usage { rss_bytes, ..one.client.and(&other.client) }
 }
 
 #[cfg(test)]

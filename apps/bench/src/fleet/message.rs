@@ -72,9 +72,11 @@ pub(super) struct Tick {
 }
 
 impl Tick {
+    /// What a worker tells of one of its seconds.
     pub(super) fn of(window: &Window<'_>) -> Self {
         let Window { second, written, read, is_whole } = *window;
-        Self { second: second.clone(), written: written.clone(), read: read.clone(), is_whole }
+        let second = Second { used: second.used.elsewhere(), ..second.clone() };
+        Self { second, written: written.clone(), read: read.clone(), is_whole }
     }
 
     pub(super) fn window(&self) -> Window<'_> {

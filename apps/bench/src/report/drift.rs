@@ -4,7 +4,8 @@
 use super::resources::median;
 use super::{Report, RunReport};
 use crate::load::Second;
-use crate::tries::{GAIN_MIN, last_gain};
+use crate::suite::WARMUP_IN_VAIN_MAX;
+use crate::tries::{GAIN_MIN, ended_steady, last_gain};
 use crate::workload::{Pace, Workload};
 
 /// Thirds that differ by more than this share are worth a word.
@@ -43,14 +44,23 @@ impl Report {
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
         let gains = systems().flat_map(|system| &system.runs).filter_map(|run| last_gain(&run.warmup_speeds));
         let gain = gains.reduce(f64::max).filter(|gain| *gain > GAIN_MIN - 1.0);
-        let gain = gain.map_or(String::new(), |gain| {
-            format!(
-                ", of which the last was still up to {:.0} % faster than the best before it",
-                100.0 * gain
-            )
-        });
+        let is_unsteady = |run: &&RunReport| {
+            !run.warmup_speeds.is_empty() && !ended_steady(&run.warmup_speeds, WARMUP_IN_VAIN_MAX)
+        };
+        let unsteady = systems().flat_map(|system| &system.runs).filter(is_unsteady).count();
+        let still = match (gain, unsteady) {
+            (Some(gain), _) => {
+                let gain = 100.0 * gain;
+                format!(", of which the last was still up to {gain:.0} % faster than the best before it")
+            }
+            (None, 0) => String::new(),
+            (None, _) => format!(
+                "; before {unsteady} of the runs there were no more of them, and the last {WARMUP_IN_VAIN_MAX} were not \
+                 all in vain"
+            ),
+        };
         (most > 0).then(|| {
-            format!("{name} was warmed up by {times} tries of what is measured before each run{gain}")
+            format!("{name} was warmed up by {times} tries of what is measured before each run{still}")
         })
     }
 

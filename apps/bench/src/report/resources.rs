@@ -36,7 +36,8 @@ pub struct Resources {
     /// What part of the machine's processors others used than clients and brokers: the system's own work for
     /// them, and whatever else ran.
     pub others_cpu_share: Option<f64>,
-    /// What part of them others of the real machine had, when they were wanted here.
+    /// What part of them others of the real machine had, when they were wanted here; or of a load machine, if it was more
+    /// there.
     pub steal_share: Option<f64>,
 }
 
@@ -83,7 +84,13 @@ impl Resources {
             broker_cpu_ms_per_mb: of_brokers.and_then(per_mb),
             broker_rss_bytes: told.and_then(|told| told.rss_bytes),
             others_cpu_share: used.cpu_seconds_of_others().map(|used| used / (seconds * cores)),
-            steal_share: used.host.map(|host| host.steal_seconds / (seconds * cores)),
+            steal_share: [
+                used.host.map(|host| host.steal_seconds / (seconds * cores)),
+                used.load_steal_seconds.map(|stolen| stolen / seconds),
+            ]
+            .into_iter()
+            .flatten()
+            .reduce(f64::max),
         })
     }
 
@@ -288,7 +295,7 @@ mod tests {
             to: from + 1.0,
             is_warmup,
             written: Counts { records: 10, bytes: 1_000 },
-            used: Used { client: usage(0.5, 0), brokers: Some(usage(0.25, 2_000)), host },
+            used: Used { client: usage(0.5, 0), brokers: Some(usage(0.25, 2_000)), host, load_steal_seconds: None },
             ..Second::default()
         };
         let found = Resources::of(&[second(0.0, true), second(1.0, false), second(2.0, false)], None, None);

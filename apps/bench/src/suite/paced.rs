@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::Suite;
+use super::{Suite, WARMUP_IN_VAIN_MAX};
 use crate::ceiling;
 use crate::driver::{System, Warmup};
 use crate::load::{Outcome, Target, Window};
@@ -19,8 +19,6 @@ use crate::workload::{Goal, Pace, Workload};
 const FULL_SPEED_TRIES_MAX: u16 = 4;
 /// By what factor a run that was to be an overload may be above what was taken for full speed.
 const FULL_SPEED_GAIN_MAX: f64 = 1.05;
-/// How many tries that make nothing faster are enough to warm brokers up.
-const WARMUP_IN_VAIN_MAX: u16 = 2;
 /// Of what is stored to be read, so much is enough to warm up.
 const WARMUP_RECORDS_MAX: u64 = 10_000_000;
 

@@ -19,12 +19,12 @@ fn truth(acknowledged: &[Acknowledged]) -> (Truth, Truth) {
     (of(|_, due_ns| Duration::from_nanos(due_ns)), of(|batch, _| batch.came))
 }
 
-/// From when each record was due until the next request came, where there is one at a time: by then its client had the
-/// answer. Behind the last there is `end`.
+/// From when each record was due until the request after the next came, where there is one at a time: a client sends that
+/// once it has the next one's answer, and has told of this one's before. Behind the last two there is `end`.
 fn at_most(acknowledged: &[Acknowledged], end: Duration) -> Truth {
-    let next = acknowledged.iter().skip(1).map(|batch| batch.came).chain([end]);
-    Truth::of(acknowledged.iter().zip(next).flat_map(|(batch, next)| {
-        batch.records.iter().map(move |sent| next.saturating_sub(Duration::from_nanos(sent.due_ns)))
+    let later = acknowledged.iter().skip(2).map(|batch| batch.came).chain([end; 2]);
+    Truth::of(acknowledged.iter().zip(later).flat_map(|(batch, later)| {
+        batch.records.iter().map(move |sent| later.saturating_sub(Duration::from_nanos(sent.due_ns)))
     }))
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The broker's clock is that of the clients. What it wrote down is a bound that no figure may be below,
-//! however busy the machine is. Where there is one request at a time the next one is a bound that none may be above;
+//! however busy the machine is. Where there is one request at a time those behind it are a bound that none may be above;
 //! else, where a figure is compared from above, the bound is far off on purpose.
 
 mod broker; // the simulated one

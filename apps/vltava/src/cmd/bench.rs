@@ -221,9 +221,6 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
     for line in worse {
         say(format_args!("warning: looks worse: {}", line.in_words()));
     }
-    for missing in &found.missing {
-        say(format_args!("warning: {missing}"));
-    }
     std::process::exit(UNJUDGED)
 }
 
@@ -231,6 +228,9 @@ fn compare_two(arguments: &CompareArguments, out: &mut dyn Write) -> Result<()> 
 fn compared(arguments: &CompareArguments, out: &mut dyn Write) -> Result<Differences> {
     let (before, after) = (Report::open(&arguments.before)?, Report::open(&arguments.after)?);
     let found = compare(&before, &after, arguments.noise);
+    for missing in &found.missing {
+        say(format_args!("warning: {missing}"));
+    }
     for note in &found.unmatched {
         say(format_args!("note: {note}"));
     }

@@ -275,8 +275,10 @@ impl Consumer {
                 state.nearby = Some((to, until));
             }
             // Where nobody can go, or to itself, or where nothing came from: it is asked again, but not as fast as it
-            // answers.
-            _ => {
+            // answers. A leader that goes by something else than the rack gives nothing itself, however long that is.
+            other => {
+                let soon = now.elapsed + self.settings.retry.max;
+                other.into_iter().for_each(|state| state.stays_until = state.stays_until.min(soon));
                 self.metadata.is_wanted |= !is_known;
                 self.try_again(of, told.generation, now);
             }

@@ -30,6 +30,8 @@ pub(super) struct Commit {
     told_to: For,
     /// The life and generation of the member that made it; `None` of who was in no group, or about to leave it.
     made_in: Option<(u32, i32)>,
+    /// How often the coordinator said that a topic of it is not there.
+    unknown: u8,
 }
 
 #[derive(Debug)]
@@ -231,7 +233,7 @@ impl Membership {
         let id = CommitId(self.offsets.id());
         let is_outsider = self.subscription.is_none();
         let made_in = (!is_outsider).then_some((self.life_number, self.identity().1));
-        let commit = Commit { id, of, until, told_to, made_in };
+        let commit = Commit { id, of, until, told_to, made_in, unknown: 0 };
         if told_to == For::Owner && self.ownership.is_unheard(commit.of.keys()) {
             self.settle_commit(commit, Err(GroupError::NotOwner));
         } else {

@@ -160,6 +160,20 @@ fn what_is_read_of_a_topic_that_is_gone_is_not_committed_until_there_is_another(
         assert_eq!(world.brokers.offsets[&part("u", 0)].0, 10);
         assert!(!world.brokers.offsets.contains_key(&part("u", 1)), "{:?}", world.brokers.offsets);
     }
+
+    // What is committed by itself is made again each time, until what was read is of no use any more.
+    let mut world = World::new(true, 34);
+    let a = world.join(auto(), &["u"]);
+    world.run(5_000);
+    world.brokers.refuses_commits_of.insert(part("u", 1), ErrorCode::UnknownTopicOrPartition);
+    world.all[a].membership.on_read(&part("u", 0), at(10));
+    world.all[a].membership.on_read(&part("u", 1), at(5));
+    world.run(30_000);
+    world.brokers.refuses_commits_of.clear();
+    world.all[a].membership.on_read(&part("u", 0), at(20));
+    world.run(30_000);
+    assert_eq!(world.brokers.offsets[&part("u", 0)].0, 20);
+    assert!(!world.brokers.offsets.contains_key(&part("u", 1)), "{:?}", world.brokers.offsets);
 }
 
 #[test]

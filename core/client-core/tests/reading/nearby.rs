@@ -68,10 +68,6 @@ fn who_is_silent_is_left_for_the_leader() {
     stage.pass(Duration::from_millis(1));
     assert_eq!(asked(&stage)[1..], ["one from 7 in "], "who would name it again");
     assert_eq!(stage.closed, ["two"]);
-    stage.send_to(2);
-    assert_eq!(asked(&stage)[1..], [""; 0], "it is not gone to again, whatever a leader says");
-    stage.pass(Duration::from_secs(1));
-    assert_eq!(asked(&stage)[1..], ["one from 7 in "]);
     let second = Duration::from_secs(1);
     for _ in 1..LEASE.as_secs() {
         stage.pass(second);
@@ -81,6 +77,24 @@ fn who_is_silent_is_left_for_the_leader() {
     stage.answer_fetch();
     let last = asked(&stage).pop();
     assert_eq!(last.as_deref(), Some("one from -1 in here"), "which is named again, and may answer by then");
+}
+
+#[test]
+fn a_leader_that_sends_it_there_all_the_same_is_believed_after_a_while() {
+    let mut stage = sent_away();
+    stage.cut_off = Some("two");
+    stage.pass(WAIT + Duration::from_secs(1));
+    assert_eq!(asked(&stage)[1..], ["one from 7 in "]);
+    stage.cut_off = None;
+    stage.asked.remove(0);
+    stage.send_to(2);
+    assert_eq!(asked(&stage), [""; 0], "not as fast as it answers");
+    stage.pass(Duration::from_secs(1));
+    assert_eq!(asked(&stage), ["one from 7 in "]);
+    stage.pass(Duration::from_millis(200));
+    stage.send_to(2);
+    let last = asked(&stage).pop();
+    assert_eq!(last.as_deref(), Some("two from 7 in here"), "it gives nothing itself");
 }
 
 #[test]

@@ -163,7 +163,8 @@ impl Shown for Suite<'_> {
         });
         live.end();
         // A disk that is full costs the histograms and not the result.
-        if let Err(error) = logged.and_then(|()| histograms.map_or(Ok(()), Runs::finish)) {
+        let finish = |runs: Runs| runs.finish(report.as_ref().ok());
+        if let Err(error) = logged.and_then(|()| histograms.map_or(Ok(()), finish)) {
             say(format_args!("note: histograms are not written: {error:#}"));
         }
         report

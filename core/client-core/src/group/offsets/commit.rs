@@ -19,9 +19,9 @@ const VERSION_EPOCHS_MIN: i16 = 9;
 /// From here on a request can say the instance id.
 const VERSION_INSTANCE_MIN: i16 = 7;
 
-/// A coordinator may hear of a new topic later than its reader. Behind so many answers in a row that it is not there, it
-/// is gone: whoever goes on until it is made anew would say of the new one how far the old one was read.
-const UNKNOWN_TOPIC_TRIES_MAX: u32 = 4;
+/// A coordinator may hear of a new topic later than its reader. Of which it was said so often that it is not there, is
+/// gone: whoever goes on until it is made anew would say of the new one how far the old one was read.
+const UNKNOWN_TOPIC_TRIES_MAX: u8 = 4;
 
 /// What becomes of a commit after an answer.
 enum Verdict {
@@ -146,7 +146,13 @@ impl Membership {
         }
         let mut again = Vec::new();
         for mut commit in std::mem::take(&mut self.offsets.in_flight) {
-            let is_gone = self.offsets.failures + 1 >= UNKNOWN_TOPIC_TRIES_MAX;
+            let is_unknown = |of: &&TopicPartition| codes.get(*of).copied().is_some_and(is_unknown_topic);
+            commit.unknown += u8::from(commit.of.keys().any(|of| is_unknown(&of)));
+            let is_gone = commit.unknown >= UNKNOWN_TOPIC_TRIES_MAX;
+            if is_gone {
+                // Nor does it say so by itself.
+                commit.of.keys().filter(is_unknown).for_each(|of| drop(self.offsets.read.remove(of)));
+            }
             match verdict(&commit, &codes, (self.may_be_made_later(&commit), is_gone)) {
                 Verdict::Done => self.settle_commit(commit, Ok(())),
                 Verdict::Again => {
@@ -223,6 +229,10 @@ fn topics<'a>(
     topics
 }
 
+const fn is_unknown_topic(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId)
+}
+
 fn verdict(
     commit: &Commit,
     codes: &BTreeMap<TopicPartition, ErrorCode>,
@@ -245,9 +255,7 @@ fn verdict(
             code @ (ErrorCode::RebalanceInProgress | ErrorCode::StaleMemberEpoch) => {
                 return Verdict::Failed(GroupError::Refused(code));
             }
-            code @ (ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId) if is_gone => {
-                return Verdict::Failed(GroupError::Refused(code));
-            }
+            code if is_gone && is_unknown_topic(code) => return Verdict::Failed(GroupError::Refused(code)),
             code if code.is_retriable() => is_again = true,
             code => return Verdict::Failed(GroupError::Refused(code)),
         }
