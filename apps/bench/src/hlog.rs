@@ -117,7 +117,7 @@ pub struct Runs {
 impl Runs {
     /// Writes into `NAME.hlog.partial` of a folder, until it is known what becomes of it.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(format!("{}.hlog.partial", in_a_name(name)));
         let hlog = Hlog::create(&path, &format!("latencies of {name}"))?;
         Ok(Self { hlog, folder: folder.to_owned(), started: Instant::now(), run: String::new() })
@@ -179,7 +179,7 @@ mod tests {
 
     /// What lies in each tag of a log, and of what is in none.
     fn by_tag(path: &Path) -> BTreeMap<String, Histogram<u64>> {
-        let text = std::fs::read(path).expect("it is there");
+        let text = fs::read(path).expect("it is there");
         let (mut found, mut deserializer) = (BTreeMap::new(), Deserializer::new());
         for entry in IntervalLogIterator::new(&text) {
             let LogEntry::Interval(interval) = entry.expect("each line can be read") else { continue };
@@ -241,7 +241,7 @@ mod tests {
             log.write(from, from + Duration::from_secs(1), Some("service"), &interval).expect("it can, too");
         }
         log.finish().expect("it can be written");
-        let text = std::fs::read(&path).expect("it is there");
+        let text = fs::read(&path).expect("it is there");
         let (mut merged, mut tagged) = (histogram(), 0);
         for entry in IntervalLogIterator::new(&text) {
             let LogEntry::Interval(interval) = entry.expect("each line can be read") else { continue };

@@ -145,6 +145,8 @@ pub struct RunReport {
     /// How fast each of those was: records a second; at a set rate, how many would have come one after the other, each
     /// in the mean time that one took.
     pub warmup_speeds: Vec<f64>,
+    /// Whether its brokers had run the point before it, too, and were warm.
+    pub are_brokers_kept: bool,
     /// How long it took until a producer was closed with all that it had, of all the longest.
     pub close_ns: Option<u64>,
     /// What the cluster promised.
@@ -268,6 +270,7 @@ impl RunReport {
             full_speed_per_sec: None,
             warmup_tries: 0,
             warmup_speeds: Vec::new(),
+            are_brokers_kept: false,
             close_ns: u64::try_from(outcome.close.as_nanos()).ok(),
             stamp: outcome.stamp,
             share: None,

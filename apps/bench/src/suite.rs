@@ -1,11 +1,8 @@
-//! An experiment from its first point to its last: each run of each system on fresh brokers, in turns.
-//!
-//! ```text
-//!   point 1   run 1: vltava, kafka   run 2: kafka, vltava   run 3: …     nobody always finds the machine
-//!   point 2   …                                                          as the other left it
-//! ```
+//! An experiment from its first point to its last: each run of each system on fresh brokers or, where a system takes long
+//! to warm up, on brokers that are kept from one point to the next.
 
 mod paced; // a run at its rate, once that is known
+mod turns;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +22,7 @@ use crate::system::{Cluster, Kafka, Site};
 use crate::workload::{Experiment, Point, Workload};
 
 use paced::Paced;
+use turns::turns;
 
 /// What is to be measured.
 #[derive(Clone, Copy)]
@@ -103,35 +101,49 @@ impl Suite<'_> {
             return Ok(Report { load: load_before.zip(machine::load()), ..report });
         }
         let of = self.experiment.points.len() * self.runs * self.drivers.len();
-        let (mut number, mut points) = (0, Vec::new());
-        'points: for point in &self.fitting(&mut notes)? {
-            let mut runs: Vec<Vec<RunReport>> = vec![Vec::new(); self.drivers.len()];
-            for run in 0..self.runs {
-                for at in in_turn(run, self.drivers.len()) {
-                    let driver = &self.drivers[at];
-                    tell(Event::Run { number: number + 1, run: run + 1, of, point, driver });
-                    let done = self.run(point, driver, &mut notes, tell);
-                    if self.stop.load(Ordering::Relaxed) {
-                        ensure!(number > 0, "it was interrupted");
-                        notes.push(format!("it was interrupted: {number} of {of} runs were done"));
-                        points.push(self.point(point, runs));
-                        break 'points;
-                    }
-                    number += 1;
-                    // What was measured before is not lost with it; the command fails, as with records that are wrong.
-                    let done = done.unwrap_or_else(|error| RunReport {
-                        wrong: Some(format!("did not get through it: {error:#}")),
-                        ..RunReport::default()
-                    });
-                    tell(Event::Done(&done));
-                    runs[at].push(done);
-                }
-            }
-            points.push(self.point(point, runs));
+        let points = self.fitting(&mut notes)?;
+        let (number, runs) = self.measure_all(&points, &mut notes, tell)?;
+        if number < of {
+            notes.push(format!("it was interrupted: {number} of {of} runs were done"));
         }
+        let points = points.iter().zip(runs).map(|(point, runs)| self.point(point, runs));
+        let mut points: Vec<PointReport> = points.collect();
         points.retain(|point| !point.systems.is_empty());
         let report = self.report(began, notes, points)?;
         Ok(Report { load: load_before.zip(machine::load()), is_interrupted: number < of, ..report })
+    }
+
+    /// What came of all runs, by point and system, and how many there were: fewer than all if it was interrupted, which is
+    /// an error before there are any.
+    fn measure_all(
+        &self,
+        points: &[Point],
+        notes: &mut Vec<String>,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(usize, Vec<Vec<Vec<RunReport>>>)> {
+        let keeps = points.len() > 1 && self.drivers.iter().any(|driver| driver.warmup.is_some());
+        let turns = turns(points.len(), self.runs, self.drivers.len(), keeps);
+        let mut runs = vec![vec![Vec::new(); self.drivers.len()]; points.len()];
+        let mut kept = None;
+        for (number, turn) in turns.iter().enumerate() {
+            let (point, driver) = (&points[turn.point], &self.drivers[turn.system]);
+            tell(Event::Run { number: number + 1, run: turn.run + 1, of: turns.len(), point, driver });
+            let goes_on = turns.get(number + 1).is_some_and(|next| next.system == turn.system);
+            let keeps = keeps && goes_on && driver.warmup.is_some();
+            let done = self.run((point, driver), (&mut kept, keeps), notes, tell);
+            if self.stop.load(Ordering::Relaxed) {
+                ensure!(number > 0, "it was interrupted");
+                return Ok((number, runs));
+            }
+            // What was measured before is not lost with it; the command fails, as with records that are wrong.
+            let done = done.unwrap_or_else(|error| RunReport {
+                wrong: Some(format!("did not get through it: {error:#}")),
+                ..RunReport::default()
+            });
+            tell(Event::Done(&done));
+            runs[turn.point][turn.system].push(done);
+        }
+        Ok((turns.len(), runs))
     }
 
     /// The points, each as large as this machine's disk has room for, where that is what brokers are on.
@@ -192,16 +204,29 @@ impl Suite<'_> {
         })
     }
 
+    /// One run, on the brokers that were kept from the point before if there are as many as it takes; they are kept again
+    /// if `keeps` says so.
     fn run(
         &self,
-        point: &Point,
-        driver: &Driver,
+        (point, driver): (&Point, &Driver),
+        (kept, keeps): (&mut Option<Cluster>, bool),
         notes: &mut Vec<String>,
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<RunReport> {
         let workload = &point.workload;
         let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
-        let mut cluster = Cluster::start(driver, brokers, self.site)?;
+        let (before, others) = match kept.take() {
+            Some(cluster) if driver.system == System::Bootstrap || cluster.brokers() == brokers => {
+                (Some(cluster), None)
+            }
+            others => (None, others),
+        };
+        others.map_or(Ok(()), Cluster::stop)?;
+        let are_brokers_kept = before.is_some();
+        if let Some(ballast) = self.site.ballast.as_ref().filter(|_| are_brokers_kept) {
+            ballast.fill()?;
+        }
+        let mut cluster = before.map_or_else(|| Cluster::start(driver, brokers, self.site), Ok)?;
         let (tallies, servers, metrics) =
             (cluster.tallies(), cluster.servers().to_owned(), cluster.metrics().to_owned());
         let is_there = driver.system == System::Bootstrap;
@@ -227,11 +252,14 @@ impl Suite<'_> {
                 }
                 tell(Event::Second { part, window });
             };
-            self.paced(target, &mut show)
+            self.paced(target, are_brokers_kept, &mut show)
         });
         let replicas = target.replicas();
         // Whoever ends it early wants nothing to stay behind; of what failed the logs do.
-        if measured.is_ok() || self.stop.load(Ordering::Relaxed) {
+        let is_stopped = self.stop.load(Ordering::Relaxed);
+        if keeps && measured.is_ok() && !is_stopped && workload.faults.is_empty() {
+            *kept = Some(cluster);
+        } else if measured.is_ok() || is_stopped {
             cluster.stop()?;
         }
         let (paced, faults) = measured?;
@@ -252,7 +280,16 @@ impl Suite<'_> {
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
         let warmup_tries = u16::try_from(warmup_speeds.len()).unwrap_or(u16::MAX);
-        let run = RunReport { rate, full_speed_per_sec, warmup_tries, warmup_speeds, faults, wrong, ..run };
+        let run = RunReport {
+            rate,
+            full_speed_per_sec,
+            warmup_tries,
+            warmup_speeds,
+            are_brokers_kept,
+            faults,
+            wrong,
+            ..run
+        };
         if !driver.is_here() {
             return Ok(run);
         }
@@ -378,12 +415,6 @@ fn done(
     Some(Done { records, bytes, log_bytes, seconds: flow.seconds, replicas, reads, is_flushed })
 }
 
-/// Whose turn it is in a run, one after the other.
-fn in_turn(run: usize, systems: usize) -> Vec<usize> {
-    let forward = 0..systems;
-    if run.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,10 +442,5 @@ mod tests {
         assert_eq!(of_memory("ext4", Path::new("/tmp/x")), None);
         assert!(said(of("kafka"), "kafka runs in a JVM with -Xmx1g -Xms1g -server -XX:+UseG1GC "));
         assert_eq!(of("vltava"), None);
-    }
-
-    #[test]
-    fn turns_turn_around() {
-        assert_eq!([in_turn(0, 3), in_turn(1, 3), in_turn(2, 3)], [[0, 1, 2], [2, 1, 0], [0, 1, 2]]);
     }
 }

@@ -159,6 +159,11 @@ impl Cluster {
         self.processes.iter_mut().try_for_each(Process::must_run)
     }
 
+    /// How many brokers were started; none of a cluster that was there before.
+    pub fn brokers(&self) -> u16 {
+        u16::try_from(self.processes.len()).unwrap_or(u16::MAX)
+    }
+
     /// Where clients begin: `host:port`, between commas.
     pub fn servers(&self) -> &str {
         &self.servers

@@ -38,16 +38,17 @@ impl Report {
     /// How often the workload was tried on a system's brokers before each run.
     fn warmed_up(&self, name: &str) -> Option<String> {
         let systems =
-            || self.points.iter().flat_map(|point| &point.systems).filter(|system| system.name == name);
-        let tries = || systems().flat_map(|system| &system.runs).map(|run| run.warmup_tries);
+            self.points.iter().flat_map(|point| &point.systems).filter(|system| system.name == name);
+        let runs: Vec<&RunReport> =
+            systems.flat_map(|system| &system.runs).filter(|run| run.warmup_tries > 0).collect();
+        let cold: Vec<&RunReport> = runs.iter().copied().filter(|run| !run.are_brokers_kept).collect();
+        let tries = || cold.iter().map(|run| run.warmup_tries);
         let (least, most) = (tries().min()?, tries().max()?);
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        let gains = systems().flat_map(|system| &system.runs).filter_map(|run| last_gain(&run.warmup_speeds));
+        let gains = cold.iter().filter_map(|run| last_gain(&run.warmup_speeds));
         let gain = gains.reduce(f64::max).filter(|gain| *gain > GAIN_MIN - 1.0);
-        let is_unsteady = |run: &&RunReport| {
-            !run.warmup_speeds.is_empty() && !ended_steady(&run.warmup_speeds, WARMUP_IN_VAIN_MAX)
-        };
-        let unsteady = systems().flat_map(|system| &system.runs).filter(is_unsteady).count();
+        let is_unsteady = |speeds: &[f64]| !speeds.is_empty() && !ended_steady(speeds, WARMUP_IN_VAIN_MAX);
+        let unsteady = cold.iter().filter(|run| is_unsteady(&run.warmup_speeds)).count();
         let still = match (gain, unsteady) {
             (Some(gain), _) => {
                 let gain = 100.0 * gain;
@@ -55,13 +56,18 @@ impl Report {
             }
             (None, 0) => String::new(),
             (None, _) => format!(
-                "; before {unsteady} of the runs there were no more of them, and the last {WARMUP_IN_VAIN_MAX} were not \
-                 all in vain"
+                ", which ended {unsteady} times by their number and not because the last {WARMUP_IN_VAIN_MAX} were in vain"
             ),
         };
-        (most > 0).then(|| {
-            format!("{name} was warmed up by {times} tries of what is measured before each run{still}")
-        })
+        let when = match runs.len() - cold.len() {
+            0 => format!("before each run{still}"),
+            kept => format!(
+                "before {} of {} runs{still}; before the other {kept} by one, on the brokers of the point before",
+                cold.len(),
+                runs.len()
+            ),
+        };
+        Some(format!("{name} was warmed up by {times} tries of what is measured {when}"))
     }
 
     /// Whether runs of a system at full speed were too short to show whether it became faster or slower.

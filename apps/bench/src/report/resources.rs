@@ -295,7 +295,12 @@ mod tests {
             to: from + 1.0,
             is_warmup,
             written: Counts { records: 10, bytes: 1_000 },
-            used: Used { client: usage(0.5, 0), brokers: Some(usage(0.25, 2_000)), host, load_steal_seconds: None },
+            used: Used {
+                client: usage(0.5, 0),
+                brokers: Some(usage(0.25, 2_000)),
+                host,
+                load_steal_seconds: None,
+            },
             ..Second::default()
         };
         let found = Resources::of(&[second(0.0, true), second(1.0, false), second(2.0, false)], None, None);

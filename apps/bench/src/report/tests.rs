@@ -50,6 +50,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         full_speed_per_sec: None,
         warmup_tries: 0,
         warmup_speeds: Vec::new(),
+        are_brokers_kept: false,
         close_ns: None,
         stamp: Stamp::default(),
         share: None,

@@ -57,11 +57,11 @@ struct Ran {
 }
 
 impl Suite<'_> {
-    /// Runs a workload at its rate, once that is known.
-    pub(super) fn paced(&self, target: Target<'_>, show: &mut ShowPart<'_>) -> Result<Paced> {
+    /// Runs a workload at its rate, once that is known; on brokers that are `warm`, or not yet.
+    pub(super) fn paced(&self, target: Target<'_>, warm: bool, show: &mut ShowPart<'_>) -> Result<Paced> {
         let workload = target.workload;
         let mut trials = Trials::new(self, target, show);
-        trials.warm_up()?;
+        trials.warm_up(warm)?;
         match (&workload.search, workload.rate) {
             (Some(goal), _) => trials.search(goal),
             (None, Pace::OfFullSpeed(share)) => trials.overload(share),
@@ -125,9 +125,11 @@ impl Trials<'_, '_> {
         Ok(tries.best())
     }
 
-    /// Tries the workload until that makes brokers no faster, where their driver asks for that.
-    fn warm_up(&mut self) -> Result<()> {
+    /// Tries the workload until that makes brokers no faster, where their driver asks for that; once, for what it does
+    /// otherwise than those before it, where they are warm.
+    fn warm_up(&mut self, are_warm: bool) -> Result<()> {
         let Some(Warmup { tries_max, seconds }) = self.target.driver.warmup else { return Ok(()) };
+        let tries_max = if are_warm { 1 } else { tries_max };
         let workload = self.target.workload;
         let tried = match (&workload.search, workload.rate) {
             (Some(_), _) | (None, Pace::OfFullSpeed(_)) => at_full_speed(workload, seconds),

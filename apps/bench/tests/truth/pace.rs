@@ -130,3 +130,20 @@ fn who_becomes_faster_is_measured_when_that_is_over() {
     assert!(tries >= 5 && found > WARM * 0.6, "{found} behind {tries} tries");
     assert!(said.iter().any(|said| said.contains(&format!("was warmed up by {tries} tries"))), "{said:?}");
 }
+
+#[test]
+fn brokers_that_are_warm_are_kept_for_the_next_point() {
+    let broker = Broker::start(Manner { capacity: Some(4_000.0), ..Manner::default() });
+    let text = "producer: {batch.size: 2048, buffer.memory: 32768}\nwarmup_seconds: 0\nseconds: 0.5\n\
+                record_bytes: [100, 200]";
+    let report = measure_warm(&broker, text, Some(Warmup { tries_max: 6, seconds: 0.5 }));
+    let runs: Vec<_> = report.points.iter().map(|point| &point.systems[0].runs[0]).collect();
+    assert_eq!(runs.iter().map(|run| run.are_brokers_kept).collect::<Vec<_>>(), [false, true]);
+    assert!(runs[0].warmup_tries >= 3, "two in vain behind the first");
+    assert_eq!(
+        (runs[1].warmup_tries, runs[1].warmup_speeds.len()),
+        (1, 1),
+        "it does something else than before"
+    );
+    assert!(runs.iter().all(|run| run.wrong.is_none()));
+}
