@@ -49,9 +49,6 @@ pub struct Suite<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// How many tries that make nothing faster are enough to warm brokers up.
-pub(crate) const WARMUP_IN_VAIN_MAX: u16 = 2;
-
 /// After less than this a JVM still compiles most of what it does; it goes on for minutes.
 const KAFKA_WARMUP_SECONDS: f64 = 10.0;
 
@@ -214,19 +211,7 @@ impl Suite<'_> {
         tell: &mut dyn FnMut(Event<'_>),
     ) -> Result<RunReport> {
         let workload = &point.workload;
-        let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
-        let (before, others) = match kept.take() {
-            Some(cluster) if driver.system == System::Bootstrap || cluster.brokers() == brokers => {
-                (Some(cluster), None)
-            }
-            others => (None, others),
-        };
-        others.map_or(Ok(()), Cluster::stop)?;
-        let are_brokers_kept = before.is_some();
-        if let Some(ballast) = self.site.ballast.as_ref().filter(|_| are_brokers_kept) {
-            ballast.fill()?;
-        }
-        let mut cluster = before.map_or_else(|| Cluster::start(driver, brokers, self.site), Ok)?;
+        let (mut cluster, are_brokers_kept) = self.brokers(workload, driver, kept)?;
         let (tallies, servers, metrics) =
             (cluster.tallies(), cluster.servers().to_owned(), cluster.metrics().to_owned());
         let is_there = driver.system == System::Bootstrap;
@@ -263,41 +248,61 @@ impl Suite<'_> {
             cluster.stop()?;
         }
         let (paced, faults) = measured?;
+        self.note((point, driver), &paced, notes);
+        let run = self.reported((workload, driver), replicas, paced);
+        Ok(RunReport { are_brokers_kept, faults, ..run })
+    }
+
+    /// The brokers that were kept, and that they were, or others if those are not as many as it takes.
+    fn brokers(
+        &self,
+        workload: &Workload,
+        driver: &Driver,
+        kept: &mut Option<Cluster>,
+    ) -> Result<(Cluster, bool)> {
+        let brokers = workload.brokers.max(driver.replication_factor.unwrap_or(1));
+        if let Some(cluster) = kept.take() {
+            if driver.system == System::Bootstrap || cluster.brokers() == brokers {
+                self.site.ballast.as_ref().map_or(Ok(()), |ballast| ballast.fill())?;
+                return Ok((cluster, true));
+            }
+            cluster.stop()?;
+        }
+        Ok((Cluster::start(driver, brokers, self.site)?, false))
+    }
+
+    /// Adds what is to be known of a run, and was not said before.
+    fn note(&self, (point, driver): (&Point, &Driver), paced: &Paced, notes: &mut Vec<String>) {
         let place = format!("{} {}", driver.name, point.label());
         let befell = paced.notes.iter().chain(&paced.outcome.befell).cloned();
         let of_run = befell.chain(paced.outcome.punctuality.warning());
         let of_run = of_run.map(|note| format!("{}: {note}", place.trim_end()));
         let of_system =
-            cold_start(driver, workload).into_iter().chain(of_jvm(driver)).chain(driver.notes.clone());
+            cold_start(driver, &point.workload).into_iter().chain(of_jvm(driver)).chain(driver.notes.clone());
         for note in paced.outcome.notes.iter().cloned().chain(of_run).chain(of_system) {
             if !notes.contains(&note) {
                 notes.push(note);
             }
         }
+    }
+
+    /// What came of a run, with what part that is of what the machine can do.
+    fn reported(&self, (workload, driver): (&Workload, &Driver), replicas: u16, paced: Paced) -> RunReport {
         let Paced { outcome, probes, rate, full_speed_per_sec, warmup_speeds, mut wrong, .. } = paced;
         let log_bytes_per_record = outcome.log_bytes_per_record;
         let run = RunReport::of(outcome, probes, workload);
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
         let warmup_tries = u16::try_from(warmup_speeds.len()).unwrap_or(u16::MAX);
-        let run = RunReport {
-            rate,
-            full_speed_per_sec,
-            warmup_tries,
-            warmup_speeds,
-            are_brokers_kept,
-            faults,
-            wrong,
-            ..run
-        };
+        let run = RunReport { rate, full_speed_per_sec, warmup_tries, warmup_speeds, wrong, ..run };
         if !driver.is_here() {
-            return Ok(run);
+            return run;
         }
         let done = done(&run, workload, replicas, log_bytes_per_record);
         let share = self.ceilings.zip(done).and_then(|(limit, done)| Share::of(limit, &done));
         let memory = machine::memory_total_bytes().filter(|_| !run.is_compressed());
         let growth = memory.and_then(|memory| Growth::of(&run.seconds, replicas, memory));
-        Ok(RunReport { share, growth, ..run })
+        RunReport { share, growth, ..run }
     }
 
     /// One run, by whoever does it.

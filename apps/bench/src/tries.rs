@@ -3,6 +3,9 @@
 /// By what factor a try has to be better than the best before to be worth another.
 pub const GAIN_MIN: f64 = 1.05;
 
+/// How many tries that make nothing faster are enough to warm brokers up.
+pub const WARMUP_IN_VAIN_MAX: u16 = 2;
+
 /// What was tried so far.
 #[derive(Debug)]
 pub struct Tries {

@@ -4,8 +4,7 @@
 use super::resources::median;
 use super::{Report, RunReport};
 use crate::load::Second;
-use crate::suite::WARMUP_IN_VAIN_MAX;
-use crate::tries::{GAIN_MIN, ended_steady, last_gain};
+use crate::tries::{GAIN_MIN, WARMUP_IN_VAIN_MAX, ended_steady, last_gain};
 use crate::workload::{Pace, Workload};
 
 /// Thirds that differ by more than this share are worth a word.

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Suite, WARMUP_IN_VAIN_MAX};
+use super::Suite;
 use crate::ceiling;
 use crate::driver::{System, Warmup};
 use crate::load::{Outcome, Target, Window};
 use crate::meter::Flow;
 use crate::schedule::Rate;
 use crate::search::{self, Probe, Search, Step};
-use crate::tries::Tries;
+use crate::tries::{Tries, WARMUP_IN_VAIN_MAX};
 use crate::workload::{Goal, Pace, Workload};
 
 /// How often full speed is tried at most.
