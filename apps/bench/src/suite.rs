@@ -97,27 +97,23 @@ impl Suite<'_> {
             let report = self.measure_ceiling(extent, notes)?;
             return Ok(Report { load: load_before.zip(machine::load()), ..report });
         }
-        let of = self.experiment.points.len() * self.runs * self.drivers.len();
         let points = self.fitting(&mut notes)?;
-        let (number, runs) = self.measure_all(&points, &mut notes, tell)?;
-        if number < of {
-            notes.push(format!("it was interrupted: {number} of {of} runs were done"));
-        }
+        let (runs, is_interrupted) = self.measure_all(&points, &mut notes, tell)?;
         let points = points.iter().zip(runs).map(|(point, runs)| self.point(point, runs));
         let mut points: Vec<PointReport> = points.collect();
         points.retain(|point| !point.systems.is_empty());
         let report = self.report(began, notes, points)?;
-        Ok(Report { load: load_before.zip(machine::load()), is_interrupted: number < of, ..report })
+        Ok(Report { load: load_before.zip(machine::load()), is_interrupted, ..report })
     }
 
-    /// What came of all runs, by point and system, and how many there were: fewer than all if it was interrupted, which is
-    /// an error before there are any.
+    /// What came of all runs, by point and system, and whether it was interrupted before all were done, which is an error
+    /// before there are any.
     fn measure_all(
         &self,
         points: &[Point],
         notes: &mut Vec<String>,
         tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(usize, Vec<Vec<Vec<RunReport>>>)> {
+    ) -> Result<(Vec<Vec<Vec<RunReport>>>, bool)> {
         let keeps = points.len() > 1 && self.drivers.iter().any(|driver| driver.warmup.is_some());
         let turns = turns(points.len(), self.runs, self.drivers.len(), keeps);
         let mut runs = vec![vec![Vec::new(); self.drivers.len()]; points.len()];
@@ -130,7 +126,8 @@ impl Suite<'_> {
             let done = self.run((point, driver), (&mut kept, keeps), notes, tell);
             if self.stop.load(Ordering::Relaxed) {
                 ensure!(number > 0, "it was interrupted");
-                return Ok((number, runs));
+                notes.push(format!("it was interrupted: {number} of {} runs were done", turns.len()));
+                return Ok((runs, true));
             }
             // What was measured before is not lost with it; the command fails, as with records that are wrong.
             let done = done.unwrap_or_else(|error| RunReport {
@@ -140,7 +137,7 @@ impl Suite<'_> {
             tell(Event::Done(&done));
             runs[turn.point][turn.system].push(done);
         }
-        Ok((turns.len(), runs))
+        Ok((runs, false))
     }
 
     /// The points, each as large as this machine's disk has room for, where that is what brokers are on.

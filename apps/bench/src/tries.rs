@@ -50,11 +50,11 @@ impl Tries {
     }
 }
 
-/// Whether the last so many were not better than all before them, so that there was no reason to go on.
-pub fn ended_steady(found: &[f64], in_vain_max: u16) -> bool {
-    let mut tries = Tries::new(u16::MAX, in_vain_max);
+/// Whether tries to warm brokers up ended because the last were not better than all before them.
+pub fn ended_steady(found: &[f64]) -> bool {
+    let mut tries = Tries::new(u16::MAX, WARMUP_IN_VAIN_MAX);
     found.iter().for_each(|found| tries.tried(*found));
-    tries.in_vain >= in_vain_max
+    !tries.goes_on()
 }
 
 /// By what share the last of several was better than the best before it; less than 0 if it was worse. `None` of one.
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn whoever_was_still_becoming_better_did_not_end_steady() {
-        assert!(ended_steady(&[1.0, 2.0, 1.9, 2.05], 2));
+        assert!(ended_steady(&[1.0, 2.0, 1.9, 2.05]));
         for found in [&[1.0][..], &[1.0, 2.0, 2.05], &[1.0, 1.0, 1.1]] {
-            assert!(!ended_steady(found, 2), "{found:?}");
+            assert!(!ended_steady(found), "{found:?}");
         }
     }
 

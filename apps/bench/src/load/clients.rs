@@ -116,6 +116,15 @@ mod tests {
     use crate::resources::Sources;
     use crate::workload::Workload;
 
+    fn target<'a>(
+        servers: &'a str,
+        driver: &'a Driver,
+        workload: &'a Workload,
+        stop: &'a AtomicBool,
+    ) -> Target<'a> {
+        Target { servers, sources: Sources::default(), driver, workload, stop, read_for: Duration::ZERO }
+    }
+
     fn with<T>(consumer: &[(&str, &str)], one_at_a_time: bool, act: impl FnOnce(&Clients<'_>) -> T) -> T {
         let settings =
             |of: &[(&str, &str)]| of.iter().map(|(name, to)| ((*name).into(), (*to).into())).collect();
@@ -123,15 +132,7 @@ mod tests {
         driver.consumer = settings(consumer);
         let producer = settings(&[("linger.ms", "20")]);
         let workload = Workload { one_at_a_time, producer, ..Workload::default() };
-        let (servers, sources) = ("127.0.0.1:1", Sources::default());
-        act(&Clients::new(Target {
-            servers,
-            sources,
-            driver: &driver,
-            workload: &workload,
-            stop: &stop,
-            read_for: Duration::ZERO,
-        }))
+        act(&Clients::new(target("127.0.0.1:1", &driver, &workload, &stop)))
     }
 
     #[test]
@@ -177,16 +178,8 @@ mod tests {
         assert_eq!(lines.len(), 14);
         for line in lines {
             let driver = Driver::read(line, &file_of(line)).expect("it is right");
-            let (workload, stop, sources) = (Workload::default(), AtomicBool::new(false), Sources::default());
-            let servers = &driver.bootstrap_servers;
-            let clients = Clients::new(Target {
-                servers,
-                sources,
-                driver: &driver,
-                workload: &workload,
-                stop: &stop,
-                read_for: Duration::ZERO,
-            });
+            let (workload, stop) = (Workload::default(), AtomicBool::new(false));
+            let clients = Clients::new(target(&driver.bootstrap_servers, &driver, &workload, &stop));
             let producer = clients.producer().expect(line).properties();
             let consumer = clients.consumer().expect(line).properties();
             let notes = clients.notes();

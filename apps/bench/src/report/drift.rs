@@ -46,7 +46,7 @@ impl Report {
         let times = if least == most { most.to_string() } else { format!("{least} to {most}") };
         let gains = cold.iter().filter_map(|run| last_gain(&run.warmup_speeds));
         let gain = gains.reduce(f64::max).filter(|gain| *gain > GAIN_MIN - 1.0);
-        let is_unsteady = |speeds: &[f64]| !speeds.is_empty() && !ended_steady(speeds, WARMUP_IN_VAIN_MAX);
+        let is_unsteady = |speeds: &[f64]| !speeds.is_empty() && !ended_steady(speeds);
         let unsteady = cold.iter().filter(|run| is_unsteady(&run.warmup_speeds)).count();
         let still = match (gain, unsteady) {
             (Some(gain), _) => {
@@ -202,5 +202,16 @@ mod tests {
               faster than the best before it"
             ]
         );
+        let last = |report: &mut Report, speeds: &[f64]| {
+            let runs = &mut report.points[0].systems[1].runs;
+            runs[0].warmup_speeds = speeds.to_vec();
+            (runs[1].warmup_tries, runs[1].warmup_speeds, runs[1].are_brokers_kept) = (1, vec![2.0], true);
+            report.remarks().pop().unwrap_or_default()
+        };
+        let of_kept = "before the other 1 by one, on the brokers of the point before";
+        let told = "theirs was warmed up by 3 tries of what is measured before 1 of 2 runs";
+        assert_eq!(last(&mut report, &[1.0, 2.0, 1.9, 2.0]), format!("{told}; {of_kept}"));
+        let unsteady = "which ended 1 times by their number and not because the last 2 were in vain";
+        assert_eq!(last(&mut report, &[1.0, 2.0, 2.05]), format!("{told}, {unsteady}; {of_kept}"));
     }
 }

@@ -33,7 +33,7 @@ fn it_is_asked_nothing_before() {
         assert!(stage.try_send_value(b"first").is_err());
     }
     let asked = stage.asked.len();
-    assert!(asked <= 3, "each host said so in its answer: {asked}");
+    assert!((2..=3).contains(&asked), "others are asked, and each says so in its answer: {asked}");
     stage.pass(Duration::from_millis(200));
     assert!(stage.asked.len() > asked);
 }
