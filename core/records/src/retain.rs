@@ -20,8 +20,8 @@ impl StoredBatch<'_> {
     /// Appends to `out` the batch with the records for which `keep` holds, compressed as they are here;
     /// answers its header.
     ///
-    /// With a `delete_horizon` it says from when its tombstones may go (KIP-534), if there is not one
-    /// already. The latest timestamp becomes that of the records that are left; without any, all is as in
+    /// With a `delete_horizon` it says from when its tombstones may go (KIP-534), whatever it said before. The
+    /// latest timestamp becomes that of the records that are left; without any, all is as in
     /// [`StoredBatch::emptied`]. If the batch cannot be read, `out` is as it was.
     pub fn retain(
         &self,
@@ -48,7 +48,7 @@ impl StoredBatch<'_> {
     ) -> Result<BatchHeader, BatchError> {
         let start = out.len();
         let mut header = *self.header();
-        if let Some(horizon) = delete_horizon.filter(|_| !header.attributes.has_delete_horizon()) {
+        if let Some(horizon) = delete_horizon {
             header.attributes = header.attributes.with_delete_horizon(true);
             header.base_timestamp = horizon;
         }
@@ -185,12 +185,12 @@ mod tests {
             let header = whole.retain(horizon, &mut last, &mut scratch, &mut out).expect("it can be read");
             assert_eq!(header.delete_horizon(), horizon);
             assert_eq!(records(&out), [(43, 103, 3, false, Some(3)), (44, 104, 4, true, Some(4))]);
-            // It is set once.
+            // A later one takes its place.
             let again = StoredBatch::check(&out).expect("it is whole");
             let mut more = Vec::new();
             let later = Some(TimestampMs(2_000_000));
             let header = again.retain(later, &mut |_| true, &mut scratch, &mut more).expect("it can be read");
-            assert_eq!(header.delete_horizon(), horizon);
+            assert_eq!(header.delete_horizon(), later);
             assert_eq!(records(&more), records(&out));
         }
     }

@@ -17,8 +17,9 @@
 //!   a bounded size: what does not fit is dirty until the next time.
 //! - A record of an aborted transaction takes nobody's place. Markers stay.
 //! - A record without a value deletes its key, and goes itself `delete.retention.ms` after the compaction
-//!   that dropped all before it: its batch is given the time from which it may (KIP-534). Only a compaction
-//!   whose map held the record gives it: one that a cut has put below `upto` waits.
+//!   that dropped all before it here: its batch is given the time from which it may (KIP-534), whatever time it
+//!   brought from a leader. Only a compaction whose map held the record gives it: one that a cut has put below
+//!   `upto` waits.
 //! - Offsets, order, epochs and sequences stay. A batch from which nothing goes is copied byte by byte.
 //! - A batch without records stays where its place is needed: the last of each segment, so that a segment ends
 //!   where the next begins and a log where it ended; the first of each leader epoch, so that a follower

@@ -163,15 +163,24 @@ impl Judge<'_> {
         // Without a key it is nothing that a compacted log has a place for.
         let Some(key) = key else { return false };
         let is_superseded = self.dirty.map.get(key).is_some_and(|last| last > offset);
-        let is_expired = self.header.delete_horizon().is_some_and(|horizon| horizon <= self.plan.wall);
-        !is_superseded && (has_value || !is_expired)
+        !is_superseded && (has_value || !self.is_expired())
+    }
+
+    /// Whether its tombstones may go. A time that came with it from a leader is none of this log's: what its
+    /// tombstones delete may have been here until now, and who has read that comes by here yet.
+    fn is_expired(&self) -> bool {
+        self.is_clean() && self.header.delete_horizon().is_some_and(|horizon| horizon <= self.plan.wall)
     }
 
     /// Whether the last of its records were not in the map of an earlier compaction, and all are in this one
     /// or in an earlier: whatever its tombstones delete is gone once this compaction is done.
     fn is_seen_first(&self) -> bool {
-        let last = self.header.last_offset();
-        self.header.delete_horizon().is_none() && last >= self.plan.first_dirty && last < self.dirty.upto
+        !self.is_clean() && self.header.last_offset() < self.dirty.upto
+    }
+
+    /// Whether all its records were in the map of an earlier compaction.
+    fn is_clean(&self) -> bool {
+        self.header.last_offset() < self.plan.first_dirty
     }
 
     fn is_place_needed(&self) -> bool {

@@ -137,6 +137,35 @@ fn of_each_key_the_last_stays_and_then_goes_its_tombstone() {
 }
 
 #[test]
+fn a_tombstone_stays_with_who_is_compacted_later_than_the_leader() {
+    let mut leader = create(&MemoryDisk::new(), settings());
+    let mut follower = create(&MemoryDisk::new(), settings());
+    let copy = |leader: &Log, follower: &mut Log| {
+        let plan = leader.plan_read(follower.end(), leader.end(), 1 << 20, true).expect("in range");
+        for batch in batches(&read(&plan)) {
+            follower.append_fetched(now(1), &batch.expect("good")).expect("appended");
+        }
+        follower.flush(FlushScope::Checkpoint).expect("memory");
+    };
+    put(&mut leader, &[("a", Some("1"))]);
+    roll(&mut leader);
+    copy(&leader, &mut follower);
+    put(&mut leader, &[("a", None)]);
+    roll(&mut leader);
+    compact_at(&mut leader, 5000).expect("due");
+    copy(&leader, &mut follower);
+    assert_eq!(table(&follower), found(&[(0, "a", Some("1")), (2, "a", None)]));
+    // Who has read the value from here must have the time to find that it is gone, whatever the leader has waited.
+    let first = 5000 + 2 * DAY;
+    for (at, tombstone) in [(first, true), (first + DAY - 1, true), (first + DAY, false)] {
+        compact_at(&mut follower, at).expect("due");
+        assert_eq!(table(&follower).iter().any(|(_, key, _)| key == "a"), tombstone, "{at}");
+        put(&mut follower, &[("c", Some("1"))]);
+        roll(&mut follower);
+    }
+}
+
+#[test]
 fn a_map_that_is_full_is_gone_on_with_the_next_time() {
     let disk = MemoryDisk::new();
     let mut log = create(&disk, settings());
