@@ -2,7 +2,7 @@
 
 use base::{Effects, Now};
 use storage::disk::DiskError;
-use storage::{Compacted, Compaction, CompactionError, Dirt, Rewritten, Swap, Swapped};
+use storage::{Committed, Compacted, Compaction, CompactionError, Dirt, Rewritten, Swap, Swapped};
 
 use crate::partition::{Effect, Partition};
 
@@ -27,7 +27,8 @@ impl Partition {
         if self.failed {
             return Ok(None);
         }
-        let plan = self.log.compaction_plan(now, self.high_watermark, map_bytes_max);
+        let committed = Committed { upto: self.high_watermark, by_all: self.is_whole };
+        let plan = self.log.compaction_plan(now, committed, map_bytes_max);
         plan.map_err(|error| self.compaction_failed(error.into(), out))
     }
 

@@ -120,6 +120,8 @@ pub struct Partition {
     led_since: Option<LeaderEpoch>,
     pub(crate) settings: PartitionSettings,
     pub(crate) high_watermark: Offset,
+    /// Whether all replicas are in sync, as far as it was told.
+    pub(crate) is_whole: bool,
     /// The last leadership that began uncleanly, see [`Assignment::unclean_epoch`].
     unclean_epoch: LeaderEpoch,
     /// The last leadership of which it was seen, since the log was opened, that its log has all of this one.
@@ -159,6 +161,7 @@ impl Partition {
             led_since: None,
             settings,
             high_watermark,
+            is_whole: false,
             unclean_epoch: LeaderEpoch::NONE,
             agreed_epoch: LeaderEpoch::NONE,
             cut: None,
@@ -181,6 +184,7 @@ impl Partition {
         let is_new = assignment.leader_epoch > self.epoch || matches!(self.role, Role::None);
         self.epoch = assignment.leader_epoch;
         self.unclean_epoch = assignment.unclean_epoch;
+        self.is_whole = assignment.replicas.iter().all(|id| assignment.isr.contains(id));
         let leadership = Leadership {
             epoch: assignment.leader_epoch,
             partition_epoch: assignment.partition_epoch,

@@ -19,7 +19,8 @@
 //! - A record without a value deletes its key, and goes itself `delete.retention.ms` after the compaction
 //!   that dropped all before it here: its batch is given the time from which it may (KIP-534), whatever time it
 //!   brought from a leader. Only a compaction whose map held the record gives it: one that a cut has put below
-//!   `upto` waits.
+//!   `upto` waits. While a replica is out of sync none goes: one that came back without it would keep for ever what
+//!   it deletes.
 //! - Offsets, order, epochs and sequences stay. A batch from which nothing goes is copied byte by byte.
 //! - A batch without records stays where its place is needed: the last of each segment, so that a segment ends
 //!   where the next begins and a log where it ended; the first of each leader epoch, so that a follower
@@ -118,6 +119,8 @@ pub(crate) struct Plan {
     pub(crate) topic: TopicId,
     pub(crate) settings: LogSettings,
     pub(crate) wall: TimestampMs,
+    /// Whether tombstones stay for longer than their time: a replica may lack some.
+    pub(crate) keeps_tombstones: bool,
     pub(crate) first_dirty: Offset,
     pub(crate) upto: Offset,
     /// From the start of the log on, without a gap between them.

@@ -42,8 +42,8 @@ pub use compaction::{Compacted, Compaction, CompactionError, CompactionStats, Re
 pub use epochs::Epochs;
 pub use index::{AbortedTxn, OffsetEntry, TimeEntry};
 pub use log::{
-    AppendError, Appended, DeleteError, Dirt, Flush, FlushScope, Flushed, Log, LookupError, Removal, Removed,
-    Swap, Swapped, TimestampedOffset,
+    AppendError, Appended, Committed, DeleteError, Dirt, Flush, FlushScope, Flushed, Log, LookupError,
+    Removal, Removed, Swap, Swapped, TimestampedOffset,
 };
 pub use producer::{ProducerError, ProducerView, SnapshotEntry, SnapshotError, parse_snapshot};
 pub use read::{FileSlice, ReadError, ReadPlan};

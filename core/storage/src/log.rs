@@ -46,7 +46,7 @@ use close::READ_OPEN_MAX;
 use compact::Swapping;
 
 pub use append::{AppendError, Appended};
-pub use compact::{Dirt, Swap, Swapped};
+pub use compact::{Committed, Dirt, Swap, Swapped};
 pub use delete::{DeleteError, Removal, Removed};
 pub use flush::{Flush, FlushScope, Flushed};
 pub use lookup::{LookupError, TimestampedOffset};

@@ -47,7 +47,10 @@ pub(super) const TOPIC: &[Setting] = &[
         .why(KAFKA),
     topic("delete.retention.ms", Long, "86400000", AtLeast(0))
         .from(&[("log.cleaner.delete.retention.ms", 1)])
-        .doc("How long a compacted topic keeps the marks of deleted keys, once compaction has dropped what they delete.")
+        .doc(
+            "How long a compacted topic keeps the marks of deleted keys, once compaction has dropped what they delete; \
+             longer while a replica is out of sync.",
+        )
         .why("Kafka's default: a reader that starts over has a day to see every deletion."),
     topic("errors.deadletterqueue.group.enable", Boolean, "false", Any)
         .doc("Whether share groups may write what they could not deliver to this topic. Without effect: there are no share groups.")

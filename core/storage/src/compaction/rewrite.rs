@@ -169,7 +169,8 @@ impl Judge<'_> {
     /// Whether its tombstones may go. A time that came with it from a leader is none of this log's: what its
     /// tombstones delete may have been here until now, and who has read that comes by here yet.
     fn is_expired(&self) -> bool {
-        self.is_clean() && self.header.delete_horizon().is_some_and(|horizon| horizon <= self.plan.wall)
+        let may_go = self.is_clean() && !self.plan.keeps_tombstones;
+        may_go && self.header.delete_horizon().is_some_and(|horizon| horizon <= self.plan.wall)
     }
 
     /// Whether the last of its records were not in the map of an earlier compaction, and all are in this one

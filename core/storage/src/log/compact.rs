@@ -45,6 +45,16 @@ pub struct Dirt {
     pub is_overdue: bool,
 }
 
+/// Which records are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// Those before this.
+    pub upto: Offset,
+    /// Whether every replica of the partition has them, and not only those that are in sync. While one may lack
+    /// some, tombstones stay: what it has of old, another that has forgotten the tombstone would never delete.
+    pub by_all: bool,
+}
+
 impl Dirt {
     /// The dirty part of what could be compacted, in millionths.
     pub fn ratio_ppm(&self) -> u32 {
@@ -131,14 +141,14 @@ impl Log {
     pub fn compaction_plan(
         &mut self,
         now: Now,
-        high_watermark: Offset,
+        committed: Committed,
         map_bytes_max: usize,
     ) -> Result<Option<Compaction>, LookupError> {
         if self.poison.is_some() || !self.settings.compacts || self.swapping.is_some() {
             return Ok(None);
         }
-        self.roll_overdue(now, high_watermark)?;
-        let dirt = self.dirt(now, high_watermark)?;
+        self.roll_overdue(now, committed.upto)?;
+        let dirt = self.dirt(now, committed.upto)?;
         let is_due = dirt.is_overdue || dirt.ratio_ppm() > self.settings.dirty_ppm_min;
         if dirt.bytes == 0 || !is_due {
             return Ok(None);
@@ -155,6 +165,7 @@ impl Log {
             topic: self.topic_id,
             settings: self.settings.clone(),
             wall: now.wall,
+            keeps_tombstones: !committed.by_all,
             first_dirty: dirt.from,
             upto,
             sources,
@@ -227,10 +238,10 @@ impl Log {
     pub fn compact(
         &mut self,
         now: Now,
-        high_watermark: Offset,
+        committed: Committed,
         map_bytes_max: usize,
     ) -> Result<Option<Compacted>, CompactionError> {
-        let plan = self.compaction_plan(now, high_watermark, map_bytes_max)?;
+        let plan = self.compaction_plan(now, committed, map_bytes_max)?;
         let Some(mut compaction) = plan else { return Ok(None) };
         let ran = loop {
             match compaction.next(&mut |_| true) {

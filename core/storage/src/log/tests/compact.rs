@@ -1,5 +1,7 @@
 //! Compaction, one story each.
 
+mod replicas;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::scan::Damage;
 use crate::settings::LogSettings;
 use crate::testing::power::PowerDisk;
 use crate::testing::*;
-use crate::{AppendError, CompactionError};
+use crate::{AppendError, Committed, CompactionError};
 
 /// Room for all keys of a test.
 const MAP_BYTES: usize = 1 << 16;
@@ -91,8 +93,12 @@ fn found(of: &[(i64, &str, Option<&str>)]) -> Vec<(i64, String, Option<String>)>
     of.iter().map(|&(offset, key, value)| (offset, key.to_owned(), value.map(str::to_owned))).collect()
 }
 
+fn by_all(upto: Offset) -> Committed {
+    Committed { upto, by_all: true }
+}
+
 fn compact_at(log: &mut Log, ms: i64) -> Option<crate::Compacted> {
-    log.compact(now(ms), log.end(), MAP_BYTES).expect("memory")
+    log.compact(now(ms), by_all(log.end()), MAP_BYTES).expect("memory")
 }
 
 #[test]
@@ -137,35 +143,6 @@ fn of_each_key_the_last_stays_and_then_goes_its_tombstone() {
 }
 
 #[test]
-fn a_tombstone_stays_with_who_is_compacted_later_than_the_leader() {
-    let mut leader = create(&MemoryDisk::new(), settings());
-    let mut follower = create(&MemoryDisk::new(), settings());
-    let copy = |leader: &Log, follower: &mut Log| {
-        let plan = leader.plan_read(follower.end(), leader.end(), 1 << 20, true).expect("in range");
-        for batch in batches(&read(&plan)) {
-            follower.append_fetched(now(1), &batch.expect("good")).expect("appended");
-        }
-        follower.flush(FlushScope::Checkpoint).expect("memory");
-    };
-    put(&mut leader, &[("a", Some("1"))]);
-    roll(&mut leader);
-    copy(&leader, &mut follower);
-    put(&mut leader, &[("a", None)]);
-    roll(&mut leader);
-    compact_at(&mut leader, 5000).expect("due");
-    copy(&leader, &mut follower);
-    assert_eq!(table(&follower), found(&[(0, "a", Some("1")), (2, "a", None)]));
-    // Who has read the value from here must have the time to find that it is gone, whatever the leader has waited.
-    let first = 5000 + 2 * DAY;
-    for (at, tombstone) in [(first, true), (first + DAY - 1, true), (first + DAY, false)] {
-        compact_at(&mut follower, at).expect("due");
-        assert_eq!(table(&follower).iter().any(|(_, key, _)| key == "a"), tombstone, "{at}");
-        put(&mut follower, &[("c", Some("1"))]);
-        roll(&mut follower);
-    }
-}
-
-#[test]
 fn a_map_that_is_full_is_gone_on_with_the_next_time() {
     let disk = MemoryDisk::new();
     let mut log = create(&disk, settings());
@@ -177,7 +154,7 @@ fn a_map_that_is_full_is_gone_on_with_the_next_time() {
     }
     let mut runs = 0;
     let mut upto = Offset::ZERO;
-    while log.compact(now(1), log.end(), 0).expect("memory").is_some() {
+    while log.compact(now(1), by_all(log.end()), 0).expect("memory").is_some() {
         assert!(log.clean_upto() > upto, "each goes on where the one before ended");
         upto = log.clean_upto();
         runs += 1;
@@ -200,7 +177,7 @@ fn what_is_not_committed_or_too_new_or_too_little_waits() {
     roll(&mut log);
     let waits = |log: &mut Log, settings: LogSettings, high_watermark: Offset, ms: i64| {
         log.reconfigure(settings);
-        log.compaction_plan(now(ms), high_watermark, MAP_BYTES).expect("memory").is_none()
+        log.compaction_plan(now(ms), by_all(high_watermark), MAP_BYTES).expect("memory").is_none()
     };
     let end = log.end();
     assert!(waits(&mut log, settings(), Offset::ZERO, 5000), "not committed");
@@ -329,47 +306,6 @@ fn producers_go_on_with_their_sequences() {
 }
 
 #[test]
-fn a_follower_takes_the_gaps_of_its_leader() {
-    let leader_disk = MemoryDisk::new();
-    let mut leader = create(&leader_disk, settings());
-    for (epoch, key) in [(0, "a"), (0, "b"), (1, "c"), (1, "a"), (1, "b"), (1, "c")] {
-        let raw = pairs(&BatchOptions::default(), &[(key, Some("x")), (key, Some("y"))]);
-        append_at(&mut leader, now(1), &raw, epoch).expect("appended");
-    }
-    append_at(&mut leader, now(1), &batch(&[1000], 200), 4).expect("appended");
-    leader.flush(FlushScope::Checkpoint).expect("memory");
-    compact_at(&mut leader, 1).expect("due");
-
-    let disk = MemoryDisk::new();
-    let mut follower = create(&disk, settings());
-    let plan = leader.plan_read(Offset::ZERO, leader.end(), 1 << 20, true).expect("in range");
-    let mut gaps = 0;
-    for batch in batches(&read(&plan)) {
-        let batch = batch.expect("good");
-        if batch.base_offset() > follower.end() {
-            gaps += 1;
-            let refused = follower.append_stored(now(1), &batch).expect_err("it has a gap before it");
-            assert!(matches!(refused, AppendError::NotNext { .. }), "{refused}");
-        }
-        follower.append_fetched(now(1), &batch).expect("appended");
-    }
-    assert_eq!(gaps, 1);
-    assert_eq!((table(&follower), follower.end()), (table(&leader), leader.end()));
-    assert!(follower.epochs().eq(leader.epochs()), "an epoch begins where the leader's does");
-    // Nothing was flushed, and a start finds gaps that it was told of.
-    let (mut follower, recovered) = open(&disk, settings(), unclean(Offset::ZERO)).expect("good");
-    assert_eq!((recovered.cut, follower.end()), (None, leader.end()));
-    assert_eq!(table(&follower), table(&leader));
-    // A cut in a gap ends the log there, and it goes on there.
-    let kept = follower.truncate(now(1), ..Offset(3)).expect("memory");
-    assert_eq!(kept, Offset(3));
-    let (mut follower, recovered) = open(&disk, settings(), unclean(Offset::ZERO)).expect("good");
-    assert_eq!((recovered.cut, follower.end()), (None, Offset(3)));
-    append(&mut follower, &batch(&[1], 10));
-    assert_eq!(follower.end(), Offset(4));
-}
-
-#[test]
 fn a_gap_of_any_width_begins_a_segment_of_its_own() {
     let disk = MemoryDisk::new();
     let mut log = create(&disk, settings());
@@ -419,7 +355,7 @@ fn a_cut_takes_back_what_was_about_to_take_its_place() {
         put(&mut log, &[("a", Some(value))]);
         roll(&mut log);
     }
-    let plan = log.compaction_plan(now(1), log.end(), MAP_BYTES).expect("memory");
+    let plan = log.compaction_plan(now(1), by_all(log.end()), MAP_BYTES).expect("memory");
     let mut compaction = plan.expect("due");
     let rewritten = compaction.next(&mut |_| true).expect("memory").expect("something goes");
     let swap = log.on_rewritten(rewritten).expect("memory").expect("the log is as it was");
@@ -433,7 +369,7 @@ fn a_cut_takes_back_what_was_about_to_take_its_place() {
     // A log that was cut before it heard of the segment gives it up, too.
     put(&mut log, &[("a", Some("4"))]);
     roll(&mut log);
-    let plan = log.compaction_plan(now(1), log.end(), MAP_BYTES).expect("memory");
+    let plan = log.compaction_plan(now(1), by_all(log.end()), MAP_BYTES).expect("memory");
     let mut compaction = plan.expect("due");
     let rewritten = compaction.next(&mut |_| true).expect("memory").expect("something goes");
     log.truncate(now(1), ..Offset(1)).expect("memory");
@@ -456,12 +392,12 @@ fn damage_stops_a_compaction_and_changes_nothing() {
         disk.put(&path, bad);
         log.rest();
         log.rest();
-        let error = log.compact(now(1), log.end(), MAP_BYTES).expect_err(what);
+        let error = log.compact(now(1), by_all(log.end()), MAP_BYTES).expect_err(what);
         assert!(matches!(error, CompactionError::Damaged { segment: Offset(0), .. }), "{error}");
         assert!(log.poison().is_none(), "{what}");
     }
     disk.put(&path, good);
-    log.compact(now(1), log.end(), MAP_BYTES).expect("memory").expect("due");
+    log.compact(now(1), by_all(log.end()), MAP_BYTES).expect("memory").expect("due");
     assert_eq!(table(&log), found(&[(2, "a", Some("2"))]));
 }
 

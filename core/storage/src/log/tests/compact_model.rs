@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use records::{BatchBuilder, BatchOptions, Compression, Scratch, batches};
 
 use crate::disk::Disk;
-use crate::log::{FlushScope, Log};
+use crate::log::{Committed, FlushScope, Log};
 use crate::recovery::Known;
 use crate::settings::LogSettings;
 use crate::testing::power::PowerDisk;
@@ -158,14 +158,14 @@ impl World {
             }
             Step::Compact { map_bytes } => {
                 self.settle();
-                let (at, bound) = (now(self.now), self.log.end());
+                let (at, bound) = (now(self.now), Committed { upto: self.log.end(), by_all: true });
                 self.log.compact(at, bound, map_bytes).expect("memory");
                 self.clean_upto = self.log.clean_upto();
             }
             Step::CompactAndDie(death) => {
                 self.settle();
                 self.disk.die_after(death.changes);
-                let (at, bound) = (now(self.now), self.log.end());
+                let (at, bound) = (now(self.now), Committed { upto: self.log.end(), by_all: true });
                 let compacted = self.log.compact(at, bound, 1 << 16);
                 let died = self.disk.revive();
                 assert!(compacted.is_ok() || died, "{compacted:?}");

@@ -1,7 +1,8 @@
 //! I26: compaction keeps of each key the last record, every record in its place, and nothing that was never there:
 //! also through crashes, failovers and cuts.
 //!
-//! A record may be missing if a later one of its key is committed, or if it says that there is nothing any more.
+//! A record may be missing if a later one of its key is committed, or if it says that there is nothing any more: then
+//! what it deletes is missing, too.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +40,7 @@ pub(super) fn compare(
         }
         last = record.offset.next();
     }
+    check_deleted(&stored, (history, &expected), say, found);
     let mut stored = stored.iter().map(|record| record.offset).peekable();
     for (offset, record) in expected {
         if stored.next_if_eq(&offset).is_some() || record.value.is_none() {
@@ -46,6 +48,27 @@ pub(super) fn compare(
         }
         if !history.is_replaced(record) {
             return violation(found, NAME, say(format!("lacks {record:?}, the last of its key")));
+        }
+    }
+}
+
+/// What was deleted is not there without what deleted it, or what came after that.
+fn check_deleted(
+    stored: &[KeyedRecord],
+    (history, expected): (&History, &BTreeMap<Offset, &KeyedRecord>),
+    say: impl Fn(String) -> String,
+    found: &mut Vec<Violation>,
+) {
+    let last_of: BTreeMap<&[u8], &KeyedRecord> =
+        expected.values().map(|record| (record.key.as_slice(), *record)).collect();
+    for record in stored.iter().filter(|record| record.value.is_some()) {
+        let deletes = |last: &&&KeyedRecord| {
+            last.value.is_none() && last.offset > record.offset && !history.is_replaced(last)
+        };
+        let deleted_at = last_of.get(record.key.as_slice()).filter(deletes).map(|last| last.offset);
+        let is_there = |at: Offset| stored.binary_search_by_key(&at, |it| it.offset).is_ok();
+        if let Some(at) = deleted_at.filter(|at| !is_there(*at)) {
+            return violation(found, NAME, say(format!("has {record:?}, and not what deletes it at {at}")));
         }
     }
 }
