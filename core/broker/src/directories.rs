@@ -64,18 +64,25 @@ pub fn last_stop(found: &[Found]) -> LastStop {
 /// [`locate`].
 ///
 /// A log that could not be served before, or whose directory is not there, is looked for everywhere; the latter only
-/// if it may begin anew, for then it does not matter how old what is found is.
+/// if it may begin anew, for then it does not matter how old what is found is. It does where the topic `compacts`: the
+/// others may have been all there were meanwhile, and have dropped tombstones of what an old log has (ADR 0038). So of
+/// such a topic what is found where it is not known to be is not believed, if the leader can fill an empty one.
 pub fn place(
     broker: BrokerId,
     image: &Image,
     (topic, partition): (TopicId, &Partition),
     dirs: &[Uuid],
     named: &[(usize, Whose)],
+    compacts: impl FnOnce() -> bool,
 ) -> Option<Place> {
     if !partition.replicas.contains(&broker) {
         return None;
     }
     let assigned = partition.directory_of(broker).filter(|id| *id != Partition::DIRECTORY_UNASSIGNED);
+    let is_at_home = assigned.is_some_and(|id| dirs.contains(&id));
+    if !is_at_home && is_dispensable(broker, image, partition) && compacts() {
+        return Some(Place::Make);
+    }
     let begins_anew = begins_anew(broker, image, partition, dirs);
     if !begins_anew && assigned != Some(Partition::DIRECTORY_LOST) {
         return Some(locate(assigned, dirs, topic, named));
@@ -95,10 +102,15 @@ pub fn place(
 pub fn begins_anew(broker: BrokerId, image: &Image, partition: &Partition, dirs: &[Uuid]) -> bool {
     let directory = partition.directory_of(broker);
     let is_gone = directory.is_some_and(|id| id != Partition::DIRECTORY_UNASSIGNED && !dirs.contains(&id));
+    is_gone && is_dispensable(broker, image, partition)
+}
+
+/// Whether another broker leads and is there, and nobody counts on this one's replica.
+fn is_dispensable(broker: BrokerId, image: &Image, partition: &Partition) -> bool {
     let counted_on = [&partition.isr[..], partition.eligible(), partition.last_known_eligible()];
     let is_counted_on = counted_on.iter().any(|ids| ids.contains(&broker));
     let is_led = image.broker(partition.leader).is_some_and(|leader| !leader.fenced);
-    is_gone && is_led && partition.leader != broker && !is_counted_on
+    is_led && partition.leader != broker && !is_counted_on
 }
 
 /// Whether another replica has all that is committed, and is there to lead at once, if this broker's is given up.
@@ -205,7 +217,27 @@ mod tests {
     }
 
     fn look(partition: &Partition, named: &[(usize, Whose)]) -> Option<Place> {
-        place(BrokerId(1), &image(), (TOPIC, partition), &[HERE], named)
+        place(BrokerId(1), &image(), (TOPIC, partition), &[HERE], named, || false)
+    }
+
+    #[test]
+    fn an_old_copy_of_a_compacted_log_is_not_believed_beside_others() {
+        let copy = [(0, Whose::Topic(TOPIC))];
+        let of = |leader, isr: &[i32], directory, compacts| {
+            let isr = isr.iter().map(|id| BrokerId(*id)).collect();
+            let partition = Partition { isr, ..partition(&[1, 2], leader, directory) };
+            place(BrokerId(1), &image(), (TOPIC, &partition), &[HERE], &copy, || compacts)
+        };
+        let open = Some(Place::Open(0));
+        // It was taken from this broker, say, and given back.
+        for directory in [Partition::DIRECTORY_UNASSIGNED, Partition::DIRECTORY_LOST, Uuid([9; 16])] {
+            assert_eq!(of(2, &[2], directory, true), Some(Place::Make), "{directory}");
+            assert_eq!(of(2, &[2], directory, false), open, "{directory}");
+        }
+        assert_eq!(of(2, &[2], HERE, true), open, "it was out of sync, and the others have waited");
+        let unassigned = Partition::DIRECTORY_UNASSIGNED;
+        assert_eq!(of(2, &[1, 2], unassigned, true), open, "it was made, and that was not said any more");
+        assert_eq!(of(-1, &[], unassigned, true), open, "nobody else has it");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use storage::disk::DiskError;
 use storage::{Committed, Compacted, Compaction, CompactionError, Dirt, Rewritten, Swap, Swapped};
 
 use crate::partition::{Effect, Partition};
+use crate::role::Role;
 
 impl Partition {
     /// What of the log could be compacted, if a compaction is due.
@@ -27,9 +28,18 @@ impl Partition {
         if self.failed {
             return Ok(None);
         }
-        let committed = Committed { upto: self.high_watermark, by_all: self.is_whole };
+        let committed = Committed { upto: self.high_watermark, by_all: self.is_with_all() };
         let plan = self.log.compaction_plan(now, committed, map_bytes_max);
         plan.map_err(|error| self.compaction_failed(error.into(), out))
+    }
+
+    /// Whether all replicas have what is committed. A leader knows first when one falls out of sync.
+    fn is_with_all(&self) -> bool {
+        let has_left = match &self.role {
+            Role::Leader(leader) => !leader.is_whole(),
+            Role::Follower(_) | Role::None => false,
+        };
+        self.is_whole && !has_left
     }
 
     /// A segment was written anew. What is to be run before it takes its place; `None` if the log has changed

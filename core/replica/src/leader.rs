@@ -141,6 +141,11 @@ impl Leader {
         self.start
     }
 
+    /// Whether all replicas are in sync.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.followers.keys().all(|id| self.isr().contains(id))
+    }
+
     /// How many must be in sync: a setting above the number of replicas asks for all of them.
     pub(crate) fn isr_min(&self, setting: usize) -> usize {
         setting.min(self.followers.len() + 1)

@@ -61,7 +61,8 @@ pub(crate) fn open_all(
             }
             let name = TopicPartition { topic: topic.name.clone(), partition: partition.index };
             let here = named.remove(&name).unwrap_or_default();
-            let place = place(hosting.node, image, (topic.id, partition), &ids, &here);
+            let compacts = || hosting.topic_settings(image, topic).cleanup.compact;
+            let place = place(hosting.node, image, (topic.id, partition), &ids, &here, compacts);
             let Some(place) = place else { continue };
             warn_of_others(&name, directories, topic.id, &here, &place);
             match place {

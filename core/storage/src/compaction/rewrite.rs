@@ -174,9 +174,11 @@ impl Judge<'_> {
     }
 
     /// Whether the last of its records were not in the map of an earlier compaction, and all are in this one
-    /// or in an earlier: whatever its tombstones delete is gone once this compaction is done.
+    /// or in an earlier: whatever its tombstones delete is gone once this compaction is done. An earlier one may have
+    /// left it without a time: that of a Kafka before 3.1, say.
     fn is_seen_first(&self) -> bool {
-        !self.is_clean() && self.header.last_offset() < self.dirty.upto
+        let has_no_time = !self.is_clean() || self.header.delete_horizon().is_none();
+        has_no_time && self.header.last_offset() < self.dirty.upto
     }
 
     /// Whether all its records were in the map of an earlier compaction.

@@ -18,7 +18,8 @@
 //!
 //! What could not be served when the node ran last is looked for as if it had been assigned nowhere, and so is what
 //! was in a directory that is not there if others have it; but who finds nothing then must not make it anew, unless
-//! others have it.
+//! others have it. Of a topic that is compacted neither is looked for if others have it, nor what is assigned nowhere
+//! yet: it is made anew (ADR 0038).
 
 use std::path::Path;
 

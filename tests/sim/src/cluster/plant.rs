@@ -69,6 +69,8 @@ pub enum Plant {
     HeartbeatsUnread,
     /// A log that is to keep of each key the last loses what is old.
     CompactIsDelete,
+    /// Followers take every replica for one in sync, and drop tombstones that one of them lacks.
+    TombstonesForgotten,
     /// Nobody looks at the epoch of a commit.
     StaleEpochTaken,
     /// Members of the new protocol are taken to have given up what they should as soon as they are heard.
@@ -110,7 +112,7 @@ impl Plant {
     ];
 
     /// Those that show where there are groups.
-    pub const OF_GROUPS: [Self; 13] = [
+    pub const OF_GROUPS: [Self; 14] = [
         Self::ReplyUncommitted,
         Self::ShardKept,
         Self::OnlyCommittedLoaded,
@@ -118,6 +120,7 @@ impl Plant {
         Self::StaleCommitTaken,
         Self::HeartbeatsUnread,
         Self::CompactIsDelete,
+        Self::TombstonesForgotten,
         Self::StaleEpochTaken,
         Self::GivenBeforeRevoked,
         Self::AssignmentsUnloaded,

@@ -10,7 +10,7 @@ use broker::partition::{assignment, flush_policy, log_settings, partition_settin
 use controller::{AssignReplicasToDirs, Command};
 use metadata::settings::TopicSettings;
 use metadata::{ConfigResource, Delta, Partition, Topic};
-use replica::PartitionSettings;
+use replica::{Assignment, PartitionSettings};
 use storage::dirs::locate::Place;
 use storage::disk::DiskError;
 use storage::layout::stray_dir_name;
@@ -154,7 +154,17 @@ impl Process {
         if self.plant == Some(Plant::LeadershipKept) && is_deposed {
             return;
         }
-        cell.act(|it, out| it.assign(now, &assignment(partition), out));
+        let told = self.told(partition);
+        cell.act(|it, out| it.assign(now, &told, out));
+    }
+
+    /// What a replica is told of its partition.
+    fn told(&self, partition: &Partition) -> Assignment {
+        let mut told = assignment(partition);
+        if self.plant == Some(Plant::TombstonesForgotten) && told.leader != Some(self.id) {
+            told.isr.clone_from(&told.replicas);
+        }
+        told
     }
 
     fn open(&mut self, now: Now, topic: &Topic, partition: &Partition, is_start: bool) {
@@ -165,7 +175,7 @@ impl Process {
         let place = match is_start {
             true => {
                 let (ids, named) = (self.directory_ids(), self.named(&name));
-                place(self.id, &image, (topic.id, partition), &ids, &named)
+                place(self.id, &image, (topic.id, partition), &ids, &named, || settings.cleanup.compact)
             }
             false => Some(Place::Make),
         };
@@ -222,7 +232,8 @@ impl Process {
         } else {
             self.placing.waiting.insert(key, Arc::clone(&cell));
         }
-        cell.act(|it, out| it.assign(now, &assignment(partition), out));
+        let told = self.told(partition);
+        cell.act(|it, out| it.assign(now, &told, out));
     }
 
     /// The log of a partition in one of the directories, and up to where it is known to be committed.
