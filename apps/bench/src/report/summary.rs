@@ -44,15 +44,19 @@ pub(crate) struct Headline {
 }
 
 /// The figures that are in it.
-const SHOWN: [&str; 8] = [
+const SHOWN: [&str; 12] = [
     "written_records_per_sec",
     "written_mib_per_sec",
     "read_records_per_sec",
     "read_mib_per_sec",
+    "stored_ratio",
+    "overload_of_full_speed",
     "response_p99_ns",
     "end_to_end_p50_ns",
     "end_to_end_p99_ns",
     "send_call_mean_ns",
+    "broker_cpu_ns_per_record",
+    "client_cpu_ns_per_record",
 ];
 
 /// Cells of a row: of what and whom, the figures, what part of what the machine can do, and the ratio.
