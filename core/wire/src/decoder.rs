@@ -34,7 +34,7 @@ const FIRST_CHUNK_BYTES: usize = 4 * 1024;
 /// What a string that is not UTF-8 is read as: no name and no setting is valid with it, so the request is
 /// answered with the error that is due, and not by closing the connection. Kafka puts it in the place of
 /// each byte that is wrong.
-const NOT_UTF8: &str = "\u{fffd}";
+pub const NOT_UTF8: &str = "\u{fffd}";
 
 /// A place in a frame.
 #[derive(Clone, Debug)]

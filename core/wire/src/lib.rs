@@ -48,7 +48,7 @@ pub mod messages;
 mod records;
 
 pub use api_key::{ApiKey, Listeners};
-pub use decoder::{ARRAY_ELEMENTS_MAX, Decoder, STRING_BYTES_MAX, TAGS_MAX};
+pub use decoder::{ARRAY_ELEMENTS_MAX, Decoder, NOT_UTF8, STRING_BYTES_MAX, TAGS_MAX};
 pub use encoder::{Encoder, OpenTag, OpenTags};
 pub use error::{DecodeError, EncodeError, FrameError};
 pub use frame::{Frame, Hole, Part, frame_len};

@@ -84,6 +84,10 @@ fn too_much(request: &Request<'_>) -> Response {
 /// a broker that others may have replaced says nothing of it. Whatever changes a group is written first, which it
 /// could not.
 pub(super) fn ask(call: &Call<'_>, group: &str, request: Request<'_>) -> Part {
+    if group == wire::NOT_UTF8 {
+        // All of them would be one group.
+        return Part::Said(Response::refused(&request, ErrorCode::InvalidGroupId));
+    }
     let context = &call.context;
     let may_be_old = matches!(request, Request::OffsetFetch(_)) && !context.host.is_in_touch(context.now);
     match shard_of(context, group).filter(|_| !may_be_old) {

@@ -51,6 +51,25 @@ fn commit_much(world: &mut World) {
     world.request(9, &commit).parked();
 }
 
+/// Ids that are not UTF-8 are read as one, which would be one group.
+#[test]
+fn a_group_whose_id_cannot_be_read_is_refused() {
+    let mut world = world();
+    let commit = OffsetCommitRequest {
+        group_id: wire::NOT_UTF8,
+        generation_id_or_member_epoch: -1,
+        topics: vec![OffsetCommitRequestTopic {
+            name: "orders",
+            partitions: vec![OffsetCommitRequestPartition::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    world.ask(9, &commit, |response| {
+        assert_eq!(response.topics[0].partitions[0].error_code, ErrorCode::InvalidGroupId.code());
+    });
+}
+
 fn all_offsets(times: usize) -> OffsetFetchRequest<'static> {
     let group = OffsetFetchRequestGroup { group_id: GROUP, topics: None, ..Default::default() };
     OffsetFetchRequest { groups: vec![group; times], ..Default::default() }
