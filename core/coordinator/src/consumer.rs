@@ -175,6 +175,17 @@ impl ConsumerGroup {
         format!("{:?}", self.state)
     }
 
+    /// Its epoch.
+    pub(crate) fn epoch(&self) -> i32 {
+        self.state.group_epoch
+    }
+
+    /// What the members but for this one say of themselves, in bytes.
+    pub(crate) fn bytes_of_others(&self, member_id: &str) -> usize {
+        let others = self.state.members.iter().filter(|(id, _)| ***id != *member_id);
+        others.map(|(_, member)| member.metadata.bytes()).sum()
+    }
+
     /// Whether it has no members.
     pub fn is_empty(&self) -> bool {
         self.state.members.is_empty()

@@ -28,6 +28,11 @@ pub(crate) use consumers::{Consumers, Place, count};
 /// is loaded, however many they are.
 pub(crate) const GROUPS_MAX: usize = 10_000;
 
+/// How late the timers of groups are looked at when nothing is wrong.
+const LATE: Duration = Duration::from_secs(1);
+/// How long members are waited for that may have spoken while nobody listened.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// A group and its offsets.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -142,6 +147,8 @@ impl Group {
 pub(crate) struct Groups {
     by_id: BTreeMap<Arc<str>, Group>,
     timers: BTreeSet<(Duration, Arc<str>)>,
+    /// Until when nothing happens that is due; may be over.
+    grace: Option<Duration>,
     /// Offsets of all groups.
     offset_count: usize,
     /// The end of the log after the last record that took a group away: who is told that there is no such group
@@ -378,6 +385,19 @@ impl Groups {
         }
     }
 
+    /// Whether what is due happens. A process that stood still, or whose disk did, finds sessions over whose heartbeats
+    /// wait in its sockets: these are read first.
+    pub(crate) fn may_tick(&mut self, now: Duration) -> bool {
+        let ended = match self.grace {
+            Some(until) if now < until => return false,
+            Some(until) => now - until <= LATE,
+            None => false,
+        };
+        let is_late = self.timers.first().is_some_and(|(due, _)| now.saturating_sub(*due) > LATE);
+        self.grace = (is_late && !ended).then_some(now + GRACE);
+        self.grace.is_none()
+    }
+
     /// The next group that is due, taken off the timers: whoever takes it arms it again.
     pub(crate) fn pop_due(&mut self, now: Duration) -> Option<Arc<str>> {
         let (at, _) = self.timers.first()?;
@@ -391,8 +411,8 @@ impl Groups {
         Some(id)
     }
 
-    /// When the first group is due.
+    /// When the first group is looked at.
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.timers.first().map(|(at, _)| *at)
+        self.timers.first().map(|(at, _)| self.grace.map_or(*at, |grace| grace.max(*at)))
     }
 }

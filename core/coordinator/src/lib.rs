@@ -19,6 +19,7 @@ mod api; // what each request does
 mod outcome;
 
 mod group; // who is there
+mod limits;
 mod link;
 mod offsets; // how far they came
 

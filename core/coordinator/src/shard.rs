@@ -354,8 +354,10 @@ impl Shard {
             return;
         }
         let mut due = Vec::new();
-        while let Some(id) = self.groups.pop_due(now.elapsed) {
-            due.push(id);
+        if self.groups.may_tick(now.elapsed) {
+            while let Some(id) = self.groups.pop_due(now.elapsed) {
+                due.push(id);
+            }
         }
         for id in due {
             let mut outcome = Outcome::default();

@@ -53,7 +53,7 @@ pub(crate) fn handle(
             return;
         }
         Some((_, GroupKind::Classic(classic))) => Some(&*classic),
-        None if !has_room => {
+        None if !has_room && asks.member_epoch == EPOCH_JOIN => {
             let words = "This coordinator has as many groups as it may have.";
             return out.reply(ticket, refused(ErrorCode::GroupMaxSizeReached, words.into()));
         }

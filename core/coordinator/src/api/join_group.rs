@@ -19,13 +19,7 @@ pub(crate) fn handle(groups: &mut Groups, at: &Step<'_>, join: &Join<'_>, out: &
     let place = Place { id: &id, now: at.now, image, written_to: group.written_to };
     match &mut group.kind {
         GroupKind::Classic(classic) => classic.on_join(at, join, out),
-        GroupKind::Consumer(consumers) if consumers.group.is_empty() => {
-            // Whoever comes first chooses the protocol. It asks again, and finds a group that nobody is in.
-            out.records.extend(consumers.tombstones(&id));
-            out.of_group = Some(id);
-            let again = JoinedGroup::refused(ErrorCode::CoordinatorLoadInProgress, asks.member_id);
-            out.held.push((join.ticket, Response::JoinGroup(again)));
-        }
+        GroupKind::Consumer(consumers) if consumers.group.is_empty() => consumers.give_way(&place, join, out),
         GroupKind::Consumer(consumers) => consumers.on_join(&place, join, out),
     }
 }

@@ -25,6 +25,7 @@ use super::{
     subscription, targets,
 };
 use crate::assign::{Assignor, Partitions};
+use crate::limits;
 
 /// From this version on, members bring their own ids (KIP-1082).
 const VERSION_MEMBER_IDS: i16 = 1;
@@ -90,8 +91,15 @@ impl ConsumerGroup {
         context: &Context<'_>,
     ) -> Result<Decision, ConsumerGroupError> {
         check(request, caller, context.settings)?;
+        if !limits::has_room(said_bytes(request, caller), || self.bytes_of_others(request.member_id)) {
+            return Err(ConsumerGroupError::TooLong);
+        }
         if request.member_epoch != EPOCH_JOIN && !self.exists() {
-            return Err(ConsumerGroupError::NoGroup(self.id.clone()));
+            // Clients give up where there is no such group, and join again where they are none of its members: their
+            // group may be gone, or have turned to the classic protocol, while they were away.
+            let leaves = request.member_epoch < EPOCH_JOIN;
+            let no_group = || ConsumerGroupError::NoGroup(self.id.clone());
+            return Err(if leaves { no_group() } else { no_member(request, &self.id) });
         }
         if request.member_epoch < EPOCH_JOIN {
             return self.leave(request, context);
@@ -202,10 +210,7 @@ pub(super) fn find(
     request: &ConsumerGroupHeartbeatRequest<'_>,
     group: &str,
 ) -> Result<MemberId, ConsumerGroupError> {
-    let unknown = || ConsumerGroupError::NoMember {
-        member: base::excerpt(request.member_id, 128),
-        group: group.to_owned(),
-    };
+    let unknown = || no_member(request, group);
     let Some(instance) = request.instance_id else {
         return state.members.get_key_value(request.member_id).map(|(id, _)| id.clone()).ok_or_else(unknown);
     };
@@ -219,6 +224,10 @@ pub(super) fn find(
         });
     }
     Ok(id.clone())
+}
+
+fn no_member(request: &ConsumerGroupHeartbeatRequest<'_>, group: &str) -> ConsumerGroupError {
+    ConsumerGroupError::NoMember { member: base::excerpt(request.member_id, 128), group: group.to_owned() }
 }
 
 /// A static member comes back under another id: it gets all that the one before had.
@@ -392,12 +401,15 @@ fn check(
     if let Some((_, words)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
         return Err(ConsumerGroupError::Invalid(words));
     }
-    let texts = [Some(caller.client_id), request.rack_id, request.instance_id, Some(regex)];
-    let bytes: usize = names.iter().copied().chain(texts.into_iter().flatten()).map(str::len).sum();
-    if bytes > settings.member_bytes_max {
-        return Err(ConsumerGroupError::TooLong(settings.member_bytes_max));
-    }
     check_assignor(request.server_assignor, settings)
+}
+
+/// How much the member says of itself.
+fn said_bytes(request: &ConsumerGroupHeartbeatRequest<'_>, caller: &Caller<'_>) -> usize {
+    let names = request.subscribed_topic_names.iter().flatten().copied();
+    let texts =
+        [Some(caller.client_id), request.rack_id, request.instance_id, request.subscribed_topic_regex];
+    names.chain(texts.into_iter().flatten()).map(str::len).sum()
 }
 
 fn check_assignor(name: Option<&str>, settings: &ConsumerGroupSettings) -> Result<(), ConsumerGroupError> {

@@ -56,6 +56,15 @@ pub struct MemberMetadata {
     pub classic: Option<ClassicMetadata>,
 }
 
+impl MemberMetadata {
+    /// About how much it says.
+    pub(super) fn bytes(&self) -> usize {
+        let names: usize = self.topics.iter().map(String::len).sum();
+        let protocols = self.classic.iter().flat_map(|classic| &classic.protocols);
+        names + protocols.map(|(name, blob)| name.len() + blob.len()).sum::<usize>()
+    }
+}
+
 /// What a member of the classic protocol said when it joined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClassicMetadata {

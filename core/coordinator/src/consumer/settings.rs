@@ -7,6 +7,7 @@ use base::ErrorCode;
 use metadata::ConfigMap;
 
 use crate::assign::Assignor;
+use crate::limits::{GROUP_BYTES_MAX, MEMBER_BYTES_FREE, MEMBER_BYTES_MAX};
 
 /// Which groups may change their protocol while they read: `group.consumer.migration.policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,8 +51,6 @@ impl MigrationPolicy {
 pub struct ConsumerGroupSettings {
     /// Members at most: `group.consumer.max.size`.
     pub size_max: usize,
-    /// What a member says of itself, in bytes at most. Kafka has no such bound.
-    pub member_bytes_max: usize,
     /// How long a member may be silent: `group.consumer.session.timeout.ms`.
     pub session_timeout: Duration,
     /// What a group may set for it: `group.consumer.min.session.timeout.ms` and `max`.
@@ -78,7 +77,6 @@ impl Default for ConsumerGroupSettings {
         let seconds = Duration::from_secs;
         Self {
             size_max: 1000,
-            member_bytes_max: 64 << 10,
             session_timeout: seconds(45),
             session_timeout_range: seconds(45)..=seconds(60),
             heartbeat_interval: seconds(5),
@@ -128,8 +126,11 @@ pub enum ConsumerGroupError {
     #[error("{0}")]
     Invalid(&'static str),
     /// What the member says of itself is too long.
-    #[error("The subscription of a member must not be longer than {0} bytes.")]
-    TooLong(usize),
+    #[error(
+        "The subscription of a member must not be longer than {MEMBER_BYTES_MAX} bytes, and those of a group together not \
+         than {GROUP_BYTES_MAX}, but for members with less than {MEMBER_BYTES_FREE}."
+    )]
+    TooLong,
     /// There is no such group.
     #[error("Consumer group {0} not found.")]
     NoGroup(String),
@@ -235,7 +236,7 @@ impl ConsumerGroupError {
     /// Kafka's code for it.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Invalid(_) | Self::TooLong(_) => ErrorCode::InvalidRequest,
+            Self::Invalid(_) | Self::TooLong => ErrorCode::InvalidRequest,
             Self::NoGroup(_) => ErrorCode::GroupIdNotFound,
             Self::NoMember { .. } | Self::NoInstance(_) => ErrorCode::UnknownMemberId,
             Self::Full(_) => ErrorCode::GroupMaxSizeReached,

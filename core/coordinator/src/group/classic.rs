@@ -37,7 +37,7 @@ use wire::messages::consumer_protocol_subscription::ConsumerProtocolSubscription
 use wire::{Decoder, Message};
 
 use crate::record::GroupMetadataValue;
-pub(crate) use handover::record_of;
+pub(crate) use handover::{empty_record_of, record_of};
 pub(crate) use join::{ID_REQUIRED_FROM, Join, is_too_much, new_member_id};
 use member::Member;
 use rebalance::InitialDelay;

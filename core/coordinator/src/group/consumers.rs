@@ -12,7 +12,9 @@ use wire::messages::join_group::JoinGroupRequest;
 use wire::messages::leave_group::{LeaveGroupRequest, MemberIdentity};
 use wire::messages::sync_group::SyncGroupRequest;
 
-use super::classic::{ID_REQUIRED_FROM, Join, LEAVE_BATCHED_FROM, is_too_much, new_member_id, record_of};
+use super::classic::{
+    ID_REQUIRED_FROM, Join, LEAVE_BATCHED_FROM, empty_record_of, is_too_much, new_member_id, record_of,
+};
 use crate::consumer::{
     self, ClassicJoin, ClassicMember, ConsumerGroup, ConsumerGroupError, ConsumerGroupRecord,
     ConsumerGroupSettings, Context, FencedBecause, MigrationError, PROTOCOL_TYPE, RebalanceCause,
@@ -134,13 +136,31 @@ impl Consumers {
 
     // What members of the classic protocol ask.
 
+    /// One of them joins, and nobody is in the group: whoever comes first chooses the protocol. It asks again, and finds
+    /// a classic group that is empty, and was as long as this one.
+    pub(crate) fn give_way(&self, place: &Place<'_>, join: &Join<'_>, out: &mut Outcome) {
+        let asks = join.asks;
+        let refused = |error| Response::JoinGroup(JoinedGroup::refused(error, asks.member_id));
+        if asks.protocol_type.is_empty() || asks.protocols.is_empty() {
+            return out.reply(join.ticket, refused(ErrorCode::InconsistentGroupProtocol));
+        }
+        if is_too_much(&asks.protocols, || 0) {
+            return out.reply(join.ticket, refused(ErrorCode::InvalidRequest));
+        }
+        let since = if self.epoch_since == TimestampMs::NONE { place.now.wall } else { self.epoch_since };
+        out.records.extend(self.tombstones(place.id));
+        out.records.push(empty_record_of(place.id, self.group.epoch(), since));
+        out.of_group = Some(place.id.clone());
+        out.held.push((join.ticket, refused(ErrorCode::CoordinatorLoadInProgress)));
+    }
+
     pub(crate) fn on_join(&mut self, place: &Place<'_>, join: &Join<'_>, out: &mut Outcome) {
         let (asks, caller) = (join.asks, &join.caller);
         let refused = |error, id: &str| Response::JoinGroup(JoinedGroup::refused(error, id));
         if asks.protocol_type != PROTOCOL_TYPE || asks.protocols.is_empty() {
             return out.reply(join.ticket, refused(ErrorCode::InconsistentGroupProtocol, asks.member_id));
         }
-        if is_too_much(&asks.protocols) {
+        if is_too_much(&asks.protocols, || self.group.bytes_of_others(asks.member_id)) {
             return out.reply(join.ticket, refused(ErrorCode::InvalidRequest, asks.member_id));
         }
         let is_nobody = asks.member_id.is_empty() && asks.group_instance_id.is_none();

@@ -257,7 +257,7 @@ fn nobody_is_told_what_is_not_committed_and_nothing_is_kept_that_was_not_written
     assert_eq!(stage.shard.group_count(), 0, "a group that could not be written is none");
     stage.refuses = None;
     let mut late = Reader { epoch: 5, ..Reader::new("late") };
-    assert_eq!(stage.read(&mut late), "GROUP_ID_NOT_FOUND");
+    assert_eq!(stage.read(&mut late), "UNKNOWN_MEMBER_ID");
     let mut blank = Reader::new("");
     assert_eq!(stage.read(&mut blank), "INVALID_REQUEST");
     assert_eq!(stage.shard.group_count(), 0, "nor is one that refused its first member");

@@ -9,8 +9,9 @@ use wire::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 
+use super::consumers::Reader;
 use super::stage::{Client, GROUP, Stage, add_topic, image};
-use crate::{Count, Request, Response};
+use crate::{Count, Request, Response, ShardSettings};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -85,6 +86,40 @@ fn a_new_coordinator_goes_on_counting_where_the_last_one_was() {
     stage.fail_over();
     stage.pass(DAY + Duration::from_secs(600));
     assert_eq!(stage.offset("events", 0), -1);
+}
+
+/// Somebody comes to a group of the new protocol in which nobody is, with the old one, and is not seen again.
+#[test]
+fn what_a_group_has_is_kept_as_long_whoever_has_asked_to_join() {
+    let second = Duration::from_secs(1);
+    let settings = ShardSettings {
+        offsets_retention: 60 * second,
+        offsets_retention_check_interval: second,
+        ..ShardSettings::default()
+    };
+    let mut stage = Stage::with(settings);
+    let mut a = Reader::new("a");
+    stage.read(&mut a);
+    let ticket = stage.commit_as(&a.client(), &[("events", 0, 42)]);
+    stage.told(ticket);
+    for _ in 0..50 {
+        stage.pass(second);
+        stage.read(&mut a);
+    }
+    a.epoch = -1;
+    stage.read(&mut a);
+    let nothing = Client { protocols: vec![], ..Client::new("b") };
+    let ticket = stage.join_in(GROUP, &nothing);
+    assert_eq!(stage.joined(ticket, &mut Client::new("b")), "INCONSISTENT_GROUP_PROTOCOL");
+    assert_eq!(stage.describe(GROUP), "Dead ", "it is none of the classic protocol for that");
+    let ticket = stage.join_in(GROUP, &Client::new("b"));
+    assert_eq!(stage.joined(ticket, &mut Client::new("b")), "COORDINATOR_LOAD_IN_PROGRESS");
+    assert_eq!(stage.describe(GROUP), "Empty ");
+    stage.check_replay();
+    stage.pass(50 * second);
+    assert_eq!(stage.offset("events", 0), 42, "it was left 50 seconds ago");
+    stage.pass(20 * second);
+    assert_eq!((stage.offset("events", 0), stage.shard.group_count()), (-1, 0));
 }
 
 #[test]

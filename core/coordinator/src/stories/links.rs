@@ -134,6 +134,22 @@ fn another_coordinator_gives_everybody_a_whole_session() {
     assert_eq!(stage.seconds_until_gone(&a), 10);
 }
 
+/// The leader is killed while it waits for the others to join.
+#[test]
+fn who_hangs_up_while_it_waits_to_join_neither_leads_nor_is_waited_for_longer() {
+    let (mut stage, mut a, mut b) = two(Stage::new());
+    let mut c = Client::new("c");
+    let c_waits = stage.over(3).join(&mut c);
+    let a_waits = stage.over(1).join(&mut a);
+    let now = stage.at();
+    stage.shard.on_gone(now, a_waits, GROUP);
+    stage.disconnect(1, &a.id);
+    let told = stage.over(2).join(&mut b);
+    assert_eq!(stage.joined(told, &mut b), "generation 2 range led by b: a b c");
+    assert_eq!(stage.joined(c_waits, &mut c), "generation 2 range led by b");
+    assert_eq!(stage.seconds_until_gone(&b), 3);
+}
+
 #[test]
 fn a_reader_of_the_new_protocol_is_missed_by_the_interval_of_its_group() {
     let mut stage = Stage::new();

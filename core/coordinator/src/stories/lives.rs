@@ -153,6 +153,49 @@ fn g27_a_static_member_comes_back_and_nobody_notices() {
     stage.check_replay();
 }
 
+/// A virtual machine was stopped, say. When it goes on, timers are looked at before sockets.
+#[test]
+fn who_spoke_while_nobody_listened_is_heard_before_it_is_missed() {
+    let mut stage = Stage::new();
+    let (mut a, mut b) = (Client::new("a"), Client::new("b"));
+    stage.settle(&mut [&mut a, &mut b]);
+    for _ in 0..2 {
+        stage.stand_still(Duration::from_secs(60));
+        stage.pass_ms(500);
+        assert_eq!([stage.heartbeat(&a), stage.heartbeat(&b)], [ErrorCode::None; 2]);
+    }
+    stage.stand_still(Duration::from_secs(60));
+    stage.pass_ms(500);
+    assert_eq!(stage.heartbeat(&a), ErrorCode::None);
+    stage.pass_ms(1_000);
+    assert_eq!(stage.heartbeat(&a), ErrorCode::RebalanceInProgress, "b said nothing");
+    assert_eq!(stage.heartbeat(&b), ErrorCode::UnknownMemberId);
+}
+
+#[test]
+fn an_id_that_is_given_back_disturbs_nobody() {
+    let mut stage = Stage::new();
+    let (mut a, mut c) = (Client::new("a"), Client::new("c"));
+    stage.settle(&mut [&mut a]);
+    let asked = stage.join_in(GROUP, &c);
+    let Some(Response::JoinGroup(told)) = stage.told(asked) else { panic!("it is answered") };
+    c.id = told.member_id;
+    assert_eq!(stage.leave(&c), ErrorCode::None);
+    assert_eq!(stage.heartbeat(&a), ErrorCode::None);
+
+    // It is waited for in a rebalance, and no more once it is given back.
+    let mut b = Client::new("b");
+    let b_waits = stage.join(&mut b);
+    let asked = stage.join_in(GROUP, &Client::new("c"));
+    let Some(Response::JoinGroup(told)) = stage.told(asked) else { panic!("it is answered") };
+    c.id = told.member_id;
+    let a_waits = stage.join(&mut a);
+    assert_eq!(stage.joined(a_waits, &mut a), "waits");
+    assert_eq!(stage.leave(&c), ErrorCode::None);
+    assert_eq!(stage.joined(a_waits, &mut a), "generation 2 range led by a: a b");
+    assert_eq!(stage.joined(b_waits, &mut b), "generation 2 range led by a");
+}
+
 #[test]
 fn a_static_member_is_removed_by_its_instance() {
     let mut stage = Stage::new();

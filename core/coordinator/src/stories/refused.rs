@@ -22,7 +22,7 @@ fn a_join_that_cannot_be_is_refused() {
         protocols: vec![protocol.clone()],
         ..JoinGroupRequest::default()
     };
-    let large = vec![0; 64 * 1024 + 1];
+    let large = vec![0; 1 << 20];
     let too_large = JoinGroupRequestProtocol { name: "range", metadata: &large };
     let cases = [
         ("no group", JoinGroupRequest { group_id: "", ..good.clone() }, ErrorCode::InvalidGroupId),

@@ -61,6 +61,11 @@ fn who_is_not_there_or_not_as_it_says_is_told_so() {
     };
     assert_eq!(
         refused(&mut stage, beat("a", 1)),
+        (ErrorCode::UnknownMemberId, "Member a is not a member of group g.".into()),
+        "of whatever group: it joins again"
+    );
+    assert_eq!(
+        refused(&mut stage, beat("a", -1)),
         (ErrorCode::GroupIdNotFound, "Consumer group g not found.".into())
     );
     stage.join("a", &["t"]);
@@ -114,7 +119,7 @@ fn g28_what_cannot_be_had_is_refused() {
             words.starts_with(&format!("SubscribedTopicRegex `{regex}` is not a valid regular expression: "))
         );
     }
-    let long: &'static str = "x".repeat(70_000).leak();
+    let long: &'static str = "x".repeat((1 << 20) + 1).leak();
     let request = Request { subscribed_topic_names: Some(vec![long]), ..join("a") };
     assert_eq!(refused(&mut stage, request).0, ErrorCode::InvalidRequest);
     assert!(stage.written.is_empty());

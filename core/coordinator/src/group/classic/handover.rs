@@ -34,6 +34,20 @@ impl ClassicGroup {
     }
 }
 
+/// The record of a group that comes back from the new protocol with nobody in it, and had nobody since then: what it
+/// has committed grows old from there on (ADR 0031).
+pub(crate) fn empty_record_of(id: &str, generation: i32, since: TimestampMs) -> Record {
+    let value = GroupMetadataValue {
+        protocol_type: CONSUMER.to_owned(),
+        generation,
+        protocol: None,
+        leader: None,
+        current_state_timestamp: since.0,
+        members: Vec::new(),
+    };
+    GroupRecord::GroupMetadata { group: id, value: Some(value) }.encode()
+}
+
 /// The record of a group that comes back from the new protocol. Nobody leads it: whoever loads it has its members
 /// choose a leader, which assigns what is no longer assigned for them. In all other records of groups with members
 /// somebody does.

@@ -16,6 +16,7 @@ use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol};
 
 use super::member::{Member, millis};
 use super::{ClassicGroup, State};
+use crate::limits;
 use crate::outcome::{Cause, Outcome};
 use crate::request::{Caller, Ticket};
 use crate::response::{JoinedGroup, JoinedMember, Response, SyncedGroup};
@@ -30,8 +31,6 @@ const SKIP_ASSIGNMENT_FROM: i16 = 9;
 /// coming back would fill memory otherwise.
 const PENDING_MAX: usize = 1_000;
 
-/// What a member may say of itself in one protocol; a group's record has as much of each member.
-const METADATA_BYTES_MAX: usize = 64 * 1024;
 /// Protocols that a member may offer; clients offer one or two.
 const PROTOCOLS_MAX: usize = 16;
 
@@ -51,7 +50,7 @@ impl ClassicGroup {
     /// Somebody wants to join.
     pub(crate) fn on_join(&mut self, at: &Step<'_>, join: &Join<'_>, out: &mut Outcome) {
         let asks = join.asks;
-        let refusal = if is_too_much(&asks.protocols) {
+        let refusal = if is_too_much(&asks.protocols, || self.bytes_of_others(asks.member_id)) {
             Some((ErrorCode::InvalidRequest, asks.member_id))
         } else if !self.has_room_for(at, asks.member_id) {
             Some((ErrorCode::GroupMaxSizeReached, ""))
@@ -262,6 +261,12 @@ impl ClassicGroup {
         self.members.iter().map(member).collect()
     }
 
+    /// What the others say of themselves.
+    fn bytes_of_others(&self, member_id: &str) -> usize {
+        let others = self.members.iter().filter(|(id, _)| ***id != *member_id);
+        others.flat_map(|(_, member)| &member.protocols).map(|it| it.name.len() + it.metadata.len()).sum()
+    }
+
     /// Whether one more fits in, or it is in already.
     fn has_room_for(&self, at: &Step<'_>, member_id: &str) -> bool {
         let members_max = at.settings.members_max;
@@ -293,9 +298,13 @@ fn refused(error: ErrorCode, member_id: &str) -> Response {
     Response::JoinGroup(JoinedGroup::refused(error, member_id))
 }
 
-/// Whether a member says more of itself than is kept.
-pub(crate) fn is_too_much(protocols: &[JoinGroupRequestProtocol<'_>]) -> bool {
-    protocols.len() > PROTOCOLS_MAX || protocols.iter().any(|it| it.metadata.len() > METADATA_BYTES_MAX)
+/// Whether a member says more of itself than is kept beside what `others` do.
+pub(crate) fn is_too_much(
+    protocols: &[JoinGroupRequestProtocol<'_>],
+    others: impl FnOnce() -> usize,
+) -> bool {
+    let bytes = protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum();
+    protocols.len() > PROTOCOLS_MAX || !limits::has_room(bytes, others)
 }
 
 /// An id that nobody had before, as Kafka makes it: what the client calls itself, and a UUID.

@@ -119,18 +119,14 @@ impl ClassicGroup {
 
 /// A member that nobody has heard here.
 fn loaded(said: MemberMetadata, protocol: Option<&Arc<str>>) -> Member {
-    let session_timeout = millis(said.session_timeout);
+    let (rebalance_timeout, session_timeout) = timeouts(&said);
     let subscription: Arc<[u8]> = said.subscription.into();
     let protocols = protocol.map(|name| Protocol { name: name.clone(), metadata: subscription });
     Member {
         instance: said.group_instance_id.map(Arc::from),
         client_id: said.client_id.into(),
         client_host: said.client_host.into(),
-        // Records of Kafka before 0.10.1 have none.
-        rebalance_timeout: match said.rebalance_timeout {
-            ..0 => session_timeout,
-            timeout => millis(timeout),
-        },
+        rebalance_timeout,
         session_timeout,
         protocols: protocols.into_iter().collect(),
         assignment: said.assignment.into(),
@@ -143,9 +139,28 @@ fn loaded(said: MemberMetadata, protocol: Option<&Arc<str>>) -> Member {
     }
 }
 
+/// How long a member may take to join, and be silent.
+fn timeouts(said: &MemberMetadata) -> (Duration, Duration) {
+    let session_timeout = millis(said.session_timeout);
+    match said.rebalance_timeout {
+        // Records of Kafka before 0.10.1 have none.
+        ..0 => (session_timeout, session_timeout),
+        timeout => (millis(timeout), session_timeout),
+    }
+}
+
 impl Member {
-    /// A later record says what it has, and how it described itself in the protocol that was chosen.
+    /// A later record says what it has, and how it described itself with the protocol that was chosen: what is known of
+    /// it is what its last record says, whether or not those before are still in the log.
     fn learn(&mut self, said: MemberMetadata, protocol: Option<&Arc<str>>) {
+        (self.rebalance_timeout, self.session_timeout) = timeouts(&said);
+        for (known, said) in
+            [(&mut self.client_id, said.client_id), (&mut self.client_host, said.client_host)]
+        {
+            if **known != *said {
+                *known = said.into();
+            }
+        }
         if *self.assignment != *said.assignment {
             self.assignment = said.assignment.into();
         }
@@ -160,4 +175,36 @@ impl Member {
 
 pub(super) fn to_millis(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A static member came back with other times and from elsewhere, in a rebalance that its coordinator did not see
+    /// the end of: under its new id there are two records.
+    #[test]
+    fn what_is_known_of_a_member_is_what_its_last_record_says() {
+        let value = |session_timeout: i32, host: &str| GroupMetadataValue {
+            protocol_type: "consumer".to_owned(),
+            generation: 1,
+            protocol: Some("range".to_owned()),
+            leader: Some("a".to_owned()),
+            current_state_timestamp: 7,
+            members: vec![MemberMetadata {
+                member_id: "a".to_owned(),
+                client_id: host.to_owned(),
+                client_host: host.to_owned(),
+                session_timeout,
+                ..MemberMetadata::default()
+            }],
+        };
+        let loaded = |values: &[GroupMetadataValue]| {
+            let mut group = ClassicGroup::new("g".into());
+            values.iter().cloned().for_each(|value| group.replay(value));
+            group.settled().expect("it is stable")
+        };
+        let (old, new) = (value(10_000, "there"), value(60_000, "here"));
+        assert_eq!(loaded(&[old, new.clone()]), loaded(&[new]));
+    }
 }

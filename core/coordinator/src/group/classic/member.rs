@@ -111,6 +111,11 @@ impl Member {
                 .all(|(a, b)| *a.name == *b.name && *a.metadata == *b.metadata)
     }
 
+    /// Whether its connection went away while it waited to be told that it joined.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.joining.is_some_and(|joining| joining.ticket.is_none())
+    }
+
     /// What it says of itself in a protocol.
     pub(super) fn metadata(&self, protocol: &str) -> Option<&Arc<[u8]>> {
         self.protocols.iter().find(|it| *it.name == *protocol).map(|it| &it.metadata)

@@ -117,7 +117,10 @@ impl ClassicGroup {
         self.sync_due = Some(now + self.rebalance_timeout());
         let mut tickets = Vec::with_capacity(self.members.len());
         for (id, member) in &mut self.members {
-            member.touch(now);
+            // Of one that hung up while it waited it is not known whether it is there: it keeps the time that is left.
+            if !member.has_hung_up() {
+                member.touch(now);
+            }
             member.is_new = false;
             member.has_synced = false;
             member.was_passed_over = member.joining.is_none();
@@ -138,16 +141,21 @@ impl ClassicGroup {
         self.write(out);
     }
 
-    /// Whether there is a leader that joined: the old one, or else the first of those who did.
+    /// Whether there is a leader that joined: the old one, or else the first of those who did. One that waits to be told
+    /// goes before one that hung up, for which all others would wait.
     fn elect_leader(&mut self) -> bool {
-        let has_joined = |id: &Arc<str>| self.members.get(id).is_some_and(|it| it.joining.is_some());
-        if self.leader.as_ref().is_some_and(has_joined) {
-            return true;
-        }
-        let first = self.members.keys().find(|id| has_joined(id)).cloned();
-        let is_elected = first.is_some();
-        self.leader = first.or(self.leader.take());
+        let waits = |member: &Member| member.joining.is_some() && !member.has_hung_up();
+        let has_joined = |member: &Member| member.joining.is_some();
+        let elected = self.first_to_lead(waits).or_else(|| self.first_to_lead(has_joined));
+        let is_elected = elected.is_some();
+        self.leader = elected.or(self.leader.take());
         is_elected
+    }
+
+    /// The leader if it `may`, else the first that may.
+    fn first_to_lead(&self, may: impl Fn(&Member) -> bool) -> Option<Arc<str>> {
+        let leader = self.leader.iter().filter_map(|id| self.members.get_key_value(id));
+        leader.chain(&self.members).find(|(_, member)| may(member)).map(|(id, _)| id.clone())
     }
 
     /// The protocol that most members like best, of those that all can; the first by name if several are liked as

@@ -63,12 +63,13 @@ impl ClassicGroup {
         let alone = [MemberIdentity { member_id: asks.member_id, ..MemberIdentity::default() }];
         let leaving = if version >= LEAVE_BATCHED_FROM { &asks.members[..] } else { &alone[..] };
         let mut left = LeftGroup::default();
-        let mut was_any_there = false;
+        let (mut has_member_left, mut has_id_gone) = (false, false);
         for identity in leaving {
             let error = match self.find_leaving(identity) {
                 Ok(id) => {
-                    was_any_there = true;
-                    self.remove(&id, out);
+                    let was_member = self.remove(&id, out);
+                    has_member_left |= was_member;
+                    has_id_gone |= !was_member;
                     ErrorCode::None
                 }
                 Err(error) => error,
@@ -76,8 +77,11 @@ impl ClassicGroup {
             let instance = identity.group_instance_id.map(Arc::from);
             left.members.push((identity.member_id.into(), instance, error));
         }
-        if was_any_there && self.state != State::Empty {
+        if has_member_left && self.state != State::Empty {
             self.rebalance_or_complete(at, Cause::MemberLeft, out);
+        } else if has_id_gone {
+            // Somebody may have been waited for that will not come.
+            self.complete_if_all_joined(at, out);
         }
         left
     }
