@@ -255,6 +255,5 @@ fn consumer_settings(settings: &GroupSettings) -> ConsumerGroupSettings {
         regex_refresh_interval: settings.consumer_regex_refresh_interval,
         assignors: assignors.collect(),
         migration: MigrationPolicy::from_name(&settings.consumer_migration_policy).unwrap_or_default(),
-        ..ConsumerGroupSettings::default()
     }
 }
