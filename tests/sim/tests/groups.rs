@@ -53,7 +53,7 @@ const PLANTED: &[(Plant, u64)] = &[
     (Plant::StaleCommitTaken, 10),
     (Plant::HeartbeatsUnread, 5),
     (Plant::CompactIsDelete, 5),
-    (Plant::TombstonesForgotten, 120),
+    (Plant::TombstonesForgotten, 40),
     (Plant::StaleEpochTaken, 20),
     (Plant::GivenBeforeRevoked, 20),
     (Plant::AssignmentsUnloaded, 5),

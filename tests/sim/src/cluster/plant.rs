@@ -69,7 +69,7 @@ pub enum Plant {
     HeartbeatsUnread,
     /// A log that is to keep of each key the last loses what is old.
     CompactIsDelete,
-    /// Followers take every replica for one in sync, and drop tombstones that one of them lacks.
+    /// Tombstones are dropped that a replica may lack.
     TombstonesForgotten,
     /// Nobody looks at the epoch of a commit.
     StaleEpochTaken,

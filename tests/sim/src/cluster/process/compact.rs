@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use base::{Now, Offset};
+use base::{Effects, Now, Offset};
 use broker::host::HostedPartition;
+use replica::{Effect, Partition};
 use storage::checkpoint::PartitionOffsets;
-use storage::{Compaction, CompactionError, LookupError, Swap};
+use storage::{Committed, Compaction, CompactionError, LookupError, Swap};
 
 use super::Process;
 use super::cell::Cell;
@@ -56,7 +57,18 @@ impl Process {
                 }
             });
         }
-        match cell.act(|partition, out| partition.compaction_plan(now, MAP_BYTES_MAX, out)) {
+        let forgets = self.plant == Some(Plant::TombstonesForgotten);
+        let plan = |partition: &mut Partition, out: &mut Effects<Effect>| match forgets {
+            true => {
+                let committed = Committed { upto: partition.high_watermark(), by_all: true };
+                partition
+                    .log_mut()
+                    .compaction_plan(now, committed, MAP_BYTES_MAX)
+                    .map_err(CompactionError::from)
+            }
+            false => partition.compaction_plan(now, MAP_BYTES_MAX, out),
+        };
+        match cell.act(plan) {
             Ok(Some(compaction)) => {
                 self.compacting = Some(Compacting { cell, compaction, swap: None });
             }

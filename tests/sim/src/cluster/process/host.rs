@@ -10,7 +10,7 @@ use broker::partition::{assignment, flush_policy, log_settings, partition_settin
 use controller::{AssignReplicasToDirs, Command};
 use metadata::settings::TopicSettings;
 use metadata::{ConfigResource, Delta, Partition, Topic};
-use replica::{Assignment, PartitionSettings};
+use replica::PartitionSettings;
 use storage::dirs::locate::Place;
 use storage::disk::DiskError;
 use storage::layout::stray_dir_name;
@@ -154,17 +154,7 @@ impl Process {
         if self.plant == Some(Plant::LeadershipKept) && is_deposed {
             return;
         }
-        let told = self.told(partition);
-        cell.act(|it, out| it.assign(now, &told, out));
-    }
-
-    /// What a replica is told of its partition.
-    fn told(&self, partition: &Partition) -> Assignment {
-        let mut told = assignment(partition);
-        if self.plant == Some(Plant::TombstonesForgotten) && told.leader != Some(self.id) {
-            told.isr.clone_from(&told.replicas);
-        }
-        told
+        cell.act(|it, out| it.assign(now, &assignment(partition), out));
     }
 
     fn open(&mut self, now: Now, topic: &Topic, partition: &Partition, is_start: bool) {
@@ -232,8 +222,7 @@ impl Process {
         } else {
             self.placing.waiting.insert(key, Arc::clone(&cell));
         }
-        let told = self.told(partition);
-        cell.act(|it, out| it.assign(now, &told, out));
+        cell.act(|it, out| it.assign(now, &assignment(partition), out));
     }
 
     /// The log of a partition in one of the directories, and up to where it is known to be committed.
