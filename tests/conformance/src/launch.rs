@@ -1,7 +1,7 @@
 //! What a program is told when it starts.
 
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::Range;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self, UnixListener};
@@ -109,7 +109,8 @@ fn claim(ports: impl IntoIterator<Item = u16>) -> bool {
         // A name without a file, which is taken as long as this is open.
         let name = net::SocketAddr::from_abstract_name(format!("vltava-port-{port}")).ok()?;
         let claim = UnixListener::bind_addr(&name).ok()?;
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?;
+        // Not by listening: a process that is started at this moment would have the socket, too, until it runs.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err().then_some(())?;
         Some(claim)
     };
     let Some(claims) = ports.into_iter().map(one).collect::<Option<Vec<_>>>() else { return false };
