@@ -153,7 +153,7 @@ impl Topics {
 
     pub(super) fn delete(&self, admin: &Admin) -> Result<()> {
         let deleted = admin.delete_topics(self.names.iter().cloned()).wait();
-        // One that took long to answer was asked again, and had done it.
+        // A broker may ask its controller twice, which has done it the first time.
         let is_gone = |error: &AdminError| error.code() == Some(ErrorCode::UnknownTopicOrPartition);
         let kept = deleted.into_iter().filter_map(Result::err).find(|error| !is_gone(error));
         kept.map_or(Ok(()), |error| Err(error).context("cannot delete the topics of the run"))
