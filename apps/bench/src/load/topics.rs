@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const SETTLED: Duration = Duration::from_millis(200);
 
 impl Topics {
-    /// Makes them, and waits until each partition is led.
+    /// Makes them, and waits until each partition is led, and its leader knows that.
     pub(super) fn create(admin: &Admin, driver: &Driver, workload: &Workload, run: u64) -> Result<Self> {
         let names: Vec<String> = (0..workload.topics).map(|at| format!("bench-{run:016x}-{at}")).collect();
         let replicas = driver.replication_factor.unwrap_or(workload.replication_factor);
@@ -72,7 +72,8 @@ impl Topics {
                         || topic.partitions.iter().any(|partition| partition.leader.is_none())
                 })
             });
-            if !missing {
+            // And what it says of another, that one may not know: with acks=0 it would drop what comes, and say nothing.
+            if !missing && self.ask_ends(admin).into_iter().all(|end| end.is_ok()) {
                 return Ok(());
             }
             ensure!(Instant::now() < until, "the partitions of the run have no leaders after {LED_MAX:?}");
@@ -110,14 +111,10 @@ impl Topics {
         let until = Instant::now() + READABLE_MAX;
         let (mut before, mut since) = (Ends::new(), Instant::now());
         loop {
-            let places = (0..self.places()).map(|place| {
-                let (topic, partition) = self.at(place);
-                (topic, partition, At::Latest)
-            });
             let end = |found: Result<FoundOffset, AdminError>| {
                 found?.offset.context("a partition does not say where it ends")
             };
-            let ends = admin.list_offsets(places).wait().into_iter().map(end).collect::<Result<Ends>>()?;
+            let ends = self.ask_ends(&admin).into_iter().map(end).collect::<Result<Ends>>()?;
             let readable: i64 = ends.iter().map(|end| end.0).sum();
             if ends != before {
                 (before, since) = (ends, Instant::now());
@@ -128,6 +125,15 @@ impl Topics {
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// What the leader of each place says of its end.
+    fn ask_ends(&self, admin: &Admin) -> Vec<Result<FoundOffset, AdminError>> {
+        let places = (0..self.places()).map(|place| {
+            let (topic, partition) = self.at(place);
+            (topic, partition, At::Latest)
+        });
+        admin.list_offsets(places).wait()
     }
 
     /// What a record takes in a log on average, one copy of it, where records are compressed; `None` if the

@@ -30,6 +30,8 @@ pub(crate) struct Manner {
     pub(crate) cold_until: u64,
     /// So long after it was asked it says where partitions end.
     pub(crate) ends_delay: Option<Duration>,
+    /// The time it is asked where partitions end, counted from one, at which it knows that it leads them.
+    pub(crate) leads_after: u32,
     /// What becomes of the batch with this record of the first sender.
     pub(crate) lie: Option<(u64, Lie)>,
 }
@@ -69,6 +71,8 @@ pub(crate) struct State {
     pub(crate) acknowledged: Vec<Acknowledged>,
     /// Of each record that was read, from when it was due until its answer was about to be written.
     pub(crate) read: Vec<Duration>,
+    /// How often somebody asked where partitions end.
+    pub(crate) asked_for_ends: u32,
     /// Records that came.
     produced: u64,
     stalls_until: Option<Duration>,

@@ -76,3 +76,12 @@ fn an_honest_broker_is_believed() {
         assert_eq!((found.verdict.checked(), found.failed), (1_000, 0), "{more}");
     }
 }
+
+#[test]
+fn a_leader_that_does_not_know_yet_is_waited_for() {
+    // What comes before it knows is dropped, and acks=0 does not hear of it.
+    let broker = Broker::start(Manner { leads_after: 3, ..Manner::default() });
+    let found = run(&broker, "partitions: 4\nrecords: 1000\nwarmup_seconds: 0\nacks: 0");
+    assert!(found.verdict.is_clean(), "{}", found.verdict.in_words());
+    assert_eq!(found.verdict.checked(), 1_000);
+}

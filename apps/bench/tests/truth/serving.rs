@@ -147,12 +147,16 @@ impl Shared {
     }
 
     fn list_offsets(&self, header: &RequestHeader<'_>, asked: &ListOffsetsRequest<'_>) -> Vec<u8> {
-        let state = self.state();
+        let mut state = self.state();
+        let mut parts = asked.topics.iter().flat_map(|topic| &topic.partitions);
+        state.asked_for_ends += u32::from(parts.any(|part| part.timestamp != EARLIEST));
+        let error_code = self.leading(&state).code();
         let topics = asked.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|part| {
                 let end = state.logs.get(topic.name, part.partition_index).map_or(0, |log| log.end());
                 ListOffsetsPartitionResponse {
                     partition_index: part.partition_index,
+                    error_code,
                     offset: if part.timestamp == EARLIEST { 0 } else { end },
                     leader_epoch: 0,
                     ..Default::default()
@@ -164,6 +168,12 @@ impl Shared {
         framed(header, ApiKey::ListOffsets, &said)
     }
 
+    /// What it says of any partition, unless it knows that it leads it.
+    fn leading(&self, state: &State) -> ErrorCode {
+        let knows = state.asked_for_ends >= self.manner.leads_after;
+        if knows { ErrorCode::None } else { ErrorCode::NotLeaderOrFollower }
+    }
+
     fn produce(
         &self,
         header: &RequestHeader<'_>,
@@ -171,11 +181,18 @@ impl Shared {
         came: Duration,
     ) -> Option<Vec<u8>> {
         let mut state = self.state();
+        let leading = self.leading(&state);
         let mut responses = Vec::new();
         for topic in &asked.topic_data {
             let mut partition_responses = Vec::new();
             for part in &topic.partition_data {
                 let (batch, index) = (bytes(part.records), part.index);
+                if leading != ErrorCode::None {
+                    let error_code = leading.code();
+                    let part = PartitionProduceResponse { index, error_code, ..Default::default() };
+                    partition_responses.push(part);
+                    continue;
+                }
                 let records = sent(batch);
                 let is_it = |&(number, _): &(u64, _)| records.iter().any(|sent| sent.number == number);
                 let lie = self.manner.lie.filter(|lie| !state.has_lied && is_it(lie)).map(|(_, lie)| lie);
