@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 
 use crate::chance::Chance;
-use crate::template::Template;
+use crate::template::{LOG_LINE, Template};
 
 /// The values of records, one after the other.
 pub enum Payload {
@@ -19,6 +19,9 @@ pub enum Payload {
     Monotonic(Count),
     /// A text with places that are filled anew for each record.
     Template(Template),
+    /// What a template made before anything was measured, one after the other and again from the start: to fill its
+    /// places takes longer than sending it.
+    Made(Made),
 }
 
 /// See [`Payload::Bytes`].
@@ -33,6 +36,12 @@ pub struct Stretches {
 pub struct Lines {
     lines: Arc<[Vec<u8>]>,
     chance: Chance,
+}
+
+/// See [`Payload::Made`].
+pub struct Made {
+    values: Arc<[Vec<u8>]>,
+    at: usize,
 }
 
 /// See [`Payload::Monotonic`].
@@ -67,6 +76,18 @@ impl Payload {
         })
     }
 
+    /// Lines of JSON as the log of a web application has them.
+    pub fn log_lines(chance: Chance) -> Result<Self> {
+        let mut template = Template::new(LOG_LINE, 0, chance)?;
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        while bytes < TEXT_BYTES {
+            let value = template.next_value().to_vec();
+            bytes += value.len();
+            values.push(value);
+        }
+        Ok(Self::Made(Made { values: values.into(), at: 0 }))
+    }
+
     fn bytes(size: usize, mut chance: Chance, fill: impl Fn(&mut [u8], &mut Chance)) -> Self {
         let mut text = vec![b'.'; TEXT_BYTES + size];
         fill(&mut text, &mut chance);
@@ -95,6 +116,10 @@ impl Payload {
             Self::Lines(Lines { lines, .. }) => Self::Lines(Lines { lines: lines.clone(), chance }),
             Self::Monotonic(_) => Self::monotonic(first),
             Self::Template(template) => Self::Template(template.another(first, chance)),
+            Self::Made(Made { values, .. }) => {
+                let at = chance.below(values.len() as u64) as usize;
+                Self::Made(Made { values: values.clone(), at })
+            }
         }
     }
 
@@ -117,7 +142,7 @@ impl Payload {
     pub fn free_bytes(&self) -> usize {
         match self {
             Self::Bytes(Stretches { size, .. }) => *size,
-            Self::Lines(_) | Self::Monotonic(_) | Self::Template(_) => 0,
+            Self::Lines(_) | Self::Monotonic(_) | Self::Template(_) | Self::Made(_) => 0,
         }
     }
 
@@ -142,6 +167,11 @@ impl Payload {
                 text.as_bytes()
             }
             Self::Template(template) => template.next_value(),
+            Self::Made(Made { values, at }) => {
+                let value = &values[*at];
+                *at = if *at + 1 < values.len() { *at + 1 } else { 0 };
+                value
+            }
         }
     }
 }
@@ -208,6 +238,21 @@ mod tests {
     fn lines_are_split_at_their_delimiter() {
         assert_eq!(split(b"a\nbc\n", b"\n"), [b"a".to_vec(), b"bc".to_vec()]);
         assert_eq!(split(b"a||b|c", b"||"), [b"a".to_vec(), b"b|c".to_vec()]);
+    }
+
+    #[test]
+    fn no_batch_has_a_log_line_twice() {
+        let mut payload = Payload::log_lines(Chance::new(5, 0)).expect("its template is right");
+        let mut of_another = payload.another(7, Chance::new(5, 1));
+        let mut drawn = std::collections::HashSet::new();
+        let mut bytes = 0;
+        while bytes < TEXT_BYTES / 2 {
+            let line = payload.next_value().to_vec();
+            serde_json::from_slice::<serde_json::Value>(&line).expect("it is JSON");
+            bytes += line.len();
+            assert!(drawn.insert(line), "it comes again after {bytes} bytes");
+        }
+        assert_ne!(of_another.next_value(), payload.next_value(), "they begin elsewhere");
     }
 
     #[test]

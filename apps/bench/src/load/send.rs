@@ -21,7 +21,7 @@ use crate::mark::{Form, MARK_BYTES, Marker, SHORT_MARK_BYTES, TIMED_MARK_BYTES};
 use crate::meter::{Counting, Measured, Meter};
 use crate::payload::Payload;
 use crate::schedule::{Arrivals, Punctuality, Rate, Schedule, wait_until};
-use crate::template::{LOG_LINE, Template};
+use crate::template::Template;
 use crate::watch::Watch;
 use crate::workload::{Pace, Workload};
 
@@ -176,7 +176,7 @@ pub(super) fn payload(workload: &Workload) -> Result<Payload> {
     let size = workload.record_bytes;
     match workload.payload.split_once(':') {
         None if workload.payload == "letters" => Ok(Payload::letters(size, chance)),
-        None if workload.payload == "log-lines" => Ok(Payload::Template(Template::new(LOG_LINE, 0, chance)?)),
+        None if workload.payload == "log-lines" => Payload::log_lines(chance),
         Some(("share", share)) => {
             let share = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
             let share = share.context("payload: share:NUMBER, where the number is from 0 to 1")?;
