@@ -47,8 +47,9 @@ impl Topics {
         };
         let created = admin.create_topics(names.iter().map(topic)).wait();
         let topics = Self { names, partitions: workload.partitions as usize };
-        let mut created = created.into_iter().map(|one| one.context("cannot make the topics of the run"));
-        let made = created.try_for_each(|one| one.map(drop)).and_then(|()| topics.await_leaders(admin));
+        let created =
+            done(created, ErrorCode::TopicAlreadyExists).context("cannot make the topics of the run");
+        let made = created.and_then(|()| topics.await_leaders(admin));
         if let Err(error) = made {
             // The cluster may be somebody's: nothing stays of them, though nobody may know which it has.
             drop(topics.delete(admin));
@@ -159,11 +160,15 @@ impl Topics {
 
     pub(super) fn delete(&self, admin: &Admin) -> Result<()> {
         let deleted = admin.delete_topics(self.names.iter().cloned()).wait();
-        // A broker may ask its controller twice, which has done it the first time.
-        let is_gone = |error: &AdminError| error.code() == Some(ErrorCode::UnknownTopicOrPartition);
-        let kept = deleted.into_iter().filter_map(Result::err).find(|error| !is_gone(error));
-        kept.map_or(Ok(()), |error| Err(error).context("cannot delete the topics of the run"))
+        done(deleted, ErrorCode::UnknownTopicOrPartition).context("cannot delete the topics of the run")
     }
+}
+
+/// Whether all of it was done. A broker that hears nothing asks its controller twice, which has done it the first time
+/// and says so with this code; nobody else has topics of these names.
+fn done<T>(results: Vec<Result<T, AdminError>>, before: ErrorCode) -> Result<(), AdminError> {
+    let error = results.into_iter().filter_map(Result::err).find(|error| error.code() != Some(before));
+    error.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub(crate) struct Manner {
     pub(crate) ends_delay: Option<Duration>,
     /// The time it is asked where partitions end, counted from one, at which it knows that it leads them.
     pub(crate) leads_after: u32,
+    /// What it makes and deletes it does twice, and says what came of the second time.
+    pub(crate) does_twice: bool,
     /// What becomes of the batch with this record of the first sender.
     pub(crate) lie: Option<(u64, Lie)>,
 }

@@ -85,3 +85,10 @@ fn a_leader_that_does_not_know_yet_is_waited_for() {
     assert!(found.verdict.is_clean(), "{}", found.verdict.in_words());
     assert_eq!(found.verdict.checked(), 1_000);
 }
+
+#[test]
+fn topics_that_are_made_and_deleted_twice_are_those_of_the_run() {
+    let broker = Broker::start(Manner { does_twice: true, ..Manner::default() });
+    let found = run(&broker, "records: 1000\nwarmup_seconds: 0");
+    assert_eq!((found.verdict.checked(), found.verdict.is_clean()), (1_000, true));
+}

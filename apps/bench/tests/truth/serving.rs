@@ -125,6 +125,7 @@ impl Shared {
         let topics = asked.topics.iter().map(|topic| {
             state.logs.create(topic.name, topic.num_partitions);
             CreatableTopicResult {
+                error_code: self.or_twice(ErrorCode::TopicAlreadyExists),
                 name: topic.name,
                 topic_id: id_of(topic.name),
                 num_partitions: topic.num_partitions,
@@ -140,10 +141,16 @@ impl Shared {
         let mut state = self.state();
         let responses = asked.topic_names.iter().map(|&name| {
             state.logs.delete(name);
-            DeletableTopicResult { name: Some(name), ..Default::default() }
+            let error_code = self.or_twice(ErrorCode::UnknownTopicOrPartition);
+            DeletableTopicResult { name: Some(name), error_code, ..Default::default() }
         });
         let said = DeleteTopicsResponse { responses: responses.collect(), ..Default::default() };
         framed(header, ApiKey::DeleteTopics, &said)
+    }
+
+    /// What it says where it did what was asked for, if the second time would be answered so.
+    fn or_twice(&self, second: ErrorCode) -> i16 {
+        if self.manner.does_twice { second.code() } else { ErrorCode::None.code() }
     }
 
     fn list_offsets(&self, header: &RequestHeader<'_>, asked: &ListOffsetsRequest<'_>) -> Vec<u8> {
