@@ -164,8 +164,8 @@ impl Topics {
     }
 }
 
-/// Whether all of it was done. A broker that hears nothing asks its controller twice, which has done it the first time
-/// and says so with this code; nobody else has topics of these names.
+/// Whether all of it was done. Who hears nothing asks again, a client its broker and a broker its controller: what was
+/// done the first time is answered with this code, for nobody else has topics of these names.
 fn done<T>(results: Vec<Result<T, AdminError>>, before: ErrorCode) -> Result<(), AdminError> {
     let error = results.into_iter().filter_map(Result::err).find(|error| error.code() != Some(before));
     error.map_or(Ok(()), Err)

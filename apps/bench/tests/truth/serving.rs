@@ -57,7 +57,10 @@ pub(crate) fn asks_for_ends(frame: &[u8]) -> bool {
     if header.api_key != ApiKey::ListOffsets.code() {
         return false;
     }
-    let request: ListOffsetsRequest<'_> = read(&header, &mut body);
+    wants_ends(&read(&header, &mut body))
+}
+
+fn wants_ends(request: &ListOffsetsRequest<'_>) -> bool {
     let mut parts = request.topics.iter().flat_map(|topic| &topic.partitions);
     parts.any(|part| part.timestamp != EARLIEST)
 }
@@ -155,8 +158,7 @@ impl Shared {
 
     fn list_offsets(&self, header: &RequestHeader<'_>, asked: &ListOffsetsRequest<'_>) -> Vec<u8> {
         let mut state = self.state();
-        let mut parts = asked.topics.iter().flat_map(|topic| &topic.partitions);
-        state.asked_for_ends += u32::from(parts.any(|part| part.timestamp != EARLIEST));
+        state.asked_for_ends += u32::from(wants_ends(asked));
         let error_code = self.leading(&state).code();
         let topics = asked.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|part| {
