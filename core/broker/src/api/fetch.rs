@@ -10,7 +10,8 @@
 //!                                              └────────── woken, or the time is up ──────┘
 //! ```
 //! A topic that is not there is told of with the next answer, but hurries none: a session that has one
-//! such topic would be answered again and again at once.
+//! such topic would be answered again and again at once. A follower hears of it at once: it may have heard of the
+//! topic before its leader did, leaves it alone for a while, and producers wait until it asks again.
 //!
 //! Records are not read here: the answer has holes, and the edge fills them from the files.
 
@@ -249,7 +250,10 @@ impl ParkedFetch {
                     gathered.throttled_bytes += if throttled.is_some() { fetched.bytes() } else { 0 };
                     gathered.urgent |= fetched.diverging.is_some() || self.is_news(part, fetched);
                 }
-                Found::Absent(_) => gathered.absent += 1,
+                Found::Absent(_) => {
+                    gathered.absent += 1;
+                    gathered.urgent |= matches!(self.terms.reader, Reader::Follower(_));
+                }
                 Found::Elsewhere(..) | Found::Error(_) | Found::Outside(..) => gathered.urgent = true,
             }
             gathered.found.push(found);

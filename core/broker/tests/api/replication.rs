@@ -336,6 +336,24 @@ fn a_leader_that_may_not_know_yet_is_asked_again_soon_and_less_and_less_often() 
     assert_eq!(rests, [10, 20, 40, 80, 100, 100]);
 }
 
+/// What it has waits for records and would keep the question, and producers of the new topic wait for its followers.
+#[test]
+fn a_leader_that_has_not_heard_of_a_topic_does_not_keep_the_question_for_it() {
+    let mut world = leader(&["t"], &[("flush.policy", "os")]);
+    let later = leader(&["t", "late"], &[("flush.policy", "os")]);
+    let [here, there] = [&world, &later].map(|world| world.image().topic("t").unwrap().id);
+    assert_eq!(here, there, "only the other topic is not here yet");
+    let mut follower = Follower::of(&later, &["t", "late"]);
+    let rests = [(); 3].map(|()| {
+        assert!(follower.ask(&mut world).is_none(), "it is told at once");
+        let until = follower.fetcher.deadline().expect("it is refused");
+        let rest = until - world.now.elapsed;
+        world.now.elapsed = until;
+        rest.as_millis()
+    });
+    assert_eq!(rests, [10, 20, 40], "and left in peace for longer each time");
+}
+
 /// A leader that did not wait for it would be followed by one that has the records.
 #[test]
 fn a_deletion_is_answered_once_all_in_sync_have_followed_it() {
