@@ -185,7 +185,7 @@ pub(crate) struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Makes the topics of a new run, once the disk is done with those before.
     pub(crate) fn open(target: Target<'a>, share: Share) -> Result<Self> {
-        target.sources.settle()?;
+        target.sources.await_gone(topics::NAMED)?;
         let admin = admin(target.servers)?;
         let id = run_id();
         let topics = Topics::create(&admin, target.driver, target.workload, id)?;

@@ -2,13 +2,13 @@
 //! the machine did meanwhile.
 
 mod host;
+mod settle; // when the disk is done with what was before
 mod tally; // of a broker, whichever process it is
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 pub use host::{Disk, Host};
@@ -23,18 +23,6 @@ pub struct Sources<'a> {
     pub dir: Option<&'a Path>,
     /// Addresses of their metrics, as Prometheus reads them.
     pub metrics: &'a [String],
-}
-
-impl Sources<'_> {
-    /// Waits until all that was written is on the disk: what is measured next would share it with what was before, and
-    /// pay for what another run, or the part before it, left.
-    pub fn settle(&self) -> Result<()> {
-        let Some(dir) = self.dir else { return Ok(()) };
-        let settled = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-        settled.with_context(|| {
-            format!("what was written to {} could not be brought to its disk", dir.display())
-        })
-    }
 }
 
 /// What some processes used, together.

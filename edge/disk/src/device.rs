@@ -15,6 +15,9 @@ pub struct DeviceCounts {
     pub written_bytes: u64,
     /// How long it had something to do.
     pub busy: Duration,
+    /// How often it was told what is free again; 0 on Linux before 4.18, and where nobody tells it (mount without
+    /// `discard`).
+    pub discards: u64,
     /// How often it was told to flush; 0 on Linux before 5.5.
     pub flushes: u64,
     /// How long those took, together.
@@ -46,19 +49,20 @@ impl Device {
 }
 
 fn of_diskstats(text: &str, major: u32, minor: u32) -> Option<DeviceCounts> {
-    /// Behind the numbers and the name: sectors read and written, milliseconds of work, flushes and their
+    /// Behind the numbers and the name: sectors read and written, milliseconds of work, discards, flushes and their
     /// milliseconds.
-    const PLACES: [usize; 5] = [2, 6, 9, 15, 16];
+    const PLACES: [usize; 6] = [2, 6, 9, 11, 15, 16];
     let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let (major, minor) = (major.to_string(), minor.to_string());
     let mut found = words.filter(|words| words.len() > 3 && words[0] == major && words[1] == minor);
     let counts = found.next()?.split_off(3);
     let number = |at: usize| counts.get(at).and_then(|word| word.parse().ok()).unwrap_or(0);
-    let [read, written, busy_ms, flushes, flush_ms] = PLACES.map(number);
+    let [read, written, busy_ms, discards, flushes, flush_ms] = PLACES.map(number);
     Some(DeviceCounts {
         read_bytes: read * SECTOR_BYTES,
         written_bytes: written * SECTOR_BYTES,
         busy: Duration::from_millis(busy_ms),
+        discards,
         flushes,
         flush_time: Duration::from_millis(flush_ms),
     })
@@ -71,9 +75,10 @@ mod tests {
     #[test]
     fn linux_is_understood() {
         let stats = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n \
-                     254 0 vda 10 1 200 9 30 4 600 8 0 1500 70 1 1 8 9 11 250\n 254 1 vda1 1 1 1 1 1 1 1 1 1 1 1\n";
+                     254 0 vda 10 1 200 9 30 4 600 8 0 1500 70 5 1 8 9 11 250\n 254 1 vda1 1 1 1 1 1 1 1 1 1 1 1\n";
         let device = of_diskstats(stats, 254, 0).expect("it is there");
-        assert_eq!((device.read_bytes, device.written_bytes, device.flushes), (102_400, 307_200, 11));
+        assert_eq!((device.read_bytes, device.written_bytes), (102_400, 307_200));
+        assert_eq!((device.discards, device.flushes), (5, 11));
         assert_eq!([device.busy, device.flush_time].map(|time| time.as_millis()), [1_500, 250]);
         assert_eq!(of_diskstats(stats, 254, 1).map(|device| device.flushes), Some(0), "an older system");
         assert_eq!(of_diskstats(stats, 8, 0), None);

@@ -20,6 +20,8 @@ pub(super) struct Topics {
 /// Where each place ends, by its number.
 pub(crate) type Ends = Vec<Offset>;
 
+/// So the names of all of them begin.
+pub(super) const NAMED: &str = "bench-";
 /// A partition has a leader by then.
 const LED_MAX: Duration = Duration::from_secs(60);
 /// Without acks=all a record may be acknowledged before it can be read; not for longer than this.
@@ -32,7 +34,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 impl Topics {
     /// Makes them, and waits until each partition is led, and its leader knows that.
     pub(super) fn create(admin: &Admin, driver: &Driver, workload: &Workload, run: u64) -> Result<Self> {
-        let names: Vec<String> = (0..workload.topics).map(|at| format!("bench-{run:016x}-{at}")).collect();
+        let names: Vec<String> = (0..workload.topics).map(|at| format!("{NAMED}{run:016x}-{at}")).collect();
         let replicas = driver.replication_factor.unwrap_or(workload.replication_factor);
         let configs = driver.topic.iter().chain(&workload.topic);
         let configs: crate::yaml::Settings =
