@@ -177,11 +177,7 @@ impl Fleet {
         self.await_all_ready()?;
         // To look at their pages takes a while.
         let mut brokers = Brokers::new(target, &phase);
-        let began = self.clock.soon(LEAD);
-        self.order_all(|at| {
-            let shift = Shift::of(offsets[at].nanos.saturating_neg());
-            Order::Start { at: shift.here(began), shift_ns: shift.nanos() }
-        })?;
+        let began = self.start_all(offsets)?;
         let gathering = Gathering::new(self.links.len(), job(0).run, target.workload);
         wait_until(began, || self.clock.now());
         brokers.begin();
@@ -189,7 +185,17 @@ impl Fleet {
         Ok((merged, began))
     }
 
-    fn await_all_ready(&self) -> Result<()> {
+    /// Has them all begin at one moment, by our clock; each is told it by its own.
+    pub(super) fn start_all(&self, offsets: &[Offset]) -> Result<Duration> {
+        let began = self.clock.soon(LEAD);
+        self.order_all(|at| {
+            let shift = Shift::of(offsets[at].nanos.saturating_neg());
+            Order::Start { at: shift.here(began), shift_ns: shift.nanos() }
+        })?;
+        Ok(began)
+    }
+
+    pub(super) fn await_all_ready(&self) -> Result<()> {
         let mut waited_for: Vec<usize> = (0..self.links.len()).collect();
         let until = Instant::now() + READY_MAX;
         while let Some(first) = waited_for.first() {
@@ -261,7 +267,7 @@ impl Fleet {
     }
 
     /// What is known of their clocks, each.
-    fn offsets(&self) -> Result<Vec<Offset>> {
+    pub(super) fn offsets(&self) -> Result<Vec<Offset>> {
         (0..self.links.len()).map(|at| self.offset(at)).collect()
     }
 

@@ -1,10 +1,13 @@
 //! Coordinators and workers on loopback, without a cluster: who may come, and how it ends.
 
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use super::message::{Answer, FORM, Order};
 use super::*;
@@ -76,4 +79,57 @@ fn other_machines_need_a_token() {
     assert!(Worker::new(token, None).listen("0.0.0.0:0").is_ok());
     assert!(Token::new(" short ").is_err() && Token::open(Path::new("/no/such/file")).is_err());
     assert_eq!(format!("{:?}", Token::new("a token nobody guesses").expect("it is long")), "Token(…)");
+}
+
+/// A worker that works nothing, and has a clock that is so much ahead. What is said for it, and when it is to begin.
+fn pretender(ahead: Duration) -> (String, mpsc::Receiver<TcpStream>, mpsc::Receiver<Instant>) {
+    let listening = TcpListener::bind("127.0.0.1:0").expect("there are ports");
+    let address = listening.local_addr().expect("it has one").to_string();
+    let ((hand, mouth), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    thread::spawn(move || {
+        let (mut stream, _) = listening.accept().expect("somebody comes");
+        hand.send(stream.try_clone().expect("it is one")).expect("it is waited for");
+        let since = Instant::now();
+        while let Ok(Some(order)) = frame::read::<Order>(&mut stream, frame::MESSAGE_BYTES_MAX) {
+            let answer = match order {
+                Order::Hello { version, .. } => Answer::Welcome { version, machine: Value::Null },
+                Order::Ping { number } => Answer::Pong { number, at: since.elapsed() + ahead },
+                Order::Start { at, .. } => {
+                    tell.send(since + (at - ahead)).expect("it is waited for");
+                    continue;
+                }
+                _ => continue,
+            };
+            frame::write(&mut stream, &answer).expect("it is listened to");
+        }
+    });
+    (address, mouth, told)
+}
+
+#[test]
+fn all_begin_at_one_moment_once_the_last_is_ready() {
+    let ((one, its_mouth, first), (other, others_mouth, second)) =
+        (pretender(Duration::ZERO), pretender(Duration::from_secs(3600)));
+    let fleet = Fleet::connect(&[one, other], &Token::default()).expect("they listen");
+    let offsets = fleet.offsets().expect("they say what their clocks say");
+    let is_last_ready = Arc::new(AtomicBool::new(false));
+    let (mut one, mut other) =
+        (its_mouth.recv().expect("it is there"), others_mouth.recv().expect("so is it"));
+    let readied = is_last_ready.clone();
+    let saying = thread::spawn(move || {
+        frame::write(&mut one, &Answer::Ready).expect("it is listened to");
+        readied.store(true, Ordering::SeqCst);
+        frame::write(&mut other, &Answer::Ready).expect("it is listened to");
+    });
+    fleet.await_all_ready().expect("they say so");
+    assert!(is_last_ready.load(Ordering::SeqCst), "one of them is not ready");
+    saying.join().expect("it said all");
+    fleet.start_all(&offsets).expect("they listen");
+    let begins = [first, second].map(|told| told.recv_timeout(PATIENCE).expect("it is told"));
+    let apart = begins[0].max(begins[1]) - begins[0].min(begins[1]);
+    let known_to: u64 = offsets.iter().map(|offset| offset.error_ns).sum();
+    assert!(
+        apart <= Duration::from_nanos(known_to),
+        "{apart:?} apart, and clocks are known to {known_to} ns"
+    );
 }
