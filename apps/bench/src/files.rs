@@ -187,6 +187,6 @@ mod tests {
         assert!(markdown.contains("too few runs to tell"), "{markdown}");
         let runs = fs::read_to_string(folder.path().join("a.runs.csv")).expect("it is there");
         assert_eq!(runs.lines().count(), 5, "{runs}");
-        assert!(runs.lines().nth(2).is_some_and(|row| row.starts_with("a,vltava,2,11,")), "{runs}");
+        assert!(runs.lines().nth(2).is_some_and(|row| row.starts_with("a,vltava,2,,,11,")), "{runs}");
     }
 }

@@ -138,6 +138,8 @@ pub struct RunReport {
     pub probes: Vec<Probe>,
     /// Records a second that were due, if that does not change; where it had to be found, what was found.
     pub rate: Option<f64>,
+    /// Whether a rate had to be found, and none was kept up with for a whole run: this is the last that was run.
+    pub is_rate_missed: bool,
     /// Records a second that were taken as fast as can be, where that was tried first.
     pub full_speed_per_sec: Option<f64>,
     /// How often its workload was tried before, to warm brokers up.
@@ -267,6 +269,7 @@ impl RunReport {
             settings: settings.collect(),
             probes,
             rate: None,
+            is_rate_missed: false,
             full_speed_per_sec: None,
             warmup_tries: 0,
             warmup_speeds: Vec::new(),
@@ -299,6 +302,11 @@ impl RunReport {
     /// By how much a time from one machine to another may be wrong at most, if several made the load.
     pub fn clock_error_ns(&self) -> Option<u64> {
         (self.clocks.len() > 1).then(|| worst_pair(self.clocks.iter().map(|clock| clock.error_ns)))
+    }
+
+    /// The highest rate that was kept up with, in records a second, where that was looked for and found.
+    pub fn kept_per_sec(&self) -> Option<f64> {
+        self.rate.filter(|_| !self.probes.is_empty() && !self.is_rate_missed)
     }
 
     /// Whether it got to its end, so that something of it was measured.
@@ -350,6 +358,8 @@ impl Report {
         let has_read = systems().any(|system| system.runs.iter().any(|run| run.read.is_some()));
         // Where records are read, that is what was published.
         match (figure.name, has_read) {
+            ("kept_records_per_sec", _) => of.records_per_sec,
+            ("kept_mib_per_sec", _) => of.mib_per_sec,
             ("written_records_per_sec", false) | ("read_records_per_sec", true) => of.records_per_sec,
             ("written_mib_per_sec", false) | ("read_mib_per_sec", true) => of.mib_per_sec,
             ("send_call_mean_ns", _) => of.send_mean_ms.map(|ms| ms * 1e6),

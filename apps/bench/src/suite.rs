@@ -285,13 +285,16 @@ impl Suite<'_> {
 
     /// What came of a run, with what part that is of what the machine can do.
     fn reported(&self, (workload, driver): (&Workload, &Driver), replicas: u16, paced: Paced) -> RunReport {
-        let Paced { outcome, probes, rate, full_speed_per_sec, warmup_speeds, mut wrong, .. } = paced;
+        let Paced {
+            outcome, probes, rate, is_rate_missed, full_speed_per_sec, warmup_speeds, mut wrong, ..
+        } = paced;
         let log_bytes_per_record = outcome.log_bytes_per_record;
         let run = RunReport::of(outcome, probes, workload);
         wrong.extend(run.wrong.clone());
         let wrong = (!wrong.is_empty()).then(|| wrong.join("; "));
         let warmup_tries = u16::try_from(warmup_speeds.len()).unwrap_or(u16::MAX);
-        let run = RunReport { rate, full_speed_per_sec, warmup_tries, warmup_speeds, wrong, ..run };
+        let run =
+            RunReport { rate, is_rate_missed, full_speed_per_sec, warmup_tries, warmup_speeds, wrong, ..run };
         if !driver.is_here() {
             return run;
         }

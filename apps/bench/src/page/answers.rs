@@ -9,7 +9,8 @@ use crate::report::{FIGURES, Figure, PointReport, SystemReport, Unit};
 use crate::statistics::{Better, Comparison, Judgement, MATTERS, Spread, compare, from_nothing};
 
 /// What a reader asks first.
-const ASKED: [&str; 10] = [
+const ASKED: [&str; 11] = [
+    "kept_records_per_sec",
     "written_records_per_sec",
     "read_records_per_sec",
     "response_p99_ns",

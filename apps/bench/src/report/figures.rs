@@ -41,6 +41,13 @@ pub enum Unit {
 
 /// All of them, the most important first.
 pub const FIGURES: &[Figure] = &[
+    rate("kept_records_per_sec", "kept up with at most, records/s", Unit::PerSecond, |run| {
+        run.kept_per_sec()
+    }),
+    rate("kept_mib_per_sec", "kept up with at most, MiB/s", Unit::MibPerSecond, |run| {
+        let flow = run.written.as_ref().filter(|flow| flow.records_per_sec > 0.0)?;
+        Some(run.kept_per_sec()? * flow.mib_per_sec / flow.records_per_sec)
+    }),
     rate("written_records_per_sec", "written, records/s", Unit::PerSecond, |run| of(&run.written, records)),
     rate("written_mib_per_sec", "written, MiB/s", Unit::MibPerSecond, |run| of(&run.written, mib)),
     rate("read_records_per_sec", "read, records/s", Unit::PerSecond, |run| of(&run.read, records)),
@@ -230,6 +237,7 @@ pub(super) fn thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Probe;
     use crate::workload::Goal;
 
     #[test]
@@ -255,6 +263,25 @@ mod tests {
         assert_eq!(of(99_999), [None, None]);
         assert_eq!(of(100_000), [Some(1.0), None]);
         assert_eq!(of(1_000_000), [Some(1.0), Some(1.0)]);
+    }
+
+    #[test]
+    fn a_rate_that_was_looked_for_is_told_unless_none_was_kept_up_with() {
+        let workload = Workload { search: Some(Goal::default()), ..Workload::default() };
+        let mut report = crate::report::tests::report(workload, &[("vltava", &[10.0])]);
+        let mut run = report.points[0].systems.remove(0).runs.remove(0);
+        let kept = |run: &RunReport| Figure::find("kept_records_per_sec").expect("it is one").of(run);
+        run.rate = Some(12.0);
+        assert_eq!(kept(&run), None, "it was set");
+        run.probes =
+            vec![Probe { rate: 12.0, written_per_sec: 12.0, backlog_growth: 0.0, p99_ns: 1, failed: 0 }];
+        assert_eq!(
+            kept(&run),
+            Some(12.0),
+            "and not the 10 that came through until the last was acknowledged"
+        );
+        run.is_rate_missed = true;
+        assert_eq!(kept(&run), None);
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(crate) struct Headline {
 }
 
 /// The figures that are in it.
-const SHOWN: [&str; 12] = [
+const SHOWN: [&str; 13] = [
+    "kept_records_per_sec",
     "written_records_per_sec",
     "written_mib_per_sec",
     "read_records_per_sec",

@@ -47,6 +47,7 @@ fn run(records_per_sec: f64, p99_ns: u64, wrong: Option<&str>) -> RunReport {
         settings: Map::new(),
         probes: Vec::new(),
         rate: None,
+        is_rate_missed: false,
         full_speed_per_sec: None,
         warmup_tries: 0,
         warmup_speeds: Vec::new(),

@@ -30,6 +30,8 @@ pub(super) struct Paced {
     pub(super) outcome: Outcome,
     pub(super) probes: Vec<Probe>,
     pub(super) rate: Option<f64>,
+    /// Whether that was looked for, and is not kept up with.
+    pub(super) is_rate_missed: bool,
     pub(super) full_speed_per_sec: Option<f64>,
     /// How fast each try was that warmed the brokers up.
     pub(super) warmup_speeds: Vec<f64>,
@@ -180,7 +182,7 @@ impl Trials<'_, '_> {
 
     /// Runs the workload at a rate that was found, or at the highest below that it keeps up with for a whole run;
     /// where it keeps up with none, what is told is the last that was run.
-    fn run_at(&mut self, found: f64, goal: &Goal, search: &mut Search) -> Result<(f64, Outcome)> {
+    fn run_at(&mut self, found: f64, goal: &Goal, search: &mut Search) -> Result<Ran> {
         let mut rate = found;
         let mut best: Option<Ran> = None;
         loop {
@@ -206,7 +208,7 @@ impl Trials<'_, '_> {
             if let Some(Ran { rate, outcome, .. }) = other {
                 self.check(&format!("at {rate} records/s, which was run as well"), &outcome);
             }
-            let Some(next) = next else { return Ok((told.rate, told.outcome)) };
+            let Some(next) = next else { return Ok(told) };
             (rate, best) = (next, Some(told));
         }
     }
@@ -231,14 +233,15 @@ impl Trials<'_, '_> {
                 "{rate:.0} records/s is the most that was tried: no rate was found that is too high"
             ));
         }
-        let (rate, outcome) = self.run_at(rate, goal, &mut search)?;
+        let Ran { rate, outcome, is_kept } = self.run_at(rate, goal, &mut search)?;
         if search::is_read_at_no_time(&outcome) {
             self.notes.push(format!(
                 "that 99 % take {} ms at most was asked of acknowledgements: when records were read is not known",
                 goal.p99_ms
             ));
         }
-        Ok(self.done(outcome, search.into_probes(), Some(rate), Some(full_speed)))
+        let done = self.done(outcome, search.into_probes(), Some(rate), Some(full_speed));
+        Ok(Paced { is_rate_missed: !is_kept, ..done })
     }
 
     fn done(
@@ -249,7 +252,8 @@ impl Trials<'_, '_> {
         full_speed_per_sec: Option<f64>,
     ) -> Paced {
         let Self { warmup_speeds, wrong, notes, .. } = self;
-        Paced { outcome, probes, rate, full_speed_per_sec, warmup_speeds, wrong, notes }
+        let is_rate_missed = false;
+        Paced { outcome, probes, rate, is_rate_missed, full_speed_per_sec, warmup_speeds, wrong, notes }
     }
 }
 

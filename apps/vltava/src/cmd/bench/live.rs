@@ -130,7 +130,13 @@ fn of_second(second: &Second) -> String {
 }
 
 fn of_run(run: &RunReport) -> String {
-    let wanted = ["written_records_per_sec", "read_records_per_sec", "response_p99_ns", "end_to_end_p99_ns"];
+    let wanted = [
+        "kept_records_per_sec",
+        "written_records_per_sec",
+        "read_records_per_sec",
+        "response_p99_ns",
+        "end_to_end_p99_ns",
+    ];
     let figures = FIGURES.iter().filter(|figure| wanted.contains(&figure.name));
     let mut words: Vec<String> = figures
         .filter_map(|figure| Some(format!("{} {}", figure.title, figure.show(figure.of(run)?))))
