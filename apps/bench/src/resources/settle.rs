@@ -24,7 +24,7 @@ const GONE_MAX: Duration = Duration::from_secs(60);
 /// From one look to the next.
 const LOOK: Duration = Duration::from_millis(50);
 /// The disk has been told all if it is told nothing for so long.
-const QUIET: Duration = Duration::from_millis(500);
+const QUIET: Duration = Duration::from_millis(200);
 /// Longer than that nobody waits.
 const QUIET_MAX: Duration = Duration::from_secs(20);
 /// Logs are in directories of a broker's data, which are in one of the run's.
