@@ -185,7 +185,7 @@ pub(crate) struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Makes the topics of a new run, once the disk is done with those before.
     pub(crate) fn open(target: Target<'a>, share: Share) -> Result<Self> {
-        target.sources.await_gone(topics::NAMED)?;
+        target.sources.await_gone(topics::NAMED, target.stop)?;
         let admin = admin(target.servers)?;
         let id = run_id();
         let topics = Topics::create(&admin, target.driver, target.workload, id)?;
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
     /// All is written, and then readers are measured.
     fn stored(&self, show: &mut Show<'_>) -> Result<Outcome> {
         let sent = self.fill(self.clock.now())?;
-        self.target.sources.settle()?;
+        self.target.sources.settle(self.target.stop)?;
         let ends = self.ends(&sent)?;
         let until = self.clock.now() + self.target.read_for;
         loop {

@@ -19,7 +19,7 @@ pub use tally::Tally;
 pub struct Sources<'a> {
     /// The brokers that run here.
     pub brokers: &'a [Tally],
-    /// A directory on the disk that their data is on.
+    /// Where they have their data, each in a directory of its own.
     pub dir: Option<&'a Path>,
     /// Addresses of their metrics, as Prometheus reads them.
     pub metrics: &'a [String],

@@ -211,9 +211,8 @@ impl Suite<'_> {
         let (mut cluster, are_brokers_kept) = self.brokers(workload, driver, kept)?;
         let (tallies, servers, metrics) =
             (cluster.tallies(), cluster.servers().to_owned(), cluster.metrics().to_owned());
-        let is_there = driver.system == System::Bootstrap;
-        let dir = (!is_there).then_some(&*self.site.dir);
-        let sources = Sources { brokers: &tallies, dir, metrics: &metrics };
+        let dir = cluster.dir().map(Path::to_owned);
+        let sources = Sources { brokers: &tallies, dir: dir.as_deref(), metrics: &metrics };
         let target = Target {
             servers: &servers,
             sources,

@@ -191,8 +191,13 @@ impl Cluster {
         Ok(())
     }
 
+    /// Where its brokers have their data, each in a directory of its own; `None` of those that were there before.
+    pub fn dir(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
     fn home(&self) -> Result<&Path> {
-        self.home.as_deref().context("it was there before, and has no folder here")
+        self.dir().context("it was there before, and has no folder here")
     }
 
     fn data(&self, id: usize) -> Result<PathBuf> {

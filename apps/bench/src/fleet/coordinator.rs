@@ -114,7 +114,7 @@ impl Fleet {
         let before = self.offsets()?;
         if target.workload.stored {
             let (filled, _) = self.phase(stage, target, Phase::Fill, &before, &mut |_| {})?;
-            target.sources.settle()?;
+            target.sources.settle(target.stop)?;
             let ends = stage.ends(&filled.sent)?;
             let until = Instant::now() + target.read_for;
             let (drained, began) = loop {

@@ -11,7 +11,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -27,32 +27,43 @@ const LOOK: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_millis(200);
 /// Longer than that nobody waits.
 const QUIET_MAX: Duration = Duration::from_secs(20);
-/// Logs are in directories of a broker's data, which are in one of the run's.
-const DEPTH: u32 = 3;
+/// Logs are in the directories of brokers, which are in one of theirs.
+const DEPTH: u32 = 2;
 
 impl Sources<'_> {
-    /// Waits until the disk is done with all that was before, and logs of topics whose names begin so are gone.
-    pub fn await_gone(&self, topics: &str) -> Result<()> {
+    /// Waits until the disk is done with all that was before, and logs of topics whose names begin so are gone; or until
+    /// it is to stop.
+    pub fn await_gone(&self, topics: &str, stop: &AtomicBool) -> Result<()> {
         let Some(dir) = self.dir else { return Ok(()) };
-        let until = Instant::now() + GONE_MAX;
-        while holds(dir, topics, DEPTH) && Instant::now() < until {
-            sleep(LOOK);
-        }
-        self.settle()
+        look_until(stop, |waited| waited >= GONE_MAX || !holds(dir, topics, DEPTH));
+        self.settle(stop)
     }
 
-    /// Waits until the disk is done with all that was written, and with what was deleted: what is measured next would
-    /// share it with that.
-    pub fn settle(&self) -> Result<()> {
+    /// Waits until the disk is done with all that was written, and with what was deleted, or until it is to stop: what is
+    /// measured next would share it with that.
+    pub fn settle(&self, stop: &AtomicBool) -> Result<()> {
         let Some(dir) = self.dir else { return Ok(()) };
         let settled = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
         settled.with_context(|| {
             format!("what was written to {} could not be brought to its disk", dir.display())
         })?;
         if let Some(device) = Device::under(dir) {
-            await_quiet(|| device.counts().map_or(0, |counts| counts.discards));
+            let mut still = Still::default();
+            look_until(stop, |waited| {
+                let discards = device.counts().map_or(0, |counts| counts.discards);
+                waited >= QUIET_MAX || still.is_over(waited, discards)
+            });
         }
         Ok(())
+    }
+}
+
+/// Looks until that says that it is over, which is told how long that has been, or until it is to stop. Neither brokers
+/// nor the system tell of what is looked for.
+fn look_until(stop: &AtomicBool, mut is_over: impl FnMut(Duration) -> bool) {
+    let since = Instant::now();
+    while !stop.load(Ordering::Relaxed) && !is_over(since.elapsed()) {
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -65,50 +76,52 @@ fn holds(dir: &Path, start: &str, depth: u32) -> bool {
     })
 }
 
-/// Waits until a number stands still, which it does at once where it never grew.
-fn await_quiet(count: impl Fn() -> u64) {
-    let until = Instant::now() + QUIET_MAX;
-    let (mut last, mut since) = (count(), Instant::now());
-    while last > 0 && since.elapsed() < QUIET && Instant::now() < until {
-        sleep(LOOK);
-        let now = count();
-        if now != last {
-            (last, since) = (now, Instant::now());
+/// A number that is to stand still.
+#[derive(Default)]
+struct Still {
+    last: Option<u64>,
+    since: Duration,
+}
+
+impl Still {
+    /// Whether it has stood still for [`QUIET`], or never grew.
+    fn is_over(&mut self, now: Duration, number: u64) -> bool {
+        if self.last != Some(number) {
+            (self.last, self.since) = (Some(number), now);
         }
+        number == 0 || now.saturating_sub(self.since) >= QUIET
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
     #[test]
     fn logs_of_topics_are_seen_where_brokers_have_them_and_nowhere_else() {
         let folder = tempfile::tempdir().expect("there is a place for files");
         let dir = |name: &str| fs::create_dir_all(folder.path().join(name)).expect("there is room");
-        dir("run/data-1/other-0");
-        fs::write(folder.path().join("run/data-1/bench-file"), "").expect("there is room");
+        dir("data-1/other-0");
+        fs::write(folder.path().join("data-1/bench-file"), "").expect("there is room");
         assert!(!holds(folder.path(), "bench-", DEPTH));
-        dir("run/data-1/bench-1-0.0123-delete");
-        assert!(holds(folder.path(), "bench-", DEPTH) && !holds(folder.path(), "bench-", 2));
+        dir("data-1/bench-1-0.0123-delete");
+        assert!(holds(folder.path(), "bench-", DEPTH) && !holds(folder.path(), "bench-", 1));
         assert!(!holds(Path::new("/no/such/folder"), "bench-", DEPTH));
     }
 
     #[test]
     fn what_grows_is_waited_for_and_what_never_did_is_not() {
-        let looks = Cell::new(0);
-        await_quiet(|| {
-            looks.set(looks.get() + 1);
-            looks.get().min(5)
-        });
-        assert!(looks.get() > 5, "it stood still after five: {}", looks.get());
-        let looks = Cell::new(0);
-        await_quiet(|| {
-            looks.set(looks.get() + 1);
-            0
-        });
-        assert_eq!(looks.get(), 1);
+        let mut still = Still::default();
+        let at = |ms| Duration::from_millis(ms);
+        for (ms, number) in [(0, 7), (150, 8), (300, 8), (349, 8), (349, 9), (548, 9)] {
+            assert!(!still.is_over(at(ms), number), "{number} after {ms} ms");
+        }
+        assert!(still.is_over(at(549), 9));
+        assert!(Still::default().is_over(at(0), 0), "the disk is told nothing");
+    }
+
+    #[test]
+    fn who_is_to_stop_waits_for_nothing() {
+        look_until(&AtomicBool::new(true), |_| panic!("it does not look"));
     }
 }
