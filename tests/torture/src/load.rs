@@ -147,6 +147,11 @@ impl Load {
         self.members.as_ref().is_none_or(|members| members.have_read_since(at))
     }
 
+    /// What groups have not read anything of since then, and who has it, for people.
+    pub fn unread_since(&self, at: u64) -> Vec<String> {
+        self.members.iter().flat_map(|members| members.unread_since(at)).collect()
+    }
+
     /// Has groups, if there are any, commit everything that was written, in that time, and leave.
     pub fn end_groups(&mut self, time_max: Duration) -> Result<GroupsEnd> {
         let Some(members) = self.members.take() else { return Ok(GroupsEnd::default()) };

@@ -309,7 +309,8 @@ impl World {
         self.setup.amount.crowd.as_ref()?;
         if !self.stop.until(SETTLED_MAX, || self.load.have_read_since(since)) {
             let seconds = SETTLED_MAX.as_secs();
-            self.found(format!("groups did not read of all partitions within {seconds} s"));
+            let unread = self.load.unread_since(since).join("; ");
+            self.found(format!("groups did not read of all partitions within {seconds} s: {unread}"));
             return None;
         }
         let ms = history::since(since, now_ns()).as_millis() as u64;

@@ -9,8 +9,9 @@
 
 mod place; // who is a member
 mod trouble; // and what is done to it
+mod unread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -163,18 +164,25 @@ impl Members {
 
     /// Whether each group has read something of each partition since then.
     pub(super) fn have_read_since(&self, at: u64) -> bool {
-        // Lines of other processes come a little late.
-        const LATE_NS: u64 = 10_000_000_000;
         let groups = self.common.told().groups.clone();
-        let read: BTreeSet<(u32, i32)> = self.common.shared.history.look(|lines| {
-            let lines = lines.iter().rev().take_while(|line| line.at + LATE_NS > at);
-            let polls = lines.filter(|line| line.at > at).filter_map(|line| match &line.event {
-                Event::Poll { who, partition, .. } => Some((*groups.get(who)?, *partition)),
-                _ => None,
-            });
-            polls.collect()
-        });
+        let read = self.common.shared.history.look(|lines| unread::read_since(lines, &groups, at));
         read.len() == self.common.crowd.groups.len() * self.common.shared.partitions as usize
+    }
+
+    /// What they have not read anything of since then, and who has it, for people.
+    pub(super) fn unread_since(&self, at: u64) -> Vec<String> {
+        let groups = self.common.told().groups.clone();
+        let partitions = self.common.shared.partitions;
+        let all = (0..self.common.crowd.groups.len() as u32)
+            .flat_map(|group| (0..partitions).map(move |partition| (group, partition)));
+        self.common.shared.history.look(|lines| {
+            let read = unread::read_since(lines, &groups, at);
+            let unread = all.filter(|place| !read.contains(place)).map(|place| {
+                let holder = unread::holder(lines, &groups, place, at);
+                format!("group {} read nothing of {}: {holder}", place.0, place.1)
+            });
+            unread.collect()
+        })
     }
 
     /// Waits until all that is written is committed by all groups; how long that took, if it came to be.
