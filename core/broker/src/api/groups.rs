@@ -90,7 +90,13 @@ pub(super) fn ask(call: &Call<'_>, group: &str, request: Request<'_>) -> Part {
     }
     let context = &call.context;
     let may_be_old = matches!(request, Request::OffsetFetch(_)) && !context.host.is_in_touch(context.now);
-    match shard_of(context, group).filter(|_| !may_be_old) {
+    match shard_of(context, group) {
+        // Most often it is the coordinator still, and knows within moments. librdkafka never asks again who was told that
+        // it is not, and its member stands still for ever at what it was just given; it does when it is told to wait.
+        // Of another coordinator, members hear with their next heartbeat.
+        Some(_) if may_be_old => {
+            Part::Said(Response::refused(&request, ErrorCode::CoordinatorLoadInProgress))
+        }
         Some(shard) => ask_shard(call, shard, request),
         None => Part::Said(Response::refused(&request, ErrorCode::NotCoordinator)),
     }

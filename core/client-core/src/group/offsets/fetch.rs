@@ -59,7 +59,13 @@ impl Membership {
         now: Now,
     ) {
         let (code, found) = read(said);
-        if matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) {
+        // One that others may have replaced says that it loads.
+        if matches!(
+            code,
+            ErrorCode::NotCoordinator
+                | ErrorCode::CoordinatorNotAvailable
+                | ErrorCode::CoordinatorLoadInProgress
+        ) {
             self.lose_coordinator();
         }
         let mut is_again = false;
