@@ -19,7 +19,7 @@ use crate::call::{Call, Context, Outcome, Parked, ReplyTo, Session};
 use crate::groups::{OFFSETS_TOPIC, partition_of};
 use crate::host::{Asked, HostedShard};
 
-pub(super) use loading::await_loaded;
+pub(super) use loading::{await_in_touch, await_loaded};
 
 /// Makes the answer of what the shards said, in the order of the parts.
 pub(super) type Say = Box<dyn FnOnce(ReplyTo, Vec<Response>) -> Outcome + Send>;
@@ -91,9 +91,9 @@ pub(super) fn ask(call: &Call<'_>, group: &str, request: Request<'_>) -> Part {
     let context = &call.context;
     let may_be_old = matches!(request, Request::OffsetFetch(_)) && !context.host.is_in_touch(context.now);
     match shard_of(context, group) {
-        // Most often it is the coordinator still, and knows within moments. librdkafka never asks again who was told that
-        // it is not, and its member stands still for ever at what it was just given; it does when it is told to wait.
-        // Of another coordinator, members hear with their next heartbeat.
+        // It may be the coordinator still. librdkafka never asks again who was told that it is not, and its member stands
+        // still at what it was just given; it does when it is told to wait, if nothing else was given to it meanwhile. Of
+        // another coordinator, members hear with their next heartbeat.
         Some(_) if may_be_old => {
             Part::Said(Response::refused(&request, ErrorCode::CoordinatorLoadInProgress))
         }

@@ -409,6 +409,11 @@ impl World {
         self.doors.out_of_touch.store(true, Ordering::Relaxed);
     }
 
+    /// One is heard again.
+    pub(crate) fn find_touch(&self) {
+        self.doors.out_of_touch.store(false, Ordering::Relaxed);
+    }
+
     /// Limits what broker 1 gives away to replicas that lack something.
     pub(crate) fn limit_leader(&mut self, rate: Option<u64>) {
         self.doors.leader_throttle.lock().set_rate(rate);

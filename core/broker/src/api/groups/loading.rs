@@ -1,7 +1,8 @@
-//! Members that come to a coordinator before it has read its log.
+//! Members that come to a coordinator before it has read its log, or while it does not know whether it is one still.
 //!
-//! Most logs are read in a moment, and who is sent away comes back only after its backoff: whoever needs the coordinator
-//! before it can do anything else is answered when the log is read, if that is soon.
+//! Most logs are read in a moment, and most brokers hear of their controller again in one; who is sent away comes back
+//! only after its backoff, if at all: whoever needs the coordinator before it can do anything else is answered when it
+//! can be, if that is soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,12 @@ use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session}
 use crate::host::HostedShard;
 
 /// How long a request waits for logs to be read: nearly all are by then, and what takes longer a client has to know.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+const LOADED_MAX: Duration = Duration::from_secs(1);
+/// How long for a broker that may have been replaced to hear whether it was: until then it would have been, if it could
+/// be, and less than the shortest session, for a member's heartbeats wait behind it.
+const IN_TOUCH_MAX: Duration = Duration::from_secs(3);
+/// Between two looks whether it has heard; nobody rings.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Answers a request, whether or not logs are read.
 pub(crate) type Answering = fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, CloseReason>;
@@ -26,42 +32,85 @@ pub(crate) fn await_loaded<'g>(
     groups: impl Iterator<Item = &'g str>,
     answering: Answering,
 ) -> Option<Outcome> {
-    let waiter = &call.session.waiter;
-    let shards = groups.filter_map(|group| shard_of(&call.context, group));
-    let shards: Vec<Arc<dyn HostedShard>> = shards.filter(|shard| shard.await_loaded(waiter)).collect();
-    if shards.is_empty() {
-        return None;
-    }
-    let until = call.context.now.elapsed.saturating_add(WAIT_MAX);
-    let (client_id, body) = (call.client_id.into(), body.remaining().into());
-    Some(Outcome::Parked(Box::new(AwaitsLoad {
+    wait(call, body, groups, (Duration::ZERO, answering))
+}
+
+/// The same for one that is answered from memory, which waits as well for the broker to hear that it is the coordinator.
+pub(crate) fn await_in_touch<'g>(
+    call: &Call<'_>,
+    body: &Decoder<'_>,
+    groups: impl Iterator<Item = &'g str>,
+    answering: Answering,
+) -> Option<Outcome> {
+    wait(call, body, groups, (IN_TOUCH_MAX, answering))
+}
+
+fn wait<'g>(
+    call: &Call<'_>,
+    body: &Decoder<'_>,
+    groups: impl Iterator<Item = &'g str>,
+    (in_touch_max, answering): (Duration, Answering),
+) -> Option<Outcome> {
+    let now = call.context.now.elapsed;
+    let mut shards: Vec<_> = groups.filter_map(|group| shard_of(&call.context, group)).collect();
+    // Who leads none of them says so at once.
+    let in_touch_max = if shards.is_empty() { Duration::ZERO } else { in_touch_max };
+    let by = By { loaded: now.saturating_add(LOADED_MAX), in_touch: now.saturating_add(in_touch_max) };
+    let look_at = by.look_at(&mut shards, &call.context, call.session)?;
+    Some(Outcome::Parked(Box::new(AwaitsCoordinator {
         reply: call.reply,
-        client_id,
-        body,
+        client_id: call.client_id.into(),
+        body: body.remaining().into(),
         shards,
-        until,
+        by,
+        look_at,
         answering,
     })))
 }
 
-/// A request that waits for logs to be read.
-struct AwaitsLoad {
+/// Until when a request waits, and for what.
+#[derive(Clone, Copy)]
+struct By {
+    loaded: Duration,
+    in_touch: Duration,
+}
+
+impl By {
+    /// When to look again; `None` if there is nothing to wait for any more. Keeps the shards whose logs are read.
+    fn look_at(
+        self,
+        shards: &mut Vec<Arc<dyn HostedShard>>,
+        context: &Context<'_>,
+        session: &Session,
+    ) -> Option<Duration> {
+        let now = context.now.elapsed;
+        shards.retain(|shard| shard.await_loaded(&session.waiter));
+        let is_loading = !shards.is_empty() && now < self.loaded;
+        let is_adrift = now < self.in_touch && !context.host.is_in_touch(context.now);
+        let heard = is_adrift.then(|| self.in_touch.min(now.saturating_add(LOOK_EVERY)));
+        is_loading.then_some(self.loaded).into_iter().chain(heard).min()
+    }
+}
+
+/// A request that waits for logs to be read, or for the broker to be in touch.
+struct AwaitsCoordinator {
     reply: ReplyTo,
     client_id: Box<str>,
     body: Box<[u8]>,
-    /// Those whose logs were read when it came.
+    /// Those whose logs were read when it was looked at last.
     shards: Vec<Arc<dyn HostedShard>>,
-    until: Duration,
+    by: By,
+    look_at: Duration,
     answering: Answering,
 }
 
-impl Parked for AwaitsLoad {
+impl Parked for AwaitsCoordinator {
     fn key(&self) -> ApiKey {
         self.reply.key
     }
 
     fn deadline(&self) -> Duration {
-        self.until
+        self.look_at
     }
 
     fn bytes(&self) -> usize {
@@ -70,8 +119,8 @@ impl Parked for AwaitsLoad {
     }
 
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
-        self.shards.retain(|shard| shard.await_loaded(&session.waiter));
-        if !self.shards.is_empty() && context.now.elapsed < self.until {
+        if let Some(look_at) = self.by.look_at(&mut self.shards, &context, session) {
+            self.look_at = look_at;
             return Outcome::Parked(self);
         }
         let Self { reply, client_id, body, answering, .. } = *self;
