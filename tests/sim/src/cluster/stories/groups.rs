@@ -421,7 +421,7 @@ fn the_next_coordinator_tells_of_a_commit_once_it_is_committed() {
 }
 
 /// A coordinator that sees no other node, but clients, cannot know that another has its place. It says nothing of what
-/// is committed, since that may be old.
+/// is committed, since that may be old: who asks waits for it to hear, and is told to ask again if it does not.
 #[test]
 fn a_coordinator_that_may_have_been_replaced_does_not_tell_how_far_a_group_came() {
     let mut group = GroupStory::begun("z");
@@ -431,9 +431,11 @@ fn a_coordinator_that_may_have_been_replaced_does_not_tell_how_far_a_group_came(
     group.story.until("1 coordinates", |world| coordinator(world) == Some(1));
     group.call("a", 1, Call::Commit(6));
     group.call("z", 0, Call::Fetch);
+    group.heard("z");
     group.call("z", 1, Call::Fetch);
     let told = group.told();
     assert!(told.contains("a to 0: commit(5): yes\nz to 0: fetch: 5\n"), "{told}");
-    let after = "a to 1: commit(6): yes\nz to 0: fetch: NOT_COORDINATOR\nz to 1: fetch: 6\n";
+    let after = "a to 1: commit(6): yes\nz to 0: fetch: waits\nz hears: COORDINATOR_LOAD_IN_PROGRESS\n\
+                 z to 1: fetch: 6\n";
     assert!(told.ends_with(after), "{told}");
 }
