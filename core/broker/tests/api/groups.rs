@@ -438,6 +438,12 @@ fn who_may_have_a_successor_does_not_say_what_is_committed() {
             assert_eq!(told.map(|partition| partition.error_code), Some(code), "version {version}");
         });
     }
+    // Once it knows that another is the coordinator, nobody waits on.
+    let waits = world.request(9, &all).parked();
+    world.lose_shards();
+    read::<OffsetFetchRequest<'_>, _>(&world.look(waits).bytes(), 9, |response| {
+        assert_eq!(response.groups[0].error_code, ErrorCode::NotCoordinator.code());
+    });
 }
 
 #[test]

@@ -409,6 +409,11 @@ impl World {
         self.doors.out_of_touch.store(true, Ordering::Relaxed);
     }
 
+    /// Others lead all partitions that keep groups.
+    pub(crate) fn lose_shards(&self) {
+        self.doors.shards.lock().clear();
+    }
+
     /// One is heard again.
     pub(crate) fn find_touch(&self) {
         self.doors.out_of_touch.store(false, Ordering::Relaxed);

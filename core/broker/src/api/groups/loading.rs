@@ -4,15 +4,14 @@
 //! only after its backoff, if at all: whoever needs the coordinator before it can do anything else is answered when it
 //! can be, if that is soon.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use base::PartitionIndex;
 use records::Scratch;
 use wire::{ApiKey, Decoder};
 
-use super::shard_of;
 use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
-use crate::host::HostedShard;
+use crate::groups::{OFFSETS_TOPIC, partition_of};
 
 /// How long a request waits for logs to be read: nearly all are by then, and what takes longer a client has to know.
 const LOADED_MAX: Duration = Duration::from_secs(1);
@@ -52,16 +51,15 @@ fn wait<'g>(
     (in_touch_max, answering): (Duration, Answering),
 ) -> Option<Outcome> {
     let now = call.context.now.elapsed;
-    let mut shards: Vec<_> = groups.filter_map(|group| shard_of(&call.context, group)).collect();
-    // Who leads none of them says so at once.
-    let in_touch_max = if shards.is_empty() { Duration::ZERO } else { in_touch_max };
+    let places = call.context.image.topic(OFFSETS_TOPIC)?.partitions().len();
+    let mut partitions: Vec<_> = groups.map(|group| partition_of(group, places)).collect();
     let by = By { loaded: now.saturating_add(LOADED_MAX), in_touch: now.saturating_add(in_touch_max) };
-    let look_at = by.look_at(&mut shards, &call.context, call.session)?;
+    let look_at = by.look_at(&mut partitions, &call.context, call.session)?;
     Some(Outcome::Parked(Box::new(AwaitsCoordinator {
         reply: call.reply,
         client_id: call.client_id.into(),
         body: body.remaining().into(),
-        shards,
+        partitions,
         by,
         look_at,
         answering,
@@ -76,19 +74,26 @@ struct By {
 }
 
 impl By {
-    /// When to look again; `None` if there is nothing to wait for any more. Keeps the shards whose logs are read.
+    /// When to look again; `None` if there is nothing to wait for any more. Keeps the partitions that this broker leads:
+    /// of others it says at once that it does not.
     fn look_at(
         self,
-        shards: &mut Vec<Arc<dyn HostedShard>>,
+        partitions: &mut Vec<PartitionIndex>,
         context: &Context<'_>,
         session: &Session,
     ) -> Option<Duration> {
         let now = context.now.elapsed;
-        shards.retain(|shard| shard.await_loaded(&session.waiter));
-        let is_loading = !shards.is_empty() && now < self.loaded;
-        let is_adrift = now < self.in_touch && !context.host.is_in_touch(context.now);
-        let heard = is_adrift.then(|| self.in_touch.min(now.saturating_add(LOOK_EVERY)));
-        is_loading.then_some(self.loaded).into_iter().chain(heard).min()
+        let mut loads = false;
+        partitions.retain(|partition| {
+            let shard = context.host.shard(*partition);
+            loads |= shard.as_ref().is_some_and(|shard| shard.await_loaded(&session.waiter));
+            shard.is_some()
+        });
+        let is_adrift = || !partitions.is_empty() && !context.host.is_in_touch(context.now);
+        let loaded = (loads && now < self.loaded).then_some(self.loaded);
+        let heard =
+            (now < self.in_touch && is_adrift()).then(|| self.in_touch.min(now.saturating_add(LOOK_EVERY)));
+        loaded.into_iter().chain(heard).min()
     }
 }
 
@@ -97,8 +102,8 @@ struct AwaitsCoordinator {
     reply: ReplyTo,
     client_id: Box<str>,
     body: Box<[u8]>,
-    /// Those whose logs were read when it was looked at last.
-    shards: Vec<Arc<dyn HostedShard>>,
+    /// Those that keep its groups and were led here when it was looked at last.
+    partitions: Vec<PartitionIndex>,
     by: By,
     look_at: Duration,
     answering: Answering,
@@ -114,12 +119,12 @@ impl Parked for AwaitsCoordinator {
     }
 
     fn bytes(&self) -> usize {
-        let shards = self.shards.capacity() * size_of::<Arc<dyn HostedShard>>();
-        size_of::<Self>() + self.client_id.len() + self.body.len() + shards
+        let partitions = self.partitions.capacity() * size_of::<PartitionIndex>();
+        size_of::<Self>() + self.client_id.len() + self.body.len() + partitions
     }
 
     fn look(mut self: Box<Self>, context: Context<'_>, session: &mut Session) -> Outcome {
-        if let Some(look_at) = self.by.look_at(&mut self.shards, &context, session) {
+        if let Some(look_at) = self.by.look_at(&mut self.partitions, &context, session) {
             self.look_at = look_at;
             return Outcome::Parked(self);
         }
