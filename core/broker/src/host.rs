@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::{Effects, Now, Offset, PartitionIndex, ProducerId, TopicId, TopicPartition};
 use coordinator::{Caller, ConnectionId, Request, Response, Ticket};
@@ -31,10 +32,14 @@ pub trait Host: Send + Sync {
     fn producer_id(&self) -> Option<ProducerId>;
     /// Adds a block of producer ids which the controller gave to this broker.
     fn add_producer_ids(&self, block: Range<i64>);
-    /// Whether a controller was heard so lately that nobody else can have been made to lead what the metadata say this
-    /// broker leads; see [`crate::lifecycle::Lifecycle::in_touch_until`]. A process that was stopped for a while does
-    /// not know of its successors.
-    fn is_in_touch(&self, now: Now) -> bool;
+    /// Until when nobody else can have been made to lead what the metadata say this broker leads, since a controller was
+    /// heard; see [`crate::lifecycle::Lifecycle::in_touch_until`]. A process that was stopped for a while does not know
+    /// of its successors.
+    fn in_touch_until(&self) -> Duration;
+    /// Whether that is still to come.
+    fn is_in_touch(&self, now: Now) -> bool {
+        now.elapsed < self.in_touch_until()
+    }
     /// The room for fetch sessions.
     fn fetch_sessions(&self) -> &dyn FetchSessionRoom;
     /// 128 bits that nobody can guess, for ids.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use base::{Now, PartitionIndex, ProducerId, TopicId};
+use base::{PartitionIndex, ProducerId, TopicId};
 use broker::call::{Answer, Context};
 use broker::fetch_session::FetchSessionRoom;
 use broker::host::{Host, HostedPartition, HostedShard, LogDir, LogDirReplica};
@@ -159,8 +159,8 @@ impl Host for Node {
         random()
     }
 
-    fn is_in_touch(&self, now: Now) -> bool {
-        now.elapsed < self.control.in_touch_until()
+    fn in_touch_until(&self) -> Duration {
+        self.control.in_touch_until()
     }
 
     fn fetch_sessions(&self) -> &dyn FetchSessionRoom {

@@ -80,9 +80,20 @@ fn too_much(request: &Request<'_>) -> Response {
     refused
 }
 
+/// Who has heard no controller for so long is most likely replaced.
+const REPLACED_AFTER: Duration = Duration::from_secs(10);
+
+fn seems_replaced(context: &Context<'_>) -> bool {
+    context.now.elapsed >= context.host.in_touch_until().saturating_add(REPLACED_AFTER)
+}
+
 /// Asks the shard that keeps a group. What is committed it says from memory, and a member begins to read there: so
 /// a broker that others may have replaced says nothing of it. Whatever changes a group is written first, which it
 /// could not.
+///
+/// librdkafka never asks for offsets again once it was told that this is not the coordinator, and its member stands still
+/// at what it was just given, though most often this is the coordinator still; told to wait it does, if nothing else was
+/// given to it meanwhile. Java's then asks here alone, so that is not said for ever.
 pub(super) fn ask(call: &Call<'_>, group: &str, request: Request<'_>) -> Part {
     if group == wire::NOT_UTF8 {
         // All of them would be one group.
@@ -91,14 +102,11 @@ pub(super) fn ask(call: &Call<'_>, group: &str, request: Request<'_>) -> Part {
     let context = &call.context;
     let may_be_old = matches!(request, Request::OffsetFetch(_)) && !context.host.is_in_touch(context.now);
     match shard_of(context, group) {
-        // It may be the coordinator still. librdkafka never asks again who was told that it is not, and its member stands
-        // still at what it was just given; it does when it is told to wait, if nothing else was given to it meanwhile. Of
-        // another coordinator, members hear with their next heartbeat.
-        Some(_) if may_be_old => {
+        Some(shard) if !may_be_old => ask_shard(call, shard, request),
+        Some(_) if !seems_replaced(context) => {
             Part::Said(Response::refused(&request, ErrorCode::CoordinatorLoadInProgress))
         }
-        Some(shard) => ask_shard(call, shard, request),
-        None => Part::Said(Response::refused(&request, ErrorCode::NotCoordinator)),
+        Some(_) | None => Part::Said(Response::refused(&request, ErrorCode::NotCoordinator)),
     }
 }
 

@@ -377,9 +377,9 @@ fn who_waits_is_told_when_the_group_is_led_elsewhere() {
     });
 }
 
-/// Asks for what is committed, and says it once the broker has heard of its controller, or has waited for that for long
-/// enough.
+/// Asks for what is committed a broker that hears no controller from now on; what it says in the end.
 fn await_offsets(world: &mut World, version: i16, asks: &OffsetFetchRequest<'_>) -> Vec<u8> {
+    world.lose_touch();
     let mut parked = world.request(version, asks).parked();
     let began = world.now.elapsed;
     loop {
@@ -419,7 +419,6 @@ fn who_may_have_a_successor_does_not_say_what_is_committed() {
     world.find_touch();
     read::<OffsetFetchRequest<'_>, _>(&world.look(waits).bytes(), 9, is_told);
 
-    world.lose_touch();
     let code = ErrorCode::CoordinatorLoadInProgress.code();
     read::<OffsetFetchRequest<'_>, _>(&await_offsets(&mut world, 9, &all), 9, |response| {
         assert_eq!((response.groups[0].error_code, response.groups[0].topics.len()), (code, 0));
@@ -438,7 +437,14 @@ fn who_may_have_a_successor_does_not_say_what_is_committed() {
             assert_eq!(told.map(|partition| partition.error_code), Some(code), "version {version}");
         });
     }
+    // Some clients ask nobody else as long as they are told to wait.
+    world.now.elapsed += Duration::from_secs(10);
+    world.ask(9, &all, |response| {
+        assert_eq!(response.groups[0].error_code, ErrorCode::NotCoordinator.code());
+    });
+
     // Once it knows that another is the coordinator, nobody waits on.
+    world.lose_touch();
     let waits = world.request(9, &all).parked();
     world.lose_shards();
     read::<OffsetFetchRequest<'_>, _>(&world.look(waits).bytes(), 9, |response| {

@@ -152,7 +152,7 @@ struct Doors {
     sessions: AtomicI32,
     random: AtomicU64,
     leader_throttle: Mutex<Throttle>,
-    out_of_touch: AtomicBool,
+    in_touch_until: Mutex<Option<Duration>>,
 }
 
 impl FetchSessionRoom for Doors {
@@ -205,8 +205,8 @@ impl Host for Doors {
         u128::from(self.random.fetch_add(1, Ordering::Relaxed) + 1) << 64 | 7
     }
 
-    fn is_in_touch(&self, _: Now) -> bool {
-        !self.out_of_touch.load(Ordering::Relaxed)
+    fn in_touch_until(&self) -> Duration {
+        self.in_touch_until.lock().unwrap_or(Duration::MAX)
     }
 
     fn fetch_sessions(&self) -> &dyn FetchSessionRoom {
@@ -406,7 +406,7 @@ impl World {
 
     /// No controller is heard any more.
     pub(crate) fn lose_touch(&self) {
-        self.doors.out_of_touch.store(true, Ordering::Relaxed);
+        *self.doors.in_touch_until.lock() = Some(self.now.elapsed);
     }
 
     /// Others lead all partitions that keep groups.
@@ -416,7 +416,7 @@ impl World {
 
     /// One is heard again.
     pub(crate) fn find_touch(&self) {
-        self.doors.out_of_touch.store(false, Ordering::Relaxed);
+        *self.doors.in_touch_until.lock() = None;
     }
 
     /// Limits what broker 1 gives away to replicas that lack something.

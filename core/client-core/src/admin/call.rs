@@ -239,13 +239,7 @@ impl<A: Ask> Call<A> {
 
     /// A group may be kept by another by now than the one who was asked.
     fn note_coordinator(&self, (peer, place): (Peer, usize), code: ErrorCode, world: &mut World) {
-        // One that others may have replaced says that it loads.
-        let has_moved = matches!(
-            code,
-            ErrorCode::NotCoordinator
-                | ErrorCode::CoordinatorNotAvailable
-                | ErrorCode::CoordinatorLoadInProgress
-        );
+        let has_moved = matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable);
         if let (Route::Coordinator(group), true) = (self.ask.route(&self.items[place].about), has_moved)
             && world.coordinators.of(group).map(Peer::Broker) == Some(peer)
         {

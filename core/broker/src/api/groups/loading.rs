@@ -10,13 +10,14 @@ use base::PartitionIndex;
 use records::Scratch;
 use wire::{ApiKey, Decoder};
 
+use super::seems_replaced;
 use crate::call::{Call, CloseReason, Context, Outcome, Parked, ReplyTo, Session};
 use crate::groups::{OFFSETS_TOPIC, partition_of};
 
 /// How long a request waits for logs to be read: nearly all are by then, and what takes longer a client has to know.
 const LOADED_MAX: Duration = Duration::from_secs(1);
-/// How long for a broker that may have been replaced to hear whether it was: until then it would have been, if it could
-/// be, and less than the shortest session, for a member's heartbeats wait behind it.
+/// How long for a broker that may have been replaced to hear whether it was: longer than others need for it by default,
+/// and less than a session is, for answers to a member's heartbeats wait behind it.
 const IN_TOUCH_MAX: Duration = Duration::from_secs(3);
 /// Between two looks whether it has heard; nobody rings.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -89,7 +90,8 @@ impl By {
             loads |= shard.as_ref().is_some_and(|shard| shard.await_loaded(&session.waiter));
             shard.is_some()
         });
-        let is_adrift = || !partitions.is_empty() && !context.host.is_in_touch(context.now);
+        let is_adrift =
+            || !partitions.is_empty() && !context.host.is_in_touch(context.now) && !seems_replaced(context);
         let loaded = (loads && now < self.loaded).then_some(self.loaded);
         let heard =
             (now < self.in_touch && is_adrift()).then(|| self.in_touch.min(now.saturating_add(LOOK_EVERY)));

@@ -59,13 +59,7 @@ impl Membership {
         now: Now,
     ) {
         let (code, found) = read(said);
-        // One that others may have replaced says that it loads.
-        if matches!(
-            code,
-            ErrorCode::NotCoordinator
-                | ErrorCode::CoordinatorNotAvailable
-                | ErrorCode::CoordinatorLoadInProgress
-        ) {
+        if matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) {
             self.lose_coordinator();
         }
         let mut is_again = false;

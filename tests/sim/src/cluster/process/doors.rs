@@ -122,8 +122,8 @@ impl Host for Doors {
         lock(&self.ids).push_back(block);
     }
 
-    fn is_in_touch(&self, now: Now) -> bool {
-        now.elapsed < *lock(&self.in_touch_until)
+    fn in_touch_until(&self) -> Duration {
+        *lock(&self.in_touch_until)
     }
 
     fn fetch_sessions(&self) -> &dyn FetchSessionRoom {
