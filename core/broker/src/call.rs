@@ -102,7 +102,7 @@ pub type ParkedRequest = Box<dyn Parked>;
 pub trait Parked: Send {
     /// Which API it is a request of.
     fn key(&self) -> ApiKey;
-    /// When it gives up waiting, by `Now::elapsed`.
+    /// When it gives up waiting, or looks again though nobody rang, by `Now::elapsed`.
     fn deadline(&self) -> Duration;
     /// About how many bytes of memory it holds while it waits.
     fn bytes(&self) -> usize;

@@ -19,7 +19,7 @@ use crate::call::{Call, Context, Outcome, Parked, ReplyTo, Session};
 use crate::groups::{OFFSETS_TOPIC, partition_of};
 use crate::host::{Asked, HostedShard};
 
-pub(super) use loading::{await_in_touch, await_loaded};
+pub(super) use loading::await_coordinator;
 
 /// Makes the answer of what the shards said, in the order of the parts.
 pub(super) type Say = Box<dyn FnOnce(ReplyTo, Vec<Response>) -> Outcome + Send>;

@@ -18,7 +18,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     let request: JoinGroupRequest<'_> = read(call, body.clone())?;
     super::check_entries(request.protocols.len())?;
     let group = std::iter::once(request.group_id);
-    match groups::await_loaded(call, &body, group, |call, body| Ok(ask(call, &read(call, body)?))) {
+    match groups::await_coordinator(call, &body, group, |call, body| Ok(ask(call, &read(call, body)?))) {
         Some(waits) => Ok(waits),
         None => Ok(ask(call, &request)),
     }

@@ -22,7 +22,7 @@ fn handle(call: &mut Call<'_>, body: Decoder<'_>) -> Result<Outcome, CloseReason
     // Versions before 8 have one group, and name it elsewhere.
     let alone = (call.reply.version < 8).then_some(request.group_id);
     let named = alone.into_iter().chain(request.groups.iter().map(|group| group.group_id));
-    match groups::await_in_touch(call, &body, named, |call, body| Ok(ask(call, &read(call, body)?))) {
+    match groups::await_coordinator(call, &body, named, |call, body| Ok(ask(call, &read(call, body)?))) {
         Some(waits) => Ok(waits),
         None => Ok(ask(call, &request)),
     }

@@ -409,14 +409,14 @@ impl World {
         *self.doors.in_touch_until.lock() = Some(self.now.elapsed);
     }
 
-    /// Others lead all partitions that keep groups.
-    pub(crate) fn lose_shards(&self) {
-        self.doors.shards.lock().clear();
-    }
-
     /// One is heard again.
     pub(crate) fn find_touch(&self) {
         *self.doors.in_touch_until.lock() = None;
+    }
+
+    /// Others lead all partitions that keep groups.
+    pub(crate) fn lose_shards(&self) {
+        self.doors.shards.lock().clear();
     }
 
     /// Limits what broker 1 gives away to replicas that lack something.

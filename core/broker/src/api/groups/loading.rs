@@ -25,32 +25,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Answers a request, whether or not logs are read.
 pub(crate) type Answering = fn(&mut Call<'_>, Decoder<'_>) -> Result<Outcome, CloseReason>;
 
-/// Has a request about these groups wait, if the log of one of them is read; `None` if none is.
-pub(crate) fn await_loaded<'g>(
+/// Has a request about these groups wait, if the log of one of them is read, and, where it is answered from memory, while
+/// this broker may have been replaced; `None` if there is nothing to wait for.
+pub(crate) fn await_coordinator<'g>(
     call: &Call<'_>,
     body: &Decoder<'_>,
     groups: impl Iterator<Item = &'g str>,
     answering: Answering,
 ) -> Option<Outcome> {
-    wait(call, body, groups, (Duration::ZERO, answering))
-}
-
-/// The same for one that is answered from memory, which waits as well for the broker to hear that it is the coordinator.
-pub(crate) fn await_in_touch<'g>(
-    call: &Call<'_>,
-    body: &Decoder<'_>,
-    groups: impl Iterator<Item = &'g str>,
-    answering: Answering,
-) -> Option<Outcome> {
-    wait(call, body, groups, (IN_TOUCH_MAX, answering))
-}
-
-fn wait<'g>(
-    call: &Call<'_>,
-    body: &Decoder<'_>,
-    groups: impl Iterator<Item = &'g str>,
-    (in_touch_max, answering): (Duration, Answering),
-) -> Option<Outcome> {
+    let in_touch_max = if call.reply.key == ApiKey::OffsetFetch { IN_TOUCH_MAX } else { Duration::ZERO };
     let now = call.context.now.elapsed;
     let places = call.context.image.topic(OFFSETS_TOPIC)?.partitions().len();
     let mut partitions: Vec<_> = groups.map(|group| partition_of(group, places)).collect();
